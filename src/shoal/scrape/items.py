@@ -22,6 +22,7 @@ from shoal.scrape.node import Node
 Check = Callable[[Any], Any]
 
 _AT = lazy_pattern(r"(?P<message>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
+_NO_NUMBER = lazy_pattern(r"Expected `.*`, got `str` - at `\$\.(?P<field>.*)`")
 _MISSING = lazy_pattern(r"Object missing required field `(.*)`")
 _UNSTORABLE = lazy_pattern("[\0\ud800-\udfff]")
 _NUL = lazy_pattern(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -42,8 +43,7 @@ def validator_for(item: Any) -> Check | None:
     if hasattr(item, "model_validate"):
         return item.model_validate  # type: ignore[no-any-return]
     if _is_checkable(item):
-        # Numbers are read from text, since text is what a page holds: "12.50" is a price.
-        return lambda data: msgspec.convert(data, item, strict=False)
+        return partial(_convert, item)
     known = "a dataclass, a TypedDict, a msgspec Struct or a pydantic model"
     raise InvalidSetting("item", f"must be {known}, got {shorten(repr(item))}")
 
@@ -86,6 +86,32 @@ def plain(value: Any, convert: Callable[[Any], Any] | None = None) -> Any:
         return msgspec.to_builtins(value, str_keys=True, enc_hook=convert or _to_json_type)
     except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
         raise InvalidItem(value, f"it is not JSON: {error}") from error
+
+
+def _convert(item: Any, data: Any) -> Any:
+    """Convert data to a type.
+
+    Numbers are read from text, since text is what a page holds: "12.50" is a price, and so is " 12.50".
+    """
+    while True:
+        try:
+            return msgspec.convert(data, item, strict=False)
+        except msgspec.ValidationError as error:
+            trimmed = _trim_number(data, str(error))
+            if trimmed is None:
+                raise
+            data = trimmed
+
+
+def _trim_number(data: Any, message: str) -> Any | None:
+    """Return the data with the text that is no number without its blanks; None if it has none around it."""
+    found = _NO_NUMBER.fullmatch(message)
+    if found is None or not isinstance(data, dict):
+        return None
+    text = data.get(found["field"])
+    if not isinstance(text, str) or text == text.strip():
+        return None
+    return {**data, found["field"]: text.strip()}
 
 
 def _is_checkable(item: Any) -> bool:

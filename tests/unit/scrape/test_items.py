@@ -66,6 +66,23 @@ def test_numbers_are_read_from_text_since_text_is_what_a_page_holds(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("price", [" 12.50", "12.50\n", "\u00a012.50 "])
+def test_a_number_may_have_blanks_around_it(kind, price):
+    """`"£ 12.50".replace("£", "")` has one, and `float()` accepts it."""
+    item = validate_item({"title": " A ", "price": price}, validator_for(kind))
+    assert item["title"] == " A "
+    assert item["price"] == 12.5
+
+
+def test_several_numbers_may_have_blanks_and_a_reject_keeps_the_text_as_it_was():
+    check = validator_for(Book)
+    assert validate_item({"title": "A", "price": " 2 ", "pages": " 30 "}, check)["pages"] == 30
+    reject = validate_item({"title": "A", "price": " 2 ", "pages": " many "}, check)
+    assert reject.data == {"title": "A", "price": " 2 ", "pages": " many "}
+    assert reject.reason == "pages: Expected `int | null`, got `str` (' many ')"
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("price", ["£12.50", "", None, "12,50", [1], {}])
 def test_a_wrong_value_is_kept_as_a_reject_that_names_the_field(kind, price):
     reject = validate_item({"title": "A", "price": price}, validator_for(kind))

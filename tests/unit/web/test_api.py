@@ -43,6 +43,17 @@ async def test_a_list_may_be_empty(dashboard, reader, name):
     assert (await reader.get(f"/api/runs/{run.id}/{name}")).json() == {"rows": [], "next": None}
 
 
+async def test_newest_is_the_newest_run_in_every_path(dashboard, reader):
+    unknown = await reader.get("/api/runs/newest")
+    assert (unknown.status_code, unknown.json()["error"]) == (404, "UnknownRun")
+    run = await dashboard.make_run()
+    assert (await reader.get("/api/runs/newest")).json()["run_id"] == run.id
+    assert (await reader.get("/api/runs/newest/items")).json()["rows"]
+    assert run.id in (await reader.get("/runs/newest")).text
+    async with dashboard.client(OPERATOR) as operator:
+        assert (await operator.post("/api/runs/newest/pause")).json()["run_id"] == run.id
+
+
 def _without_durations(rows):
     return [{key: value for key, value in row.items() if "seconds" not in key} for row in rows]
 

@@ -1,5 +1,6 @@
 """Help layout: commands and options grouped into sections."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -47,11 +48,40 @@ SECTIONS = {
     ),
     "Logs and metrics": ("log_dir", "log_format", "log_level", "metrics", "trace"),
 }
+# What other tools call a command, such as Scrapy, Celery and Docker; a similar spelling is often another one.
+NAMES_ELSEWHERE = {
+    **dict.fromkeys(("crawl", "runspider"), ("run",)),
+    **dict.fromkeys(("startproject", "genspider", "init", "create"), ("new",)),
+    **dict.fromkeys(("doctor", "test", "validate"), ("check",)),
+    **dict.fromkeys(("settings", "env"), ("config",)),
+    **dict.fromkeys(("parse", "view", "fetch"), ("shell", "scrape")),
+    **dict.fromkeys(("retry", "replay", "failed", "errors", "edit"), ("dead",)),
+    **dict.fromkeys(("stop", "kill"), ("pause", "cancel")),
+    **dict.fromkeys(("delete", "remove", "rm", "clean"), ("purge",)),
+    **dict.fromkeys(("web", "ui", "dashboard", "server"), ("serve",)),
+    **dict.fromkeys(("monitor", "ps"), ("top", "workers")),
+    **dict.fromkeys(("results", "download"), ("items", "export")),
+    "list": ("runs", "scrapers"),
+    "queue": ("status", "runs"),
+    "version": ("--version",),
+    "help": ("--help",),
+}
 SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}
 
 
 class SectionedCommand(TyperCommand):
-    """A command whose help shows its options in sections."""
+    """A command whose help shows its options in sections, and that knows settings typed as options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the typed words; a setting that has no option of its own is refused with how to type it."""
+        options = {name for param in self.get_params(ctx) for name in param.opts}
+        for place, word in enumerate(args):
+            name, _, value = word.partition("=")
+            if name.startswith("--") and name not in options and "--set" in options:
+                following = args[place + 1] if place + 1 < len(args) else "-"
+                _refuse_setting(ctx, name, value or following)
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options section by section."""
@@ -68,10 +98,26 @@ class SectionedCommand(TyperCommand):
         write_sections(formatter, rows)
 
 
+def _refuse_setting(ctx: Any, option: str, value: str) -> None:
+    # Not at the top: only a word that is no option needs it.
+    from shoal.scrape.settings.scraper import is_setting
+
+    key = option.removeprefix("--").replace("-", "_")
+    if is_setting(key):
+        shown = "VALUE" if value.startswith("-") else value
+        ctx.fail(f"No such option: {option}. It is a setting: --set {shlex.quote(f'{key}={shown}')}")
+
+
 def group_with(commands: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
     """Return a group whose help lists these commands with their help lines, section by section."""
 
     class SectionedGroup(TyperGroup):
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            if args and args[0] not in self.commands and (meant := NAMES_ELSEWHERE.get(args[0])):
+                names = " or ".join(repr(name) for name in meant)
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {names}?")
+            return super().resolve_command(ctx, args)
+
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             widest = max(len(name) for names in commands.values() for name in names)
             rows = {

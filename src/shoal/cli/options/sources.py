@@ -69,7 +69,9 @@ def _sources(
     ] = None,
     seed_step: Annotated[
         str | None,
-        typer.Option("--seed-step", help="Step that handles the seeds, if not the first.", metavar="STEP"),
+        typer.Option(
+            "--seed-step", "--step", help="Step that handles the seeds, if not the first.", metavar="STEP"
+        ),
     ] = None,
     sitemap: Annotated[
         list[str] | None,

@@ -179,9 +179,12 @@ async def command_to_resume(queue: Queue, queue_url: str, run: Run) -> str:
 
 
 async def next_step(queue: Queue, queue_url: str, run: Run, followed: str = FOLLOWED) -> str:
-    """Return `followed` if workers are there, else that the run has no workers, and the command to type."""
+    """Return `followed` if workers are there, else what the run lacks, and the command to type."""
     if await has_workers(queue, run.id):
         return followed
+    has_tasks = run.state.has_ended or (await queue.stats(run.id)).remaining
+    if not has_tasks and await run_being_seeded(queue, run.scraper) != run.id:
+        return "It has no tasks left until you replay or add some."
     return f"No worker works on it. To start one, run: {await command_to_resume(queue, queue_url, run)}"
 
 

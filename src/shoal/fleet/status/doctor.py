@@ -3,8 +3,8 @@
 import resource
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,7 @@ from shoal.fleet.partitions.table import check_table, read_table_file
 from shoal.queue.contract import Queue
 from shoal.queue.namespace import shown_queue
 from shoal.queue.open import file_of, open_queue
-from shoal.scrape.load import load_scraper
+from shoal.scrape.discarded import discarded_calls
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.tokens import TokenSettings
 from shoal.scrape.settings.tor import TorSettings
@@ -54,23 +54,25 @@ class CheckResult:
 
 async def examine(
     queue_url: str,
-    scraper: str | Scraper | None = None,
+    *scrapers: Scraper | ShoalError,
     partition_table: str | None = None,
     routes: Routes = NO_ROUTES,
 ) -> AsyncIterator[CheckResult]:
-    """Check everything in turn; a failed check does not stop the others."""
-    if not scraper:
+    """Check everything in turn; a failed check does not stop the others.
+
+    A scraper that could not be loaded is passed as its error.
+    """
+    if not scrapers:
         yield CheckResult("scraper", CheckStatus.GOOD, "none was named")
-    else:
-        try:
-            loaded = load_scraper(scraper) if isinstance(scraper, str) else scraper
-        except ShoalError as error:
-            yield CheckResult("scraper", CheckStatus.BAD, str(error))
-        else:
-            async for result in _check_scraper(loaded):
-                yield result
-            for result in _check_routes(routes, loaded):
-                yield result
+    for scraper in scrapers:
+        if isinstance(scraper, ShoalError):
+            yield CheckResult("scraper", CheckStatus.BAD, str(scraper))
+            continue
+        async for result in _check_scraper(scraper):
+            is_shared = len(scrapers) > 1 and result.what != "scraper"
+            yield replace(result, what=f"{result.what} of {scraper.name}") if is_shared else result
+    for result in _check_routes(routes, [one for one in scrapers if isinstance(one, Scraper)]):
+        yield result
     if partition_table:
         yield _check_partition_table(partition_table)
     async for result in _check_queue(queue_url):
@@ -88,11 +90,13 @@ def partitions_complete(homes: Mapping[str, int], names: Collection[str], run_id
     return CheckResult("partitions", CheckStatus.GOOD, f"each of the {len(names):,} has a worker")
 
 
-def _check_routes(routes: Routes, scraper: Scraper) -> Iterator[CheckResult]:
+def _check_routes(routes: Routes, scrapers: Sequence[Scraper]) -> Iterator[CheckResult]:
+    """Check that each rule leads to a step of some scraper: a project has one list of rules for all."""
     for number, rule in enumerate(routes.rules, 1):
         step = rule.sets.get("step")
-        if step is not None and step not in scraper.steps:
-            says = f"rule {number} leads to the step {step!r}, which {scraper.name} lacks"
+        if step is not None and scrapers and not any(step in one.steps for one in scrapers):
+            lacking = scrapers[0].name if len(scrapers) == 1 else "every scraper"
+            says = f"rule {number} leads to the step {step!r}, which {lacking} lacks"
             says += ": its URLs are skipped"
             yield CheckResult("routes", CheckStatus.POOR, says)
 
@@ -111,6 +115,9 @@ def _check_partition_table(path: str) -> CheckResult:
 async def _check_scraper(scraper: Scraper) -> AsyncIterator[CheckResult]:
     settings = scraper.settings
     yield _check_steps(scraper)
+    for step in scraper.steps.values():
+        for message in discarded_calls(step.name, step.function):
+            yield CheckResult("steps", CheckStatus.POOR, message)
     if settings.proxies is not None:
         yield await _check_proxies(settings.proxies)
     for pattern, rules in settings.sites.proxies.items():

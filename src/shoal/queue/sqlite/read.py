@@ -207,7 +207,8 @@ def dead_letters_by_id(
 def store_size(store: Store) -> StoreSize:
     """Return the size of the file, with its free pages."""
     used, free = store.read("store_size", tuple[int, int])
-    return StoreSize(used, f"the database file, of which {free:,} bytes are free for reuse")
+    reusable = f", of which {free / 1e6:,.1f} MB are free for reuse" if free >= 100_000 else ""
+    return StoreSize(used, f"the database file{reusable}")
 
 
 def expired(store: Store, after: int, size: int, run_id: str) -> Page[int, ExpiredTask]:

@@ -170,6 +170,11 @@ class ScraperSettings:
 Reader = Callable[[str, Any], Any]
 
 
+def is_setting(key: str) -> bool:
+    """Tell whether a scraper has a setting of this name."""
+    return key in _READERS
+
+
 def _find_reader(key: str) -> Reader:
     if key in _READERS:
         return _READERS[key]

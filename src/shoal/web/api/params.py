@@ -9,6 +9,7 @@ from fastapi import Depends, Path, Query
 from shoal.core.errors import UnknownLetter, UnknownRun
 from shoal.core.model import TaskState
 from shoal.core.text import shorten
+from shoal.fleet.status.find import NEWEST
 from shoal.fleet.status.letter_ids import whole_ids
 from shoal.web.actions import OperatorActions, operator_actions
 from shoal.web.api.requests import Label
@@ -22,11 +23,18 @@ _RUN_ID = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _LETTER_ID = re.compile(r"[0-9a-f]{1,64}")
 
 
-def _run_id(run_id: Annotated[str, Path(description="The run's id")]) -> str:
+async def _run_id(
+    context: "Context", run_id: Annotated[str, Path(description="The run's id, or `newest`")]
+) -> str:
     # An impossible run id never reaches a store.
     if not _RUN_ID.fullmatch(run_id):
         raise UnknownRun(shorten(run_id))
-    return run_id
+    if run_id != NEWEST:
+        return run_id
+    newest = next(iter(await context.app.queue.runs()), None)
+    if newest is None:
+        raise UnknownRun(NEWEST)
+    return newest.id
 
 
 async def _letter_id(

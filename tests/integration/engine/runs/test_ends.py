@@ -304,6 +304,38 @@ async def test_the_pace_of_a_scaler_follows_the_pause_of_the_scraper(folder, ori
     assert paused.row["most_useful"] == 50  # the leases that one host may have
 
 
+async def test_a_new_run_names_the_one_that_was_left_unfinished(folder, origin):
+    origin.answer = lambda path: Answer()
+    words = ("pages.py", "--url", origin.url, *LOCAL)
+    assert "This is a new run" not in (await typed("run", *words, "--run", "first", folder=folder)).err
+    await typed("enqueue", *words, "--run", "left", folder=folder)
+    done = await typed("run", *words, folder=folder)
+    named = "Run left of pages has 1 task left, and no worker. This is a new run; to continue that one, run: "
+    (again,) = [line.removeprefix(named) for line in done.err.splitlines() if line.startswith(named)]
+    resumed = await typed(*shlex.split(again)[1:], folder=folder)
+    assert resumed.code == Exit.OK and "This is a new run" not in resumed.err
+    assert "This is a new run" not in (await typed("run", *words, folder=folder)).err
+
+
+async def test_steps_that_a_run_does_not_work_on_are_named_with_the_command_for_them(folder, origin):
+    (folder / "pages.py").write_text(f"{SCRAPER}\n@pages.step\ndef other(page):\n    yield {{}}\n")
+    origin.answer = lambda path: Answer()
+    words = ("run", "pages.py", "--url", origin.url, "--run", "r", "--step", "other", *LOCAL)
+    done = await typed(*words, "--steps", "other", folder=folder)
+    assert done.code == Exit.OK, done.err
+    assert "With --steps other, tasks of page wait for other workers. To start one, run: " in done.err
+    assert "shoal work pages.py --run r --steps page" in done.err
+
+
+async def test_a_link_that_a_step_does_not_yield_is_named_before_the_first_page(folder, origin):
+    (folder / "pages.py").write_text(SCRAPER.replace("yield page.follow", "page.follow"))
+    origin.answer = lambda path: Answer()
+    done = await typed("run", "pages.py", "--url", origin.url, *LOCAL, folder=folder)
+    warning = "Warning: step 'page' calls page.follow(…) without yield (pages.py:9), which does nothing."
+    assert warning in done.err and done.code == Exit.OK
+    assert done.err.index(warning) < done.err.index("Done: 1 page")
+
+
 async def test_check_looks_at_proxies_tokens_and_a_table_that_are_typed(folder):
     (folder / "table.toml").write_text('1 = ["CA"]\n1 = ["NV"]\n')
     (folder / "proxies.txt").write_text("http://127.0.0.1:1\n")  # where nobody listens

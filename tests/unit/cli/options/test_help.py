@@ -7,8 +7,10 @@ import sys
 import pytest
 import typer
 
-from shoal.cli.options.help import SECTIONS
+from shoal.cli.exits import Exit
+from shoal.cli.options.help import NAMES_ELSEWHERE, SECTIONS
 from shoal.cli.registry import COMMANDS, LINES, WITH_MANY_OPTIONS, app_for
+from tests.unit.cli.typed import typed
 
 WIDTH = 80
 
@@ -71,3 +73,49 @@ def test_every_option_of_a_section_belongs_to_a_command_with_sections():
     commands = typer.main.get_command(app_for()).commands
     names = {param.name for name in WITH_MANY_OPTIONS for param in commands[name].params}
     assert {name for section in SECTIONS.values() for name in section} <= names
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("doctor", "'check'"),
+        ("crawl", "'run'"),
+        ("startproject", "'new'"),
+        ("stop", "'pause' or 'cancel'"),
+        ("version", "'--version'"),
+        ("statsu", "'status'"),  # by its spelling
+    ],
+)
+def test_a_command_of_another_tool_names_the_one_here(word, meant):
+    done = typed(word, "x.py")
+    assert f"No such command '{word}'. Did you mean {meant}" in done.stderr
+    assert done.exit_code == Exit.USAGE
+
+
+def test_names_of_other_tools_are_no_commands_and_lead_to_one():
+    assert not NAMES_ELSEWHERE.keys() & set(COMMANDS)
+    for meant in NAMES_ELSEWHERE.values():
+        assert {*meant} <= {*COMMANDS, "--version", "--help"}
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("run", "x.py", "--rate", "5/s"), "--rate. It is a setting: --set rate=5/s\n"),
+        (("run", "--max-pages=3", "x.py"), "--max-pages. It is a setting: --set max_pages=3\n"),
+        (("enqueue", "x.py", "--robots", "--url", "u"), "--robots. It is a setting: --set robots=VALUE\n"),
+        (
+            ("work", "x.py", "--user-agent", "me you"),
+            "--user-agent. It is a setting: --set 'user_agent=me you'",
+        ),
+        (("run", "x.py", "--worker", "4"), "--worker (Possible option"),  # no setting: by its spelling
+    ],
+)
+def test_a_setting_typed_as_an_option_is_refused_with_how_to_type_it(words, meant):
+    done = typed(*words)
+    assert f"No such option: {meant}" in done.stderr
+    assert done.exit_code == Exit.USAGE
+
+
+def test_a_setting_with_an_option_of_its_own_is_that_option():
+    assert "There is no file x.py" in typed("enqueue", "x.py", "--dedup", "30d", "--url=u").stderr

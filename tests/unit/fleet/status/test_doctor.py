@@ -26,6 +26,7 @@ async def test_everything_is_checked(tmp_path):
 async def test_a_queue_that_a_crash_can_cost_something_is_poor(tmp_path, option, health):
     found = (await examined(f"sqlite:///{tmp_path}/queue.db{option}"))["durability"]
     assert found.health is health and "crash" in found.says
+    assert option or "add ?synchronous=full to the address" in found.says
 
 
 async def test_a_queue_that_others_can_read_is_poor_and_one_that_it_makes_is_not(tmp_path):

@@ -160,6 +160,7 @@ async def carry_out(
     append: bool = False,
 ) -> "Summary":
     """Enqueue the seeds, run the workers with live progress, and write the results."""
+    from shoal.cli.commands.crawl.start_notices import start_notices
     from shoal.cli.enqueue_seeds import RefusedSeeds
     from shoal.cli.options.declared import resumed_seeds
     from shoal.cli.progress import ProgressView
@@ -186,6 +187,8 @@ async def carry_out(
         show = stack.enter_context(ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url))
         if opened.notice:
             show.on_message(opened.notice)
+        async for notice in start_notices(queue, job, run, is_new=opened.is_new):
+            show.on_message(notice)
         refused = stack.enter_context(RefusedSeeds(rejects, invalid))
         pools: list[WorkerPool] = []
 
@@ -264,7 +267,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     if job.logs and not job.logs.is_stream:
         lines.append(f"Logs:     {job.logs.folder}")
     if out:
-        lines.append(f"Results:  {display_location(out)}")
+        lines.append(f"Results:  {'stdout' if out == '-' else display_location(out)}")
     elif stats.items:
         lines.append(f"Items:    {command_on(job.queue_url, f'items {run_id}')}")
         results = export_command(job.queue_url, run_id, f"{summary.run.scraper}.jsonl")

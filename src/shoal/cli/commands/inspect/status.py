@@ -93,6 +93,8 @@ def status(
         say(f"Call the hook again:  {again}")
     if snapshot.stats.dead:
         say(f"Why tasks died:  {command_on(queue, f'dead list {snapshot.run.id}')}")
+    if snapshot.stats.rejected:
+        say(f"Why items were rejected:  {command_on(queue, f'rejects {snapshot.run.id}')}")
     if retired:
         say(f"Tokens:  {command_on(queue, f'tokens {snapshot.run.id}')}")
 

@@ -9,12 +9,16 @@ from shoal.cli.exits import Exit
 from shoal.cli.options import common
 
 if TYPE_CHECKING:
+    from shoal.core.errors import ShoalError
     from shoal.scrape.scraper import Scraper
 
 
 def check(
     scraper: Annotated[
-        str | None, typer.Argument(metavar="[FILE[:NAME]]", help="Scraper to check as well.")
+        str | None,
+        typer.Argument(
+            metavar="[FILE[:NAME]|NAME]", help="Scraper to check; without it, all scrapers in shoal.toml."
+        ),
     ] = None,
     proxies: common.Proxies = None,
     tokens: common.Tokens = None,
@@ -32,11 +36,12 @@ def check(
     from shoal.cli.configuration import current_config
     from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
 
-    subject = apply_changes(scraper, proxies, tokens)
+    subjects = load_with_changes(scraper, proxies, tokens)
+    routes = current_config().project.routes
 
     async def looked() -> list[CheckResult]:
-        routes = current_config().project.routes
-        return [finding async for finding in examine(queue, subject, partition_table, routes)]
+        found = examine(queue, *subjects, partition_table=partition_table, routes=routes)
+        return [finding async for finding in found]
 
     findings = uvloop.run(looked())
     for one in plugin_rows():
@@ -51,16 +56,27 @@ def check(
     raise typer.Exit(Exit.FAILED if bad else Exit.OK)
 
 
-def apply_changes(scraper: str | None, proxies: str | None, tokens: str | None) -> "str | Scraper | None":
-    """Return the scraper's name, or the scraper loaded with the typed settings."""
-    from shoal.cli.options.job import read_job
-    from shoal.core.errors import InvalidInput
+def load_with_changes(
+    scraper: str | None, proxies: str | None, tokens: str | None
+) -> "list[Scraper | ShoalError]":
+    """Load the named scraper, or all of the project, with the typed settings; one that fails is its error."""
+    from shoal.cli.configuration import current_project
+    from shoal.cli.options.setting import read_change
+    from shoal.core.errors import InvalidInput, ShoalError
     from shoal.core.errors.commands import shoal_command
 
-    changes = [*common.setting("proxies", proxies), *common.setting("tokens", tokens)]
-    if not changes:
-        return scraper
-    if scraper is None:
+    project = current_project()
+    names = [scraper] if scraper else list(project.scrapers)
+    changes = dict(
+        read_change(one) for one in (*common.setting("proxies", proxies), *common.setting("tokens", tokens))
+    )
+    if changes and not names:
         again = shoal_command("check FILE --proxies …")
         raise InvalidInput(f"--proxies and --tokens need a scraper. Run: {again}")
-    return read_job(scraper, queue=common.DEFAULT_QUEUE, changes=changes).scraper
+    found: list[Scraper | ShoalError] = []
+    for name in names:
+        try:
+            found.append(project.load(name).scraper.replace(**changes))
+        except ShoalError as error:
+            found.append(error)
+    return found

@@ -40,7 +40,7 @@ class SqliteReports(SqliteQueueBase, QueueReports):
         return Durability(
             False,
             "A crash of a process costs nothing; a power cut can cost the last moments. "
-            "?synchronous=full ends that.",
+            "To prevent that, add ?synchronous=full to the address of the queue: sqlite:///FILE?synchronous=full",
         )
 
     async def size(self) -> StoreSize:

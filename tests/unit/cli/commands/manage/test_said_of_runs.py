@@ -273,3 +273,22 @@ def test_tasks_added_to_a_run_that_workers_are_at_work_on_need_no_others(folder,
         "Workers are at work on it. To start more:" if at_work else "Start workers, on this or any machine:"
     )
     assert f"{words}  shoal work books.py --run {RUN}" in said
+
+
+def test_status_has_the_command_for_dead_letters_and_for_rejects():
+    told = typed("status", RUN).stderr
+    assert f"Why tasks died:  shoal dead list {RUN}" in told
+    (line,) = re.findall("Why items were rejected:  (.*)", told)
+    assert "too large" in paste(line).stdout
+
+
+def test_a_setting_of_a_run_without_tasks_names_no_command_that_would_do_nothing():
+    assert "No worker works on it. To start one, run: " in typed("set", RUN, "rate=2/s").stderr
+
+    async def end(queue):
+        (last,) = (await queue.claim("w", run_id=RUN, limit=1)).leases
+        await queue.settle([Done(last)])
+
+    on_queue(end)
+    told = typed("set", RUN, "rate=3/s").stderr
+    assert told == (f"Changed for run {RUN}: rate=3/s. It has no tasks left until you replay or add some.\n")

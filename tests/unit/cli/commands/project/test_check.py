@@ -1,0 +1,73 @@
+"""`shoal check` in a project."""
+
+import json
+from textwrap import dedent
+
+import pytest
+
+from shoal.cli.exits import Exit
+from tests.unit.cli.typed import typed
+
+SCRAPER = """
+    from shoal import Scraper
+
+    pages = Scraper("pages")
+
+
+    @pages.step
+    def page(page):
+        yield {}
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "one.py").write_text(dedent(SCRAPER))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_scraper_is_found_by_its_name_in_the_project_and_checked_with_its_settings(project):
+    (project / "shoal.toml").write_text(
+        '[scrapers.news]\nmodule = "one.py"\nproxies = "http://127.0.0.1:1"\n'
+    )
+    done = typed("check", "news", "--json")
+    found = {row["what"]: row for row in rows(done)}
+    assert found["scraper"]["says"] == "pages has the steps page, starting with page"
+    assert found["proxies"]["health"] == "bad"
+    assert done.exit_code == Exit.FAILED
+
+
+def test_without_a_name_every_scraper_of_the_project_is_checked(project):
+    (project / "shoal.toml").write_text(
+        '[scrapers.news]\nmodule = "one.py"\nproxies = "http://127.0.0.1:1"\n'
+        '[scrapers.lost]\nmodule = "two.py"\n'
+    )
+    done = typed("check", "--json")
+    scrapers = [row for row in rows(done) if row["what"] == "scraper"]
+    assert [row["health"] for row in scrapers] == ["good", "bad"]
+    assert "two.py" in scrapers[1]["says"]
+    assert [row["health"] for row in rows(done) if row["what"] == "proxies of pages"] == ["bad"]
+    assert done.exit_code == Exit.FAILED
+
+
+def test_a_route_to_a_step_of_another_scraper_is_no_finding(project):
+    (project / "two.py").write_text(dedent(SCRAPER).replace("def page", "def live"))
+    (project / "shoal.toml").write_text(
+        '[scrapers.a]\nmodule = "one.py"\n[scrapers.b]\nmodule = "two.py"\n'
+        '[[routes]]\nmatch = "*/live/*"\nstep = "live"\n[[routes]]\nmatch = "*/x/*"\nstep = "lost"\n'
+    )
+    done = typed("check", "--json")
+    says = [row["says"] for row in rows(done) if row["what"] == "routes"]
+    assert says == ["rule 2 leads to the step 'lost', which every scraper lacks: its URLs are skipped"]
+    assert done.exit_code == Exit.OK
+
+
+def test_proxies_need_a_scraper(project):
+    done = typed("check", "--proxies", "http://127.0.0.1:1")
+    assert "--proxies and --tokens need a scraper" in done.stderr
+    assert done.exit_code == Exit.USAGE

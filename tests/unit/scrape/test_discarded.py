@@ -1,0 +1,63 @@
+"""Links and downloads that a step creates and does not yield are found before a run."""
+
+from functools import wraps
+
+from shoal import Scraper
+from shoal.fleet.status.doctor import CheckStatus, examine
+from shoal.scrape.discarded import discarded_calls
+
+
+def found(function):
+    return list(discarded_calls("listing", function))
+
+
+async def loses(page):
+    for link in page.links():
+        page.follow(link)
+    page.download("/a.png")
+    yield {}
+
+
+async def keeps(page, other=None):
+    yield page.follow("/a")
+    links = [page.follow("/b")]
+    links.append(page.follow("/c"))
+    other.follow("/d")
+    page.text("h1")
+    for link in links:
+        yield link
+    yield {"image": page.download("/a.png")}
+
+
+def test_each_call_without_yield_is_named_with_its_line():
+    line = loses.__code__.co_firstlineno
+    assert found(loses) == [
+        f"step 'listing' calls page.download(…) without yield (test_discarded.py:{line + 3}), "
+        "which does nothing. Write: yield page.download(…)",
+        f"step 'listing' calls page.follow(…) without yield (test_discarded.py:{line + 2}), "
+        "which does nothing. Write: yield page.follow(…)",
+    ]
+
+
+def test_what_is_yielded_collected_or_returned_is_not_named():
+    assert found(keeps) == []
+    assert found(lambda page: [page.follow("/a")]) == []
+
+
+def test_a_decorated_step_is_read_and_one_without_source_is_left_alone():
+    @wraps(loses)
+    def wrapped(*args):
+        return loses(*args)
+
+    assert len(found(wrapped)) == 2
+    names = {}
+    exec("def step(page):\n    page.follow('/a')\n", names)
+    assert found(names["step"]) == []
+    assert found(print) == []
+
+
+async def test_the_check_names_them(tmp_path):
+    shop = Scraper("shop")
+    shop.step(loses)
+    (steps, _) = [one async for one in examine(f"sqlite:///{tmp_path}/a.db", shop) if one.what == "steps"]
+    assert steps.health is CheckStatus.POOR and "page.download(…) without yield" in steps.says
