@@ -13,6 +13,7 @@ import pytest
 from shoal.core.errors import PartlySettled, QueueUnavailable
 from shoal.core.model import Done, Fate, RunSettings, Task
 from shoal.queue.open import open_queue
+from shoal.queue.sharded import outbox
 from tests.conftest import or_skip
 from tests.servers.postgres import PostgresServer
 
@@ -132,6 +133,25 @@ async def test_while_one_server_is_stopped_the_hosts_of_the_other_go_on_and_noth
         gaps = [later - sooner for sooner, later in zip(sorted(starts), sorted(starts)[1:], strict=False)]
         # The clock of the first server is estimated, by some milliseconds.
         assert not gaps or min(gaps) > GAP / 2, f"{host} was asked too soon: {min(gaps)}"
+
+
+async def test_links_of_many_pages_that_wait_for_a_server_all_arrive(servers, monkeypatch):
+    monkeypatch.setattr(outbox, "SWEEP_INTERVAL_SECONDS", 0.0)
+    async with open_queue(address(servers)) as queue, asyncio.timeout(60):
+        run = await queue.start_run("books", settings=RunSettings(host_delay=timedelta(0), per_host=1000))
+        owners = {number: queue._members.owner(f"h{number}.example").name for number in range(HOSTS)}
+        here, there = ([host for host in owners if owners[host] == name] for name in ("one", "two"))
+        await queue.enqueue(run.id, [Task(url=url(host, 0)) for host in here])
+        leases = (await queue.claim("me", run_id=run.id, limit=100)).leases
+        with monkeypatch.context() as patch:
+            patch.setattr(outbox.Outbox, "send", lambda *_: asyncio.sleep(0))  # the server is away
+            links = [Task(url=url(there[0], number)) for number in range(len(leases))]
+            await queue.settle([Done(one, follow=[link]) for one, link in zip(leases, links, strict=True)])
+        crawled = []
+        while not (grant := await queue.claim("me", run_id=run.id, limit=100)).drained:
+            crawled += [lease.task.url for lease in grant.leases]
+            await queue.settle([Done(lease) for lease in grant.leases])
+        assert sorted(crawled) == sorted(link.url for link in links)
 
 
 @pytest.mark.long

@@ -63,6 +63,7 @@ FACTS = {
     QueueUnavailable: (ADDRESS, "connection refused"),
     errors.PartlySettled: (ADDRESS, "connection refused", [None]),
     errors.ServersChanged: ("20260215_120000_ab12", ["a/shoal"], ["a/shoal", "b/shoal"]),
+    errors.WrongServer: ("b/shoal", "a/shoal"),
     errors.EditMovesServer: ("20260215_120000_ab12", "0" * 32, "https://example.com/"),
     QueueRefused: (ADDRESS, "wrong password"),
     QueueReadOnly: (ADDRESS, "permission denied"),

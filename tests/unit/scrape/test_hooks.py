@@ -125,6 +125,22 @@ def test_what_cannot_be_a_hook_is_refused_with_an_example(kind):
             getattr(shop, f"on_{kind}")(wrong)
 
 
+HOOKS = ("request", "response", "item", "error", "start", "finish", "run_start", "run_finish")
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_a_generator_is_refused_as_a_hook_because_none_of_its_code_would_run(kind):
+    def prepare(argument):
+        yield argument
+
+    async def prepare_async(argument):
+        yield argument
+
+    for wrong in (prepare, prepare_async):
+        with pytest.raises(InvalidInput, match=rf"on_{kind} def prepare.* has a yield"):
+            getattr(Scraper("shop"), f"on_{kind}")(wrong)
+
+
 def test_a_hook_with_the_wrong_arguments_is_shown_as_it_is_defined():
     def clean():
         """Take nothing."""

@@ -21,6 +21,7 @@ ShoalError
 │   ├── QueueUnavailable      the server cannot be reached; a later retry may help
 │   │   └── PartlySettled     one server of several cannot be reached, the others have settled
 │   ├── ServersChanged        the run is on other servers than the address names
+│   ├── WrongServer           an address leads to a server that has another name in the queue
 │   ├── EditMovesServer       an edited dead letter would belong to another server
 │   ├── QueueRefused          the server rejects this user or password
 │   │   └── HandshakeFailed   no encrypted connection is possible with these certificates
@@ -143,6 +144,7 @@ from shoal.core.errors.queue import (
     UnknownQueue,
     UnknownRun,
     UnknownTask,
+    WrongServer,
 )
 from shoal.core.errors.run import (
     BreakpointRefused,
@@ -242,4 +244,5 @@ __all__ = [
     "UnknownScraper",
     "UnknownTask",
     "WrongFileType",
+    "WrongServer",
 ]

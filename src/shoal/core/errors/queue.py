@@ -137,6 +137,18 @@ class ServersChanged(QueueError):
         )
 
 
+class WrongServer(QueueError):
+    """An address of a queue on several servers leads to a server that has another name in it."""
+
+    def __init__(self, name: str, found: str) -> None:
+        self.name, self.found = name, found
+        super().__init__(
+            f"The address of the server {name} leads to the server {found} of the same queue. Two addresses "
+            "lead to one database, or they were swapped: give each server its own address, and keep its name "
+            "(postgresql://host/db#NAME)"
+        )
+
+
 class EditMovesServer(QueueError):
     """An edit of a dead letter would move it to another server of the queue."""
 

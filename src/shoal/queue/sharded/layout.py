@@ -1,16 +1,20 @@
 """The list of a queue's servers, stored on each of them; and the list that each run was made on."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
+from secrets import token_hex
+from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.errors import QueueError, QueueUnavailable, ServersChanged
-from shoal.core.model import RunState
+from shoal.core.errors import QueueError, QueueUnavailable, ServersChanged, WrongServer
+from shoal.core.model import MINUTE, RunState
 from shoal.queue.contract import Queue
 from shoal.queue.sharded.members import Member, Members, gather
 
-TOPIC, LIST = "servers", "list"
+TOPIC, LIST, NAME = "servers", "list", "name"
+PROBE_TOPIC = "servers apart"
 RUN_TOPIC = "servers of runs"
 RUN_TTL = timedelta(days=3_650)  # longer than any run
 UNFINISHED = (RunState.RUNNING, RunState.PAUSED)
@@ -18,18 +22,27 @@ UNFINISHED = (RunState.RUNNING, RunState.PAUSED)
 _decode = msgspec.json.Decoder(list[str]).decode
 
 
+class _ServerNotes(NamedTuple):
+    """What a server knows about its queue: the names of all servers, and its own."""
+
+    names: Sequence[str]
+    name: str | None
+
+
 async def agree(members: Sequence[Member]) -> Members:
     """Return the servers in their stored order, and store the list if it is new or has changed.
 
-    Raises ServersChanged if it has changed and a run is not finished, and QueueUnavailable if a server whose
-    list is needed cannot be reached.
+    Raises ServersChanged if it has changed and a run is not finished, WrongServer if an address leads to
+    another server of the list, and QueueUnavailable if a server whose list is needed cannot be reached.
     """
     by_name = {member.name: member for member in members}
-    lists, away = await _stored_lists(members)
-    known = [names for names in lists.values() if names]
+    stored, away = await _read_stored(members)
+    _check_names(stored, by_name)
+    known = [one.names for one in stored.values() if one.names]
     if known and all(set(names) == set(by_name) for names in known):
         order = known[0]
-        if not away and len(known) < len(members):  # the process that wrote it was interrupted
+        # The process that wrote it was interrupted, or did not store names.
+        if not away and not all(one.names and one.name for one in stored.values()):
             await _store(members, order)
         return Members([by_name[name] for name in order])
     if away:
@@ -41,14 +54,15 @@ async def agree(members: Sequence[Member]) -> Members:
     return Members([by_name[name] for name in order])
 
 
-async def _stored_lists(
+async def _read_stored(
     members: Sequence[Member],
-) -> tuple[dict[Member, list[str]], list[QueueError]]:
-    """Return the list that each server has stored, and the errors of those that cannot be reached."""
+) -> tuple[dict[Member, _ServerNotes], list[QueueError]]:
+    """Return what each server has stored, and the errors of those that cannot be reached."""
 
-    async def read(queue: Queue) -> list[str]:
-        note = (await queue.notes(TOPIC, [LIST])).get(LIST)
-        return _decode(note.value) if note else []
+    async def read(queue: Queue) -> _ServerNotes:
+        notes = await queue.notes(TOPIC, [LIST, NAME])
+        names, name = notes.get(LIST), notes.get(NAME)
+        return _ServerNotes(_decode(names.value) if names else [], name.value.decode() if name else None)
 
     calls = Members(members)
     replies = await calls.call_reachable(dict.fromkeys(members, read))
@@ -56,9 +70,39 @@ async def _stored_lists(
     return dict(replies.given), away
 
 
+def _check_names(stored: Mapping[Member, _ServerNotes], named: Collection[str]) -> None:
+    """Raise WrongServer if an address leads to the server that has another name of the list."""
+    for member, (_, name) in stored.items():
+        if name is not None and name != member.name and name in named:
+            raise WrongServer(member.name, name)
+
+
+async def _check_apart(members: Sequence[Member]) -> None:
+    """Raise WrongServer if two addresses lead to one server: everything on it would be counted twice."""
+    opening = token_hex(8)  # other processes may open the queue at the same time
+    keys = {f"{opening} {member.number}": member for member in members}
+
+    async def write(key: str, queue: Queue) -> None:
+        await queue.write_notes(PROBE_TOPIC, {key: b""}, ttl=MINUTE)
+
+    async def read(queue: Queue) -> Collection[str]:
+        return await queue.notes(PROBE_TOPIC, list(keys))
+
+    await gather(member.call(partial(write, key)) for key, member in keys.items())
+    found = await gather(member.call(read) for member in members)
+    for member, written in zip(members, found, strict=True):
+        for key in written:
+            if keys[key] is not member:
+                raise WrongServer(member.name, keys[key].name)
+
+
 async def _store(members: Sequence[Member], order: Sequence[str]) -> None:
-    value = {LIST: msgspec.json.encode(order)}
-    await gather(member.call(lambda queue: queue.write_notes(TOPIC, value)) for member in members)
+    await _check_apart(members)
+
+    async def write(name: str, queue: Queue) -> None:
+        await queue.write_notes(TOPIC, {LIST: msgspec.json.encode(order), NAME: name.encode()})
+
+    await gather(member.call(partial(write, member.name)) for member in members)
 
 
 async def _check_finished(members: Sequence[Member], known: Sequence[Sequence[str]]) -> None:

@@ -104,15 +104,16 @@ class Outbox:
         self, run_id: str, origin: Member, leases: Sequence[Lease], sent: Collection[str]
     ) -> None:
         """Complete the parcels with keys in `sent`, and the others once their owners have their tasks."""
+        # By their ids: all leases of one claim may have the same token.
         contents = {
-            lease.token: self._addressed(run_id, unpack(lease.task))
+            lease.task_id: self._addressed(run_id, unpack(lease.task))
             for lease in leases
             if lease.task.key not in sent
         }
         away = await self._deliver(run_id, [one for mail in contents.values() for one in mail])
 
         def outcome(lease: Lease) -> Outcome:
-            waits = any(owner in away for owner, _ in contents.get(lease.token, ()))
+            waits = any(owner in away for owner, _ in contents.get(lease.task_id, ()))
             return Release(lease, after=RETRY_AFTER) if waits else Done(lease)
 
         if leases:

@@ -87,6 +87,9 @@ class ScraperHooks:
         count = _count_args(function, max_args)
         if count is None:
             raise InvalidInput(f"Define a hook as in: {example}; got {_describe(function)}")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            # A call would only make a generator, and run nothing of it.
+            raise InvalidInput(f"{kind} {_describe(function)} has a yield, which hooks must not have: return")
         getattr(self, kind.removeprefix("on_")).append(Hook(kind, function, count > 1, limit))
         return function
 

@@ -31,10 +31,12 @@ class Site:
         self.clock = VirtualClock()
         self.opened = []
 
-    async def open(self, *names):
+    async def open(self, *names, **files):
+        """Open the servers with these names; `files` has those whose file has another name."""
+        files = dict.fromkeys(names) | files or {"one": None, "two": None}
         servers = [
-            Server(name, partial(SqliteQueue.open, self._folder / f"{name}.db", now=self.clock.now))
-            for name in names or ("one", "two")
+            Server(name, partial(SqliteQueue.open, self._folder / f"{file or name}.db", now=self.clock.now))
+            for name, file in files.items()
         ]
         queue = await ShardedQueue.open(servers)
         self.opened.append(queue)

@@ -1,6 +1,7 @@
 """Follow-up tasks for another server are accepted with the page, and arrive once whatever dies in between."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -8,12 +9,34 @@ from shoal.core.errors import InvalidTask
 from shoal.core.model import OUTBOX_STEP, DeadFilter, Done, Fate, RunSettings, Task
 from shoal.queue.sharded import outbox
 from shoal.queue.sharded.outbox import PARCEL_LEASE, RETRY_AFTER, Outbox
+from shoal.queue.sqlite.queue import SqliteQueue
 from tests.unit.queue.sharded.hosts import NO_DELAY, every, hosts_of, page, server
 
 
 @pytest.fixture(autouse=True)
 def sweep_at_once(monkeypatch):
     monkeypatch.setattr(outbox, "SWEEP_INTERVAL_SECONDS", 0.0)
+
+
+@pytest.fixture
+def one_token(monkeypatch):
+    """Give all leases of a claim the same token, as PostgreSQL does."""
+    tokens, claim, settle = {}, SqliteQueue.claim, SqliteQueue.settle
+
+    async def claim_with_one(queue, *args, **options):
+        grant = await claim(queue, *args, **options)
+        shared = max((lease.token for lease in grant.leases), default=0)
+        tokens.update(((lease.task_id, shared), lease.token) for lease in grant.leases)
+        return replace(grant, leases=[replace(lease, token=shared) for lease in grant.leases])
+
+    def own(lease):
+        return replace(lease, token=tokens[lease.task_id, lease.token])
+
+    async def settle_each(queue, outcomes):
+        return await settle(queue, [replace(one, lease=own(one.lease)) for one in outcomes])
+
+    monkeypatch.setattr(SqliteQueue, "claim", claim_with_one)
+    monkeypatch.setattr(SqliteQueue, "settle", settle_each)
 
 
 async def settle_with_link(queue, run, monkeypatch=None):
@@ -69,6 +92,19 @@ async def test_a_process_that_dies_while_it_sends_loses_no_link(site, queue, mon
     other = await site.open()
     assert len(await outcomes(other, run)) == 2
     assert (await other.stats(run.id)).tasks == 3
+
+
+async def test_parcels_that_are_leased_together_all_arrive(site, queue, monkeypatch, one_token):
+    (*here,), (*there,) = hosts_of(queue, "one"), hosts_of(queue, "two")
+    run = await queue.start_run("books", settings=NO_DELAY)
+    await queue.enqueue(run.id, [page(host) for host in here])
+    leases = (await queue.claim("me", run_id=run.id, limit=100)).leases
+    links = [page(there[0], number) for number in range(len(leases))]
+    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
+        crash(patch, "send")
+        await queue.settle([Done(lease, follow=[link]) for lease, link in zip(leases, links, strict=True)])
+    other = await site.open()
+    assert await outcomes(other, run) == sorted(link.url for link in links)
 
 
 async def test_a_run_with_a_link_on_its_way_is_not_drained(queue, monkeypatch):
