@@ -21,8 +21,10 @@ def discarded_calls(name: str, function: Callable[..., Any]) -> Iterator[str]:
     except (OSError, TypeError, ValueError, SyntaxError, StopIteration):
         return
     for node in ast.walk(tree):
-        match node:
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=found), attr=method))):
-                if found == page and method in YIELDED:
-                    place = f"{Path(function.__code__.co_filename).name}:{first + node.lineno - 1}"
-                    yield MESSAGE.format(step=name, call=f"{page}.{method}", place=place)
+        call = node.value if isinstance(node, ast.Expr) else None
+        method = call.func if isinstance(call, ast.Call) else None
+        if not isinstance(method, ast.Attribute) or method.attr not in YIELDED:
+            continue
+        if isinstance(method.value, ast.Name) and method.value.id == page:
+            place = f"{Path(function.__code__.co_filename).name}:{first + method.lineno - 1}"
+            yield MESSAGE.format(step=name, call=f"{page}.{method.attr}", place=place)
