@@ -200,7 +200,12 @@ class Scraper:
         if step is None:
             raise InvalidTask(task, self._unknown_step(task.step))
         if step.fetch is not None and task.url is None:
-            raise InvalidTask(task, f"step {step.name!r} fetches pages, but the task has no URL; give it one")
+            handled = f"@{self.name}.step(fetch=None)"
+            raise InvalidTask(
+                task,
+                f"step {step.name!r} fetches pages, but the task has no URL; give it one, or write {handled} "
+                "above the step if it needs no page",
+            )
         return step
 
     def run_settings(self) -> RunSettings:
