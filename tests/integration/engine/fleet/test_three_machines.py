@@ -50,7 +50,7 @@ time.time_ns = lambda: right_ns() + {WRONG} * 10**9
 """
 
 # The same without a fence: the items of whoever comes are stored.
-FENCE = "WHERE i.of = ANY (ended.accepted)"
+FENCE = "WHERE all_accepted OR i.of = ANY (ended.accepted)"
 DEFINITION = "SELECT pg_get_functiondef('shoal.settle'::regproc)"
 
 
