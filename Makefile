@@ -4,6 +4,8 @@ PYTHON ?= python3
 # Tests wait for servers and leases most of the time: four processes kept two cores busy for three quarters of it.
 # A few tests start sooner in one process.
 JOBS ?= $(if $(ARGS),0,5)
+# The tests of the long tier wait longer.
+LONG_JOBS ?= $(if $(ARGS),0,6)
 VENV := .venv
 BIN := $(VENV)/bin
 PINS := constraints/pins.txt
@@ -45,7 +47,7 @@ test: setup ## Run the tests against real servers; ARGS='-k claim' narrows it
 
 # ARGS may leave none (exit code 5).
 test-long: setup ## Run the tests that take longer: random histories, races, storms, the rest of each matrix
-	$(PYTEST) -q --jobs $(JOBS) -m 'long and not alone and not full' $(ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) -q --jobs $(LONG_JOBS) -m 'long and not alone and not full' $(ARGS) || [ $$? -eq 5 ]
 
 test-alone: setup ## Run the tests that measure time or need both cores, one at a time
 	$(PYTEST) -q -m 'alone and not full' $(ARGS) || [ $$? -eq 5 ]
