@@ -132,9 +132,9 @@ def shell(
     allow_private: common.AllowPrivate = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
 ) -> None:
-    """Open a Python shell with the page that failed; run() runs its step on it again.
+    """Open a Python shell with the page that failed.
 
-    Example: shoal dead shell newest 69392d books.py
+    run() runs its step on it again. Example: shoal dead shell newest 69392d books.py
     """
     from shoal.cli.shell.dead_letter import open_dead_shell
 
@@ -152,7 +152,7 @@ def replay(
     queue: common.Queue = common.DEFAULT_QUEUE,
     as_json: common.Json = False,
 ) -> None:
-    """Return dead letters to the queue with their attempts reset, at once or after a delay."""
+    """Return dead letters to the queue, with their attempts reset."""
     from shoal.core.model import ZERO
     from shoal.core.values import read_positive_duration
     from shoal.fleet.run.settings import next_step

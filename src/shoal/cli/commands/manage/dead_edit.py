@@ -85,7 +85,10 @@ def edit(
     queue: common.Queue = common.DEFAULT_QUEUE,
     as_json: common.Json = False,
 ) -> None:
-    """Change dead letters before you replay them; without an option, one of them in your $EDITOR."""
+    """Change dead letters before you replay them.
+
+    Without an option, one of them opens in your $EDITOR.
+    """
     from shoal.core.errors import InvalidInput
     from shoal.core.model import DeadFilter
 
