@@ -1,6 +1,6 @@
 """The images of a deployment, built by buildah, and their commands run as a container runtime runs them.
 
-There is no engine and no registry here. The base is made of Debian's packages, by the mirror that apt is
+No engine and no registry is needed. The base is made of Debian's packages, by the mirror that apt is
 configured with; what pip installs is downloaded by this machine's pip, with its configuration.
 """
 
