@@ -63,7 +63,7 @@ NOT_QUICK := $(addprefix --ignore=tests/unit/,docs tools suite deploy \
 	scrape/parsing/test_tree.py fetch/tokens/test_fleet.py)
 quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLite: the loop of daily work
 	SHOAL_TEST_BACKENDS=sqlite SHOAL_EXAMPLES=8 \
-		$(BIN)/python -m pytest -q --jobs 3 -m 'not slow and not long and not alone and not full' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
+		$(BIN)/python -m pytest -q --jobs 4 -m 'not slow and not long and not alone and not full' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
 
 check: lint types imports test test-long test-alone ## Lint, types, import contracts and all tests: what CI runs
 
@@ -114,7 +114,9 @@ histories: setup ## Let many clients work on one store in random ways, and judge
 soak: setup ## Let a simulated fleet work on PostgreSQL for two hours, and see which tables grow; ARGS='--minutes 10'
 	PYTHONPATH=. $(BIN)/python -m tools.soak $(ARGS)
 
+SITES := postgresql-doc-15 python3.11-doc cmake-doc sqlite3-doc apache2-doc git-doc
 complete: setup ## Crawl real documentation on every queue, and compare with all that can be reached; ARGS=--endless
+	@tools/servers.sh $(SITES)
 	PYTHONPATH=. $(BIN)/python -m tools.complete $(ARGS)
 
 mutations: setup ## Break one guarantee at a time in a copy, and see whether the tests notice; ARGS='--only NAME' or --list

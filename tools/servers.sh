@@ -19,6 +19,7 @@ is_there() {
         tinyproxy-bin) command -v tinyproxy >/dev/null ;;
         iproute2) command -v ip >/dev/null ;;
         prometheus) command -v promtool >/dev/null ;; # the tests check rules with it
+        *-doc | *-doc-[0-9]*) dpkg -s "$1" >/dev/null 2>&1 ;; # pages to crawl
         python3-venv) python3 -c 'import ensurepip' 2>/dev/null ;;
         *) command -v "$1" >/dev/null ;;
     esac

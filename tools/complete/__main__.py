@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.servers.process import ServerMissing
+from tests.servers.process import ServerFailed, ServerMissing
 from tests.unit.scrape.generated_sites import GENERATED, HOME, Site, render
 from tools.bench.talk import say
 from tools.complete.reference import name_of, reachable
@@ -79,7 +79,7 @@ def main() -> int:
 def _crawl_site(name: str, options: argparse.Namespace, cells: list[Cell]) -> None:
     package, folder, first = SITES[name]
     if not folder.is_dir():
-        raise ServerMissing(f"The site {name!r} is not installed. Run: apt-get install {package}")
+        raise ServerMissing(package)
     with served(folder) as home:
         wanted = reachable(home + first)
         say(f"{name}: {len(wanted):,} pages can be reached")
@@ -124,7 +124,7 @@ def _crawled(address: str, url: str, workers: int) -> Iterator[tuple[dict[str, A
         )
         seconds = time.monotonic() - started
         if not out.exists():
-            raise ServerMissing(f"The command failed with exit code {done.returncode}: {done.stderr.strip()}")
+            raise ServerFailed(f"The command failed with exit code {done.returncode}: {done.stderr.strip()}")
         yield json.loads(done.stdout), out, seconds
 
 
@@ -180,5 +180,5 @@ if __name__ == "__main__":
     os.environ.pop("SHOAL_QUEUE", None)
     try:
         sys.exit(main())
-    except ServerMissing as error:
+    except (ServerMissing, ServerFailed) as error:
         sys.exit(f"error: {error}")
