@@ -55,7 +55,9 @@ def status(
             {"step": f"partition {name or '-'}", **counts_of}
             for name, counts_of in report["partitions"].items()
         ]
-    rows += [{"step": f"server {one.name}", **(server_row(one)["counts"] or {})} for one in servers]
+    for one in servers:
+        name = f"server {one.name}" if one.counts else f"server {one.name} (cannot be reached)"
+        rows.append({"step": name, **(server_row(one)["counts"] or {})})
     rows.append({"step": "all", **{name: report[name] for name in counts}})
     put_rows(
         rows,
