@@ -1,6 +1,7 @@
 """Measure Shoal where hosts are slow, workers are killed or many, and every host's pace is to be kept."""
 
 import argparse
+import asyncio
 import os
 import random
 import tempfile
@@ -13,12 +14,15 @@ from tests.servers.postgres import PostgresServer
 from tools.bench.hardship.cores import Cores
 from tools.bench.hardship.origin import Asked
 from tools.bench.hardship.stage import Hosts, run
+from tools.bench.servers import open_stores
+from tools.bench.stores import Store
 
 HEALTHY, SLOW, PAGES = 9_000, 1_000, 3  # hosts, and pages of each that is healthy
 ROUNDS = 3  # one more or less says little: the same run differs by a tenth
 KILLED_PAGES, KILL_EVERY = 20_000, 0.25
 IN_FLIGHT = 2 * 64  # pages of one worker: in the air, and on their way to the queue
 POLITE_HOSTS, POLITE_PAGES, DELAY = 50, 200, 0.1
+POLITE_QUEUES, PACE_ROUNDS = ("sqlite", "postgres", "redis", "rabbitmq"), 5
 CROWD_PAGES, PART = 5_000, 0.25  # pages for each worker, and its part of a core
 
 Line = tuple[str, str, str]  # what was measured, the figure, the bar
@@ -74,14 +78,20 @@ def _killed(folder: Path, name: str, queue: str | None) -> Line:
 
 
 def pace(folder: Path) -> Iterator[Line]:
-    """Yield how well eight workers keep fifty hosts' pace, as the hosts see it, on two queues."""
-    with PostgresServer(durable=True) as postgres:
-        postgres.sql("CREATE DATABASE pace")
-        for name, queue in (("SQLite", None), ("PostgreSQL", postgres.url("pace"))):
-            yield from _paced(_fresh(folder, f"pace-{name}"), name, queue)
+    """Yield how well eight workers keep fifty hosts' pace, as the hosts see it, on every queue in turn."""
+    with open_stores(POLITE_QUEUES, shared_buffers="128MB") as stores:
+        for turn in range(PACE_ROUNDS):
+            for name, store in stores.items():
+                lines = asyncio.run(_paced_in_a_room(_fresh(folder, f"pace-{name}-{turn}"), name, store))
+                yield from lines
 
 
-def _paced(folder: Path, name: str, queue: str | None) -> Iterator[Line]:
+async def _paced_in_a_room(folder: Path, name: str, store: Store) -> list[Line]:
+    async with store.room() as address:
+        return await asyncio.to_thread(lambda: list(_paced(folder, name, address)))
+
+
+def _paced(folder: Path, name: str, queue: str) -> Iterator[Line]:
     with Hosts() as hosts:
         urls = [hosts.url(host, page) for page in range(POLITE_PAGES) for host in range(POLITE_HOSTS)]
         before = _stolen()

@@ -101,7 +101,7 @@ def run(
 
 
 def _kill_one(launcher: int) -> bool:
-    """Kill a worker: one of those that the nursery has split off."""
+    """Kill a worker: one of those that the fork server has started."""
     workers = _workers_of(launcher)
     if not workers:
         return False
@@ -112,7 +112,7 @@ def _kill_one(launcher: int) -> bool:
 
 
 def _workers_of(launcher: int) -> list[int]:
-    return [worker for nursery in _children(launcher) for worker in _children(nursery)]
+    return [worker for server in _children(launcher) for worker in _children(server)]
 
 
 def _children(pid: int) -> list[int]:
