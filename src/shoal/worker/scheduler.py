@@ -4,7 +4,7 @@ Only decisions: no I/O, no asyncio, no clock. Times are the worker's clock in se
 """
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
@@ -88,6 +88,7 @@ class Scheduler:
         pause: Pause | None = None,
         share: OwnPartitions | None = None,
         may_rest: bool = False,
+        suspects: Mapping[str, int] | None = None,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         # A worker that pauses between tasks handles one at a time.
@@ -99,6 +100,8 @@ class Scheduler:
         self._batch, self._share, self._uniform = batch, share, uniform
         self._numbers: dict[LeaseKey, int] = {}  # of every lease that it holds
         self._started: dict[int, Lease] = {}  # not finished yet, by number
+        self._suspects = suspects or {}
+        self._limits: dict[int, int] = {}  # of the suspects that it holds, by number
         self._max_interval = MAX_RESTING_INTERVAL_SECONDS if may_rest else MAX_POLL_INTERVAL_SECONDS
         self._rest_until = 0.0
         self._idle_polls = 0  # polls in a row that found nothing while no lease was held
@@ -135,8 +138,8 @@ class Scheduler:
 
     def next_claim_size(self, now: float) -> int:
         """Return how many tasks to claim now; 0 as long as enough are held."""
-        ahead = 0 if self._pause else self.slots.prefetch_limit(self._batch, now)
-        most = self._at_once + ahead
+        ahead = 0 if self._pause or self._limits else self.slots.prefetch_limit(self._batch, now)
+        most = min(self._at_once, *self._limits.values()) + ahead if self._limits else self._at_once + ahead
         wanted = min(self._batch, most - self.slots.taken - len(self._prefetch))
         # Few large claims are cheaper than many small ones.
         worthwhile = max(1, min(self._batch, most) // 2)
@@ -207,8 +210,16 @@ class Scheduler:
         # While the reply was on its way, the plan may have changed or its leases may have expired.
         is_usable = is_valid and now - claimed_at + uncertainty <= self._lease
         wanted = [lease for lease in leases if is_usable and self._may_start(lease)]
+        if self._suspects:
+            wanted = self._put_suspects_first(wanted)
         self._prefetch.put(wanted, claimed_at)
         return [] if len(wanted) == len(leases) else [lease for lease in leases if lease not in wanted]
+
+    def _put_suspects_first(self, leases: list[Lease]) -> list[Lease]:
+        for lease in leases:
+            if limit := self._suspects.get(lease.task_id):
+                self._limits[self.number_of(lease)] = limit
+        return sorted(leases, key=lambda lease: self._suspects.get(lease.task_id, self._at_once))
 
     def _may_start(self, lease: Lease) -> bool:
         is_mine = self._share is None or lease.task.partition in self._share.partitions
@@ -227,6 +238,8 @@ class Scheduler:
             number = self.number_of(start.lease)
             self.slots.take(number, now)
             self._started[number] = start.lease
+            if number in self._limits:
+                start = start._replace(may_be_late=True)  # it waits for others to end
             starts.append(NumberedStart(number, start))
         return starts
 
@@ -237,7 +250,11 @@ class Scheduler:
 
     def _may_start_any(self, now: float) -> bool:
         # With an old plan, this worker may be considered dead, and others may have its partitions.
-        return self.slots.is_free and (self._share is None or self._share.is_fresh(now))
+        is_planned = self._share is None or self._share.is_fresh(now)
+        return self.slots.is_free and is_planned and self._may_start_beside_suspects()
+
+    def _may_start_beside_suspects(self) -> bool:
+        return not self._limits or len(self._started) < min(self._limits.values())
 
     def try_request(self, start: ScheduledLease, now: float) -> bool:
         """Return whether a started task may still send its request; if so, the request counts as sent."""
@@ -248,6 +265,7 @@ class Scheduler:
     def finish(self, number: int, now: float) -> None:
         """End a started task: its slot is free, and the pause after it begins."""
         del self._started[number]
+        self._limits.pop(number, None)
         self.slots.leave(number, now)
         if self._pause:
             shortest, longest = (bound.total_seconds() for bound in self._pause)
@@ -264,7 +282,10 @@ class Scheduler:
 
     def forget(self, lease: Lease) -> int | None:
         """Forget a lease that is settled, and return its number; None if it is not known."""
-        return self._numbers.pop(key_of(lease), None)
+        number = self._numbers.pop(key_of(lease), None)
+        if number in self._limits:
+            del self._limits[number]
+        return number
 
     # Release
 

@@ -60,6 +60,7 @@ class Worker:
         partitions: Sequence[str] | None = None,
         share: PartitionShare | None = None,
         may_rest: bool = False,
+        suspects: Mapping[str, int] | None = None,
         channel: SupervisorChannel | None = None,
         standby: bool = False,
         run_hooks: RunHookCalls | None = None,
@@ -76,6 +77,7 @@ class Worker:
             pause=self._settings.pause,
             share=share,
             may_rest=may_rest,
+            suspects=suspects,
         )
         self._skipped_links = SkippedLinkCounts(
             queue, scraper.first.link_filter, run.id, worker_id, self.tally
@@ -90,7 +92,7 @@ class Worker:
             note_cuts=self._skipped_links.note_cuts_early,
             may_cancel=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )
-        self._share = share
+        self._share, self._markers = share, tools.markers
         self._claims = TaskClaims(
             queue,
             run,
@@ -110,13 +112,11 @@ class Worker:
         self._background = Background()
         self.is_held: Callable[[], bool] | None = None  # while it returns true, nothing is claimed
         self.before_work: Callable[[], Awaitable[None]] | None = None  # called when it has work after a rest
-        self._standby, self._callers = standby, WaitingCallers()
-        self._run_hooks = run_hooks
+        self._standby, self._callers, self._run_hooks = standby, WaitingCallers(), run_hooks
         self._running: set[asyncio.Task[None]] = set()
         self._lookups: dict[int, asyncio.Task[CacheLookup | None]] = {}  # before the start, by number
-        self._wake = asyncio.Event()
+        self._wake, self._stopped = asyncio.Event(), asyncio.Event()
         self._host_freed = asyncio.Event()  # a task did not use its turn on its host
-        self._stopped = asyncio.Event()
         self._start_timer: asyncio.TimerHandle | None = None
 
     def stop(self, how: Stop) -> None:
@@ -362,6 +362,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for number, start in self._scheduler.start_due(now):
+            self._markers.mark_progress(number, 1)
             task = self._background.start(self._handle(start, number))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
@@ -390,6 +391,7 @@ class Worker:
         self._wake.set()
 
     def _finish(self, number: int, outcome: Outcome) -> None:
+        self._markers.mark_progress(number, 0)
         self._scheduler.finish(number, loop_time())
         self._settlements.urgent = self._standby or self._scheduler.should_settle_now(outcome)
         if not (self._refusals and self._refusals.hold(outcome)):

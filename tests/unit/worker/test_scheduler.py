@@ -389,3 +389,39 @@ def test_pages_over_the_memory_limit_wait_but_never_the_oldest():
     assert memory.must_wait(2) and not memory.must_wait(1)
     assert memory.release(1) and not memory.release(1)
     assert not memory.must_wait(2) and memory.used == 60
+
+
+def test_a_suspect_starts_first_and_beside_as_few_tasks_as_its_limit_says():
+    desk = Desk(suspects={"t3": 2})
+    desk.claim(4)
+    assert desk.start() == [3, 1]
+    desk.scheduler.finish(1, desk.now)
+    assert desk.start() == [2]
+    desk.scheduler.finish(3, desk.now)
+    assert desk.start() == [4]
+
+
+def test_a_suspect_of_its_own_runs_alone_and_may_start_late_because_it_waits_for_the_others():
+    desk = Desk(suspects={"t5": 1})
+    desk.claim(4)
+    assert desk.start() == [1, 2, 3, 4]
+    for number in (1, 2):
+        desk.scheduler.finish(number, desk.now)
+    desk.claim(2)
+    assert desk.start() == []
+    for number in (3, 4):
+        desk.scheduler.finish(number, desk.now)
+    ((number, start),) = desk.scheduler.start_due(desk.now)
+    assert number == 5 and start.may_be_late
+    assert desk.scheduler.next_claim_size(desk.now) == 0
+    desk.scheduler.finish(5, desk.now)
+    assert desk.start() == [6]
+
+
+def test_a_suspect_that_is_released_before_it_starts_limits_nothing_any_more():
+    desk = Desk(suspects={"t1": 1})
+    desk.claim(1)
+    desk.scheduler.take_prefetched()
+    desk.scheduler.forget(lease(1))
+    desk.claim(4)
+    assert desk.start() == [2, 3, 4, 5]

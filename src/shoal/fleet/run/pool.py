@@ -26,6 +26,7 @@ from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
 from shoal.worker.process.dead_worker import StepLimit, once_steps
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.supervisor import WorkerExit, WorkerSupervisor
+from shoal.worker.process.suspects import Suspects
 from shoal.worker.run_settings.follow import FOLLOW_INTERVAL
 from shoal.worker.run_settings.stored import read_note
 from shoal.worker.settling.release import release_leases
@@ -74,7 +75,7 @@ class WorkerPool:
         self._first, self._lock = first, lock
         self._supervisors: dict[int, WorkerSupervisor] = {}
         self._past, self._past_completed = WorkerCounters(), 0
-        self._breaker = Breaker()
+        self._breaker, self._suspects = Breaker(), Suspects()
         self._lost: dict[str, asyncio.Task[None]] = {}  # dead workers and the tasks that release their leases
         self._log = WorkerLifecycleLog(logs, config.run_id, on_output)
         self._membership = Membership(queue, config.run_id, config.sharing) if config.sharing else None
@@ -199,8 +200,21 @@ class WorkerPool:
             if not self._stops:
                 self._log.restarts += 1
                 self._on_event(f"A worker {last.message}; starting another.")
+                self._suspect(last)
                 await self._wait(self._restart_delay(last, deaths))
         ending.reasons.append(ExitReason.STOPPED if self._stops else ExitReason.DRAINED)
+
+    def _suspect(self, last: WorkerExit) -> None:
+        """Record the tasks that were in progress when a worker died while no step was running."""
+        if last.suspects:
+            limit, count = self._suspects.add(last.suspects), len(last.suspects)
+            what = (
+                f"{count} tasks were in progress: they run"
+                if count > 1
+                else "a task was in progress: it runs"
+            )
+            how = f"at most {limit} at a time" if limit > 1 else "alone"
+            self._on_event(f"No step was running, and {what} {how} now, to find the cause.")
 
     def _record_normal_exit(self, reason: ExitReason, ending: PoolExit) -> None:
         ending.reasons.append(reason)
@@ -244,7 +258,9 @@ class WorkerPool:
     def _config_of(self, number: int) -> WorkerConfig:
         # Those that share partitions look for different tasks.
         may_rest = number > self._first and not self._config.sharing
-        return msgspec.structs.replace(self._config, worker_id=new_worker_id(), may_rest=may_rest)
+        return msgspec.structs.replace(
+            self._config, worker_id=new_worker_id(), may_rest=may_rest, suspects=self._suspects.limits
+        )
 
     async def _run_worker(self, fork_server: ForkServer, number: int) -> WorkerExit:
         config = self._config_of(number)

@@ -52,6 +52,7 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     partitions: list[str] | None = None
     sharing: PartitionRole | None = None  # if set, a plan assigns partitions, instead of the list above
     may_rest: bool = False  # another worker of its pool looks for the same tasks
+    suspects: dict[str, int] = {}  # tasks that may have ended a worker, and how many may be in progress then
     listening: Listening | None = None  # if set, it claims nothing and handles calls
     log_level: int = Level.OFF  # the lowest level that is reported
     measure: bool = False

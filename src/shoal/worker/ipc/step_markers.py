@@ -1,7 +1,8 @@
 """Step markers in shared memory: which lease's step is running, since when, and whether the event loop runs.
 
 A step can crash its process or block it for good. The markers outlive that, so that the supervisor, which is
-another process, charges the task that did it and no other.
+another process, charges the task that did it and no other. Tasks in progress are marked too: if no step was
+running, one of them may have done it.
 
 Python offers no memory barrier between processes, so a reader may see the words of a marker in any order, old
 next to new. Each marker therefore carries a checksum of its words, and the reader trusts no other.
@@ -12,7 +13,7 @@ import os
 import struct
 import tempfile
 import time
-from collections.abc import Coroutine, Generator, Iterator
+from collections.abc import Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from types import coroutine
 from typing import Any, NamedTuple, TypeVar
@@ -25,7 +26,10 @@ _CELL = struct.Struct("=QQq")  # the lease's number, the start in nanoseconds, t
 _PULSE_AT = CELLS * _CELL.size
 _PULSE = struct.Struct("=QQ")  # a counter, and the counter again with every bit inverted
 _ALL_BITS = 2**64 - 1
-SIZE = _PULSE_AT + _PULSE.size
+_PROGRESS_AT = _PULSE_AT + _PULSE.size
+# A byte for each lease, by its number: workers hold fewer, and two that share one are only both suspected.
+PROGRESS_CELLS = 16_384
+SIZE = _PROGRESS_AT + PROGRESS_CELLS
 MAX_READS = 100  # of one marker; a write takes less than a microsecond
 
 
@@ -45,7 +49,7 @@ class StepMarker(NamedTuple):
 def make_file() -> int:
     """Return the descriptor of an unnamed file that holds the markers of one worker."""
     with tempfile.TemporaryFile() as file:
-        file.write(NO_STEP * CELLS + _pulse(0))
+        file.write(NO_STEP * CELLS + _pulse(0) + bytes(PROGRESS_CELLS))
         file.flush()
         return os.dup(file.fileno())
 
@@ -103,12 +107,20 @@ class StepMarkers:
     def beat(self) -> None:
         """Record that the event loop runs."""
         self._beats += 1
-        self._memory[_PULSE_AT:SIZE] = _pulse(self._beats)
+        self._memory[_PULSE_AT:_PROGRESS_AT] = _pulse(self._beats)
 
     def beats(self) -> int | None:
         """Return the number of beats of the event loop; None while it is being written."""
         count, inverted = _PULSE.unpack_from(self._memory, _PULSE_AT)
         return count if count == inverted ^ _ALL_BITS else None
+
+    def mark_progress(self, number: int, is_in_progress: int) -> None:
+        """Mark a task as in progress, from its start to its outcome, or no longer so."""
+        self._memory[_PROGRESS_AT + number % PROGRESS_CELLS] = is_in_progress
+
+    def in_progress(self, numbers: Iterable[int]) -> set[int]:
+        """Return those of these leases whose tasks are in progress."""
+        return {number for number in numbers if self._memory[_PROGRESS_AT + number % PROGRESS_CELLS]}
 
     @contextmanager
     def mark_thread(self, number: int) -> Iterator[None]:

@@ -67,6 +67,7 @@ class DeadWorkerJudge:
     problem: LivenessProblem | None
     how: str  # it died, as `describe_death` returns it
     guilty: Collection[int]  # numbers of the leases whose step was running, or that exceeded their time
+    is_alone: bool = False  # the guilty one was the only task in progress, and its step was not running
 
     def judge(self, number: int, lease: Lease) -> Outcome:
         """Return the outcome of one lease: charged an attempt, or released as if it were never claimed."""
@@ -86,6 +87,11 @@ class DeadWorkerJudge:
 
     def _describe_charge(self, lease: Lease, limit: StepLimit | None) -> str:
         step = lease.task.step
+        if self.is_alone:
+            return (
+                f"WorkerDied: the worker {self.how} while it had no other task in progress, and one had died "
+                "with this task before. No step was running: its response may crash the code that fetches it"
+            )
         match self.problem:
             case LivenessProblem.HUNG:
                 time = limit.time if limit else max(limit.time for limit in self.limits.values())

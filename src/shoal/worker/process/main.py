@@ -235,6 +235,7 @@ async def open_worker(
         partitions=config.partitions,
         share=PartitionShare(queue, run.id, config.worker_id, config.sharing) if config.sharing else None,
         may_rest=config.may_rest,
+        suspects=config.suspects,
         channel=channel,
         standby=config.listening is not None,
         run_hooks=RunHookCalls(

@@ -46,6 +46,7 @@ from shoal.worker.process.forkserver import ForkServer, WorkerProcess, read_pipe
 from shoal.worker.process.heartbeat import Heartbeat
 from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, LivenessProblem, LivenessSample
 from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
+from shoal.worker.process.suspects import is_proven
 from shoal.worker.settling.release import release_leases
 
 HEARTBEAT_INTERVAL = 5 * SECOND
@@ -62,7 +63,8 @@ class WorkerExit:
     reason: ExitReason
     message: str = ""
     blamed: frozenset[str] = frozenset()  # tasks that were charged with its death
-    killers: frozenset[str] = frozenset()  # those among them whose step was running
+    killers: frozenset[str] = frozenset()  # those among them whose step was running, or that ran alone
+    suspects: frozenset[str] = frozenset()  # tasks in progress, one of which may have caused its death
     settled: int = 0  # tasks that it settled
     tally: WorkerCounters = field(default_factory=WorkerCounters)
     last_lines: list[str] = field(default_factory=list)  # of its output
@@ -348,8 +350,14 @@ class WorkerSupervisor:
         how = describe_death(code, self._problem, self._liveness.silence, self._failure)
         ending = self._exit or WorkerExit(ExitReason.DIED, how)
         guilty = self._find_guilty(markers)
+        suspects = set() if guilty or not self._is_unexplained else markers.in_progress(self.in_hand)
+        is_alone = is_proven([self.in_hand[number].task_id for number in suspects], self.config.suspects)
+        if is_alone:
+            guilty = suspects
+        else:
+            ending.suspects = frozenset(self.in_hand[number].task_id for number in suspects)
         ending.killers = frozenset(self.in_hand[number].task_id for number in guilty)
-        judge = DeadWorkerJudge(self._limits, self._problem, ending.message, guilty).judge
+        judge = DeadWorkerJudge(self._limits, self._problem, ending.message, guilty, is_alone).judge
         outcomes = [judge(number, lease) for number, lease in self.in_hand.items()]
         if outcomes:
             with suppress(QueueError):
@@ -367,6 +375,13 @@ class WorkerSupervisor:
         ending.last_lines = list(self._last_lines)
         await self._beat_once(WorkerState.ENDED if self._exit else WorkerState.DIED)
         return ending
+
+    @property
+    def _is_unexplained(self) -> bool:
+        """Whether the worker died by itself, or froze: a task that was in progress may be the cause."""
+        if self._exit or self._failure:
+            return False
+        return self._problem is LivenessProblem.FROZEN or not (self._problem or self._is_killed.is_set())
 
     def _find_guilty(self, markers: StepMarkers) -> set[int]:
         """Return the held leases whose step was running, or that exceeded their time."""

@@ -161,6 +161,9 @@ class ObservedStepMarkers(StepMarkers):
     def set_loop(self, number: int) -> None:
         self._markers.set_loop(number)
 
+    def mark_progress(self, number: int, is_in_progress: int) -> None:
+        self._markers.mark_progress(number, is_in_progress)
+
     @contextmanager
     def mark_thread(self, number: int) -> Iterator[None]:
         began = time.monotonic()

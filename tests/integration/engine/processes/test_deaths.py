@@ -271,3 +271,63 @@ async def test_at_most_once_a_page_is_requested_once_whichever_process_is_killed
     assert killed and set(origin.visits.values()) == {1}
     assert len(items) + len(letters) == 400 and set(items.values()) == {1}
     assert letters and all("WorkerDied" in error for error in letters.values())
+
+
+def crashes_while_it_fetches(trouble, **changes):
+    """Return a scraper whose pages called /bad… end the process before any step runs."""
+    code = scraper("pass", **changes)
+    return f"""
+    import os, signal, time
+    from shoal.fetch.http.client import RedirectingClient
+
+    fetch = RedirectingClient.fetch
+
+    async def crash(self, request):
+        response = await fetch(self, request)
+        if "/bad" in request.url:
+            {trouble}
+        return response
+
+    RedirectingClient.fetch = crash
+    {code}"""
+
+
+@pytest.mark.short_for(workers=1)
+@pytest.mark.parametrize("workers", [1, 3])
+async def test_a_response_that_crashes_the_http_client_costs_its_own_task_and_no_other(
+    bench, origin, monkeypatch, workers
+):
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
+    urls = pages(origin, good=200, bad=2)
+    async with asyncio.timeout(100):
+        summary = await bench.run(crashes_while_it_fetches("os.abort()"), urls, workers=workers)
+    items, letters = await outcome(bench, summary)
+    assert items == Counter({f"good{number}": 1 for number in range(200)})
+    assert set(letters) == {"bad0", "bad1"} and not summary.ending.failures
+    assert all("SIGABRT while it had no other task in progress" in error for error in letters.values())
+    assert any("tasks were in progress: they run" in line for line in bench.witness.said_lines)
+
+
+@pytest.mark.long
+async def test_a_response_that_freezes_the_http_client_costs_its_own_task_and_no_other(
+    bench, origin, monkeypatch
+):
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
+    code = crashes_while_it_fetches("time.sleep(1000)", settings="lease='1s'").replace(
+        "retries=1", "retries=0"
+    )
+    async with asyncio.timeout(100):
+        summary = await bench.run(code, pages(origin, good=40, bad=1))
+    items, letters = await outcome(bench, summary)
+    assert items == Counter({f"good{number}": 1 for number in range(40)})
+    assert set(letters) == {"bad0"} and "frozen" in letters["bad0"]
+
+
+@pytest.mark.long
+async def test_an_http_client_that_crashes_on_every_response_buries_no_run(bench, origin, monkeypatch):
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
+    code = crashes_while_it_fetches("os.abort()").replace("retries=1", "retries=9")
+    async with asyncio.timeout(100):
+        summary = await bench.run(code, pages(origin, good=0, bad=60))
+    assert summary.ending.failed and "CrashLoop: " in summary.ending.failures[-1]
+    assert (summary.snapshot.stats.dead, summary.snapshot.stats.remaining) == (0, 60)

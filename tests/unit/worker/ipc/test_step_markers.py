@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.worker.ipc.step_markers import CELLS, LOOP_CELL, NO_STEP, SIZE, StepMarkers, make_file
+from shoal.worker.ipc.step_markers import (
+    CELLS,
+    LOOP_CELL,
+    NO_STEP,
+    PROGRESS_CELLS,
+    SIZE,
+    StepMarkers,
+    make_file,
+)
 
 WORD = 8
 
@@ -161,3 +169,13 @@ def test_the_beats_of_the_event_loop_are_counted(markers):
 
 async def _drive(markers, number, step):
     return await markers.run_marked(number, step)
+
+
+def test_tasks_in_progress_are_seen_through_the_same_file_and_beside_the_beat(markers):
+    markers.mark_progress(3, 1)
+    markers.mark_progress(PROGRESS_CELLS + 5, 1)
+    markers.mark_progress(7, 1)
+    markers.mark_progress(7, 0)
+    markers.beat()
+    assert markers.in_progress([3, 4, 7, PROGRESS_CELLS + 5]) == {3, PROGRESS_CELLS + 5}
+    assert markers.beats() == 1

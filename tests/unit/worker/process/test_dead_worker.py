@@ -84,3 +84,12 @@ def test_a_death_is_described_by_its_cause(code, problem, failure, how):
 
 def test_steps_that_are_attempted_once_are_listed():
     assert once_steps(LIMITS) == ["order"]
+
+
+def test_a_task_that_ended_two_workers_while_no_step_ran_is_charged_with_what_is_known():
+    how = "was ended by SIGSEGV"
+    outcome = DeadWorkerJudge(LIMITS, None, how, {1}, is_alone=True).judge(1, lease(attempt=3))
+    assert isinstance(outcome, Bury)
+    assert outcome.error.startswith(
+        "WorkerDied: the worker was ended by SIGSEGV while it had no other task in progress"
+    )

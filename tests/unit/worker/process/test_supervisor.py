@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from shoal.core.errors import QueueError
@@ -210,11 +211,14 @@ class LastStore:
 class Markers:
     """Markers of a process in which the steps of these leases were running."""
 
-    def __init__(self, *numbers):
-        self._numbers = numbers
+    def __init__(self, *numbers, in_progress=()):
+        self._numbers, self._in_progress = numbers, in_progress
 
     def running_steps(self):
         return [SimpleNamespace(number=number) for number in self._numbers]
+
+    def in_progress(self, numbers):
+        return set(numbers).intersection(self._in_progress)
 
 
 async def test_only_the_task_whose_step_ran_is_charged_when_the_worker_dies():
@@ -226,6 +230,33 @@ async def test_only_the_task_whose_step_ran_is_charged_when_the_worker_dies():
     assert ending.reason is ExitReason.DIED and ending.message == "was ended by SIGKILL"
     assert ending.killers == ending.blamed == {"t1"}
     assert queue.states == ["died"] and queue.abandoned[0][0] == "w"
+
+
+async def test_where_no_step_ran_the_tasks_in_progress_are_suspected_and_none_is_charged():
+    queue = LastStore()
+    supervisor = supervise(queue)
+    supervisor._handle_message(LeasesClaimed(1, leases(3)))
+    ending = await supervisor._close(-11, Markers(in_progress=[1, 3]))
+    assert [type(outcome) for outcome in queue.settled] == [Release, Release, Release]
+    assert ending.suspects == {"t0", "t2"} and not ending.blamed and not ending.killers
+
+
+async def test_a_suspect_that_ran_alone_is_charged_and_no_other():
+    queue = LastStore()
+    supervisor = supervise(queue)
+    supervisor.config = msgspec.structs.replace(supervisor.config, suspects={"t1": 1})
+    supervisor._handle_message(LeasesClaimed(1, leases(3)))
+    ending = await supervisor._close(-11, Markers(in_progress=[2]))
+    assert [type(outcome) for outcome in queue.settled] == [Release, Retry, Release]
+    assert ending.killers == ending.blamed == {"t1"} and not ending.suspects
+
+
+async def test_nothing_is_suspected_when_the_pool_itself_kills_a_worker():
+    supervisor = supervise(LastStore())
+    supervisor._handle_message(LeasesClaimed(1, leases(1)))
+    supervisor.kill()
+    ending = await supervisor._close(-9, Markers(in_progress=[1]))
+    assert not ending.suspects
 
 
 async def test_a_task_that_another_worker_has_by_now_is_not_blamed():
