@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
 
 OPTIONS = "Options"
@@ -118,6 +119,15 @@ def group_with(commands: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {names}?")
             return super().resolve_command(ctx, args)
 
+        def invoke(self, ctx: Any) -> Any:
+            try:
+                return super().invoke(ctx)
+            except BadParameter as error:
+                # What is missing has a name and no message yet.
+                if not error.message and error.ctx:
+                    error.message = _how_to_type(error.ctx.command, error.param)
+                raise
+
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             widest = max(len(name) for names in commands.values() for name in names)
             rows = {
@@ -127,6 +137,15 @@ def group_with(commands: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
             write_sections(formatter, rows)
 
     return SectionedGroup
+
+
+def _how_to_type(command: Any, missing: Any) -> str:
+    """Return the first example of the command that lacks a parameter, or what the parameter is."""
+    for paragraph in (command.help or "").split("\n\n"):
+        _, found, example = " ".join(paragraph.split()).partition("Example: ")
+        if found:
+            return f"For example: {example}"
+    return getattr(missing, "help", None) or ""
 
 
 def write_sections(formatter: Any, rows: Mapping[str, Iterable[tuple[str, str]]]) -> None:

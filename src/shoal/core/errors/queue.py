@@ -39,9 +39,9 @@ class MissingDriver(QueueError):
 class UnknownRun(QueueError):
     """This queue has no such run."""
 
-    def __init__(self, run_id: str, known: list[str] | None = None) -> None:
+    def __init__(self, run_id: str, known: list[str] | None = None, *, meant: str = "") -> None:
         self.run_id = run_id
-        close = get_close_matches(run_id, known or [], n=1)
+        close = [meant] if meant else get_close_matches(run_id, known or [], n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"List the runs with: {shoal_command('runs')}"
         super().__init__(f"No run is called {run_id!r} in this queue. {hint}")
 

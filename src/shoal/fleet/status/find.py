@@ -9,6 +9,7 @@ from shoal.core.tasks import first
 from shoal.queue.contract import QueueReports
 
 NEWEST = "newest"
+NEWEST_ELSEWHERE = ("latest", "last", "current")  # what is often typed instead
 MAX_SHOWN = 5  # ids in an error
 MAX_HOSTS = 10_000  # that are searched
 
@@ -51,7 +52,7 @@ def _match(start: str, runs: Sequence[Run]) -> Run:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UnknownRun(start, [run.id for run in runs])
+        raise UnknownRun(start, [run.id for run in runs], meant=NEWEST if start in NEWEST_ELSEWHERE else "")
     more = ", …" if len(found) > MAX_SHOWN else ""
     ids = ", ".join(run.id for run in found[:MAX_SHOWN])
     raise InvalidSetting("RUN", f"{start!r} begins {len(found):,} ids: {ids}{more}")

@@ -117,5 +117,21 @@ def test_a_setting_typed_as_an_option_is_refused_with_how_to_type_it(words, mean
     assert done.exit_code == Exit.USAGE
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("export",), "argument 'RUN'. For example: shoal export newest --to books.csv"),
+        (("export", "newest"), "option '--to'. For example: shoal export newest --to books.csv"),
+        (("new",), "argument 'NAME'. For example: shoal new prices"),
+        (("cancel",), "argument 'RUN'. Run id, the start of one, or newest. List them with: shoal runs"),
+        (("dead", "show"), "argument 'RUN'. Run id, the start of one"),
+    ],
+)
+def test_what_is_missing_is_named_with_how_to_type_it(words, meant):
+    done = typed(*words)
+    assert f"Missing {meant}" in done.stderr
+    assert done.exit_code == Exit.USAGE
+
+
 def test_a_setting_with_an_option_of_its_own_is_that_option():
     assert "There is no file x.py" in typed("enqueue", "x.py", "--dedup", "30d", "--url=u").stderr

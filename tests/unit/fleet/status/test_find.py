@@ -74,6 +74,13 @@ async def test_a_name_of_no_run_is_unknown(name):
         await find_run(Queue(), name)
 
 
+async def test_a_usual_word_for_the_newest_run_is_answered_with_newest():
+    with pytest.raises(
+        UnknownRun, match=r"No run is called 'latest' in this queue\. Did you mean 'newest'\?"
+    ):
+        await find_run(Queue(), "latest")
+
+
 async def test_an_empty_queue_has_no_newest_run():
     with pytest.raises(InvalidSetting, match=r"this queue has no runs\. Start one with: shoal run"):
         await find_run(Queue({}))

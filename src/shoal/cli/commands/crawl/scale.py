@@ -97,7 +97,7 @@ def scale(
     Only tasks that are ready or in progress count, not the whole backlog, and there are never more workers
     than the rate limits of the hosts can keep busy.
 
-    Example: shoal scale 20260215_120000_ab12 books.py --max 20
+    Example: shoal scale newest books.py --max 20
     """
     from shoal.core.errors import InvalidSetting
     from shoal.core.values import read_duration, read_positive_duration

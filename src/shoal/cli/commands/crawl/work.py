@@ -36,7 +36,7 @@ def work(
 ) -> None:
     """Start workers on an existing run until it is drained, on any number of machines at once.
 
-    Example: shoal work books.py --run 20260215_120000_ab12 --queue postgresql://db/shoal --workers 4
+    Example: shoal work books.py --run newest --queue postgresql://db/shoal --workers 4
     """
     from shoal.cli.commands.crawl.run import exit_code, summary_text
     from shoal.cli.options.job import fork_server_for

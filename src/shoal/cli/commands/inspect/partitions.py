@@ -24,7 +24,7 @@ def partitions(
 ) -> None:
     """Show each partition of a run: pending tasks, owning worker, and how long it has owned it.
 
-    Example: shoal partitions 20260215_120000_ab12
+    Example: shoal partitions newest
     """
     from shoal.fleet.partitions.status import partitions as found
     from shoal.worker.run_settings.stored import read_note

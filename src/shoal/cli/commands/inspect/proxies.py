@@ -26,7 +26,7 @@ def proxies(
 ) -> None:
     """Show each proxy of a run: pages fetched, failures by kind, and how long it is benched.
 
-    Example: shoal proxies 20260215_120000_ab12
+    Example: shoal proxies newest
     """
     _, listed = with_run(queue, run_id, _found)
     rows = [one.as_json() if as_json else row(one) for one in listed]

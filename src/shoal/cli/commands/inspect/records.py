@@ -41,7 +41,7 @@ def records(
 ) -> None:
     """Trace each record through the steps: state, worker, time, and number of items.
 
-    Example: shoal records 20260215_120000_ab12 --step profile --state leased
+    Example: shoal records newest --step profile --state leased
     """
     if as_json:
         run_id, count = with_run(

@@ -25,7 +25,7 @@ def tor(
 ) -> None:
     """Show the Tor process of each worker of a run: its state, circuit renewals and restarts.
 
-    Example: shoal tor 20260215_120000_ab12 --renew
+    Example: shoal tor newest --renew
     """
     _, states = with_run(queue, run_id, lambda opened, run: _look(opened, run, renew))
     rows = [

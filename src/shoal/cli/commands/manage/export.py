@@ -77,9 +77,9 @@ def export(
 ) -> None:
     """Export a run's items to a file or a database table. A file appears only once it is complete.
 
-    Example: shoal export 20260215_120000_ab12 --to books.csv
+    Example: shoal export newest --to books.csv
 
-    Example: shoal export 20260215_120000_ab12 --to 'sqlite:///shop.db?table=books' --key isbn
+    Example: shoal export newest --to 'sqlite:///shop.db?table=books' --key isbn
     """
     from shoal.cli.commands.manage.export_run import ExportRequest, carry_out
 

@@ -27,7 +27,7 @@ def set(
 ) -> None:
     """Change settings of a run: its workers follow within two seconds. Without settings, list them.
 
-    Example: shoal set 20260215_120000_ab12 rate=2/s per_host=1
+    Example: shoal set newest rate=2/s per_host=1
     """
     from shoal.cli.options.setting import read_change
     from shoal.fleet.run.change import NOW, change_settings, list_settings
