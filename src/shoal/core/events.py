@@ -43,6 +43,7 @@ RUN_BEGUN, RUN_ENDED = "run begun", "run ended"
 TASK_BEGUN, TASK_DONE, TASK_FAILED = "task begun", "task done", "task failed"
 TASK_RELEASED, RESULT_REFUSED = "task released", "result refused"
 LOOP_BLOCKED = "step blocks the loop"
+STARTS_LATE = "starts are late"
 HOST_SLOWED, HOST_PAUSED = "host slowed", "host paused"
 # What happens to the queue
 CLAIM_FAILED, SETTLE_FAILED, QUEUE_BACK, QUEUE_AWAY = (

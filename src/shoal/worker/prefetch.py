@@ -43,6 +43,7 @@ class PrefetchBuffer:
         self._heap: list[tuple[float, int, ScheduledLease]] = []
         self._positions: dict[LeaseKey, int] = {}  # of every lease; heap entries with another one are void
         self._counter = 0
+        self.late_starts = 0  # requests that were sent although another worker's may be close to them
         self._last_request: dict[str, float] = {}
 
     def set_gap(self, gap: timedelta) -> None:
@@ -89,8 +90,10 @@ class PrefetchBuffer:
             self._count(is_late, now)
         # On a machine that is always late nothing would ever start. Then the gap is kept within this worker.
         may_be_late = start.may_be_late or self._is_always_late()
-        if is_late and (not may_be_late or self._earliest(host) > now):
-            return False
+        if is_late:
+            if not may_be_late or self._earliest(host) > now:
+                return False
+            self.late_starts += not start.may_be_late
         self._record_request(host, now)
         return True
 

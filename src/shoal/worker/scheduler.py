@@ -260,6 +260,11 @@ class Scheduler:
         """Return whether a started task may still send its request; if so, the request counts as sent."""
         return self._prefetch.try_start(start, now)
 
+    @property
+    def late_starts(self) -> int:
+        """How many requests were sent late because most of this worker's starts are."""
+        return self._prefetch.late_starts
+
     # End
 
     def finish(self, number: int, now: float) -> None:

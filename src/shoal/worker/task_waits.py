@@ -1,11 +1,17 @@
 """What a task in progress waits for: its host, the turn of its step, memory for its page."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
+from shoal.core.events import STARTS_LATE, as_event
 from shoal.core.tasks import loop_time
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.scheduler import Scheduler
+
+LATE_LOG_INTERVAL_SECONDS = 60.0
+
+log = logging.getLogger(__name__)
 
 
 class TaskWaits:
@@ -17,10 +23,26 @@ class TaskWaits:
         self._slow_timer: asyncio.TimerHandle | None = None  # one for all requests
         self._turns: dict[int, asyncio.Future[None]] = {}  # of tasks whose step waits
         self._memory_freed = asyncio.Event()
+        self._late_logged_at: float | None = None
 
     def try_request(self, start: ScheduledLease) -> bool:
         """Return whether a task may still send its request; if so, the request counts as sent."""
-        return self._scheduler.try_request(start, loop_time())
+        now, late_starts = loop_time(), self._scheduler.late_starts
+        may_request = self._scheduler.try_request(start, now)
+        if self._scheduler.late_starts > late_starts:
+            self._log_late_start(now, now - start.due)
+        return may_request
+
+    def _log_late_start(self, now: float, late: float) -> None:
+        if self._late_logged_at is None or now - self._late_logged_at >= LATE_LOG_INTERVAL_SECONDS:
+            self._late_logged_at = now
+            log.warning(
+                "Requests start late more often than not (now by %.0f ms): those of several workers to one "
+                "host may follow each other sooner than its delay. Start fewer workers on this machine, or "
+                "see whether the queue is slow: shoal bench --queue …",
+                1000 * late,
+                extra=as_event(STARTS_LATE),
+            )
 
     def wait_for_host(self, number: int) -> None:
         """Record that a task now waits for its host, and for nothing in this worker."""

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import QueueUnavailable
-from shoal.core.events import QUEUE_AWAY, QUEUE_BACK, Event, Level, event_of
+from shoal.core.events import QUEUE_AWAY, QUEUE_BACK, STARTS_LATE, Event, Level, event_of
 from shoal.fleet.telemetry.logs import NO_LOGS
 from shoal.fleet.telemetry.worker_log import WorkerLifecycleLog
 from shoal.queue import retry
@@ -93,3 +93,14 @@ def test_workers_that_wait_for_the_queue_like_their_launcher_are_not_shown():
     assert shown == ["The worker cannot claim"]
     told(0, 191.0, "shoal.worker.queue_retry", "The worker cannot settle")
     assert shown == ["The worker cannot claim", "The worker cannot settle"]
+
+
+def test_late_starts_of_many_workers_are_shown_once_a_minute():
+    shown = []
+    log = WorkerLifecycleLog(NO_LOGS, "run", shown.append)
+    for number in range(8):
+        for at in (100.0 + number, 165.0 + number / 10):
+            fields = {"logger": "shoal.worker.task_waits", "message": f"late at {at:.0f}"}
+            event = Event(at=at, level=Level.WARNING, name=STARTS_LATE, fields=fields)
+            log.entry(number, f"worker-{number}").log_event(event)
+    assert shown == ["late at 100", "late at 165"]

@@ -91,6 +91,7 @@ def test_on_a_machine_that_is_always_late_starts_go_on_with_the_gap_kept_within_
             sent.append(now)
     assert len(sent) > count // 4
     assert all(later - earlier >= 0.19 for earlier, later in pairwise(sent))
+    assert buffer.late_starts == len(sent)
 
 
 def test_a_worker_that_was_suspended_starts_nothing_that_became_due_meanwhile():

@@ -1,8 +1,11 @@
 import asyncio
+import logging
 
 import pytest
 
-from shoal.core.model import MINUTE, ZERO
+from shoal.core.events import STARTS_LATE, event_of
+from shoal.core.model import MINUTE, SECOND, ZERO, Lease, Task
+from shoal.worker.prefetch import RECENT_SPANS, ScheduledLease
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.slots import SLOW
 from shoal.worker.task_waits import TaskWaits
@@ -158,3 +161,30 @@ async def test_a_page_that_is_given_up_releases_its_bytes():
     memory.release_memory(2)
     memory.release_memory(2)
     assert memory._memory.used == 100
+
+
+async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(monkeypatch, caplog):
+    scheduler = Scheduler(lease=MINUTE, gap=SECOND, at_once=2, slow_requests=0, memory=1)
+    waits, clock = TaskWaits(scheduler), 1000.0
+    monkeypatch.setattr("shoal.worker.task_waits.loop_time", lambda: clock)
+    with caplog.at_level(logging.WARNING):
+        for number in range(3 * RECENT_SPANS):
+            lease = a_lease(number)
+            assert waits.try_request(ScheduledLease(lease, due=clock))
+            clock += 1
+        assert not caplog.records
+        sent = 0
+        for number in range(60 + RECENT_SPANS):
+            sent += waits.try_request(ScheduledLease(a_lease(number), due=clock - 0.2))
+            clock += 1
+    assert sent > 60 and scheduler.late_starts == sent
+    said = [record for record in caplog.records if event_of(record) == STARTS_LATE]
+    assert len(said) == 2
+    assert "late more often than not (now by 200 ms)" in said[0].getMessage()
+
+
+def a_lease(number):
+    task = Task(url=f"http://h{number}.example/")
+    return Lease(
+        run_id="r", task_id=f"{number:032x}", token=1, task=task, attempt=1, start_in=ZERO, deadline_in=MINUTE
+    )

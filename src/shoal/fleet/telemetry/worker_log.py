@@ -12,6 +12,7 @@ from shoal.core.events import (
     QUEUE_AWAY,
     RESTARTED,
     STARTED,
+    STARTS_LATE,
     STOPPING,
     Event,
     Level,
@@ -22,7 +23,7 @@ from shoal.queue import retry
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.supervisor import WorkerExit
 
-OUTAGE_LOG_INTERVAL_SECONDS = 60.0
+SHARED_LOG_INTERVAL_SECONDS = 60.0  # of events that all workers of a pool report at once
 STOPS = {1: "finishing", 2: "handing back"}
 
 
@@ -35,7 +36,7 @@ class WorkerLifecycleLog:
         self.logs, self.run_id = logs, run_id
         self.restarts = 0
         self._used_slots: set[int] = set()
-        self._outage_shown_at = 0.0  # when a worker's message about an unreachable queue was last shown
+        self._shown_at = {QUEUE_AWAY: 0.0, STARTS_LATE: 0.0}  # when such a message of a worker was last shown
 
     def entry(self, number: int, worker_id: str) -> "WorkerLogEntry":
         """Return the log of a new worker in a slot; it may replace one that died."""
@@ -44,16 +45,16 @@ class WorkerLifecycleLog:
         return WorkerLogEntry(self, number, worker_id, STARTED if is_new else RESTARTED)
 
     def is_shown(self, event: Event) -> bool:
-        """Return whether to show a worker's warning; a queue outage is shown once a minute per pool."""
-        if event.name != QUEUE_AWAY:
+        """Return whether to show a worker's warning; what concerns all is shown once a minute per pool."""
+        if event.name not in self._shown_at:
             return event.name in (LOG, LOOP_BLOCKED)
         # The launcher reports its own wait for the queue, and the workers wait for the same one.
         if (
             event.fields.get("logger") == retry.__name__
-            or event.at - self._outage_shown_at < OUTAGE_LOG_INTERVAL_SECONDS
+            or event.at - self._shown_at[event.name] < SHARED_LOG_INTERVAL_SECONDS
         ):
             return False
-        self._outage_shown_at = event.at
+        self._shown_at[event.name] = event.at
         return True
 
     def log_stopping(self, times: int, in_hand: int) -> None:
