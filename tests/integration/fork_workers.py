@@ -16,6 +16,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import shoal.worker.process.main  # noqa: F401  # once, for all fork servers
 from shoal.worker.process import forkserver
 
 MAX_REQUEST = 1 << 17  # bytes

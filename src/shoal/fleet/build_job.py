@@ -13,8 +13,7 @@ from shoal.fleet.job import Job
 from shoal.fleet.project.file import LoadedScraper, Project, ProjectScraper
 from shoal.fleet.sources.declared import declared_private_hosts
 from shoal.fleet.status.rows import scraper_row
-from shoal.scrape.scraper import Scraper
-from shoal.worker.fetchers.named import check_fetchers
+from shoal.scrape.scraper import HTTP_ONLY, Scraper
 from shoal.worker.partitions import PartitionMode
 from shoal.worker.run_settings.stored import replaced
 
@@ -51,7 +50,10 @@ def make_job(
     typed = dict(settings)
     loaded.scraper.declared_args.check(args)
     scraper = loaded.scraper.replace(**typed)
-    check_fetchers(scraper.fetchers)
+    if scraper.fetchers - HTTP_ONLY:
+        from shoal.worker.fetchers.named import check_fetchers  # imported only if used
+
+        check_fetchers(scraper.fetchers)
     return Job(
         scraper=scraper,
         name=name,

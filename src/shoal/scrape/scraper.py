@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 MAX_NAME = 200
 SEED_STEP = "main"  # the step of a task that names none
+HTTP_ONLY = frozenset({None, "http"})  # what `fetchers` has if its steps and sites use no other one
 INVALID_SEED = "invalid-seed"  # the step of the placeholder task for a seed that could not be queued
 
 _SCRAPER_DEFAULT: Any = object()

@@ -8,11 +8,13 @@ import pytest
 LOADS = """
 import sys
 from shoal.cli.registry import app_for
-from shoal.queue.open import load_backend
 app_for("run")
-import shoal.cli.options.job, shoal.cli.progress, shoal.cli.enqueue_seeds
-import shoal.fleet.sources.names, shoal.worker.process.forkserver
-load_backend("sqlite:///books.db")
+import shoal.cli.options.job, shoal.cli.progress, shoal.cli.enqueue_seeds, shoal.cli.options.telemetry
+import shoal.cli.commands.crawl.start_notices, shoal.cli.commands.crawl.cache_options
+import shoal.fleet.sources.names, shoal.worker.process.forkserver, shoal.fleet.run.launch
+ForkServer = shoal.worker.process.forkserver.ForkServer
+ForkServer.__init__ = lambda self, *, here: None
+shoal.cli.options.job.fork_server_for("sqlite:///books.db")
 print("\\n".join(sys.modules))
 """
 OF_OTHERS = (
@@ -26,12 +28,6 @@ OF_OTHERS = (
     "shoal.discover.sitemaps.walk",
     "shoal.export.archive.warc_read",
     "shoal.export.files.csv",
-    "shoal.fetch.archive",
-    "shoal.fetch.browser",
-    "shoal.fetch.proxies",
-    "shoal.fetch.sessions",
-    "shoal.fetch.tokens",
-    "shoal.fetch.tor",
     "shoal.queue.postgres",
     "shoal.queue.redis",
     "shoal.worker.ipc.http_server",
@@ -40,6 +36,30 @@ OF_OTHERS = (
     "sysconfig",
     "warcio",
 )
+# Only the fork server imports them, while this process goes on.
+OF_WORKERS = (
+    "protego",
+    "shoal.fetch.cache",
+    "shoal.fetch.contract",
+    "shoal.fetch.egress",
+    "shoal.fetch.http",
+    "shoal.worker.failures.pages",
+    "shoal.worker.fetchers",
+    "shoal.worker.process.main",
+    "shoal.worker.telemetry",
+    "shoal.worker.worker",
+    "wreq",
+)
+SERVES = """
+import socket, sys
+from shoal.worker.process import forkserver
+def look(*_):
+    print("\\n".join(sys.modules), flush=True)
+forkserver._fork_worker = look
+ours, theirs = socket.socketpair()
+ours.close()
+forkserver._serve(theirs)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -52,18 +72,47 @@ def loaded():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", OF_OTHERS)
+@pytest.mark.parametrize("module", [*OF_OTHERS, *OF_WORKERS])
 def test_a_run_on_sqlite_does_not_import(loaded, module):
     assert not {name for name in loaded if name == module or name.startswith(f"{module}.")}
 
 
-def test_a_run_on_sqlite_has_loaded_what_its_workers_need(loaded):
-    assert {
-        "shoal.queue.sqlite.queue",
-        "shoal.worker.process.main",
-        "shoal.fetch.http.wreq",
-        "wreq",
-    } <= loaded
+def test_a_run_on_sqlite_has_loaded_its_queue_and_the_event_loop(loaded):
+    assert {"shoal.queue.sqlite.queue", "uvloop"} <= loaded
+
+
+@pytest.fixture(scope="module")
+def served():
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", SERVES], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+
+
+def test_the_fork_server_has_loaded_what_workers_need_before_it_forks_one(served):
+    assert {"shoal.worker.process.main", "shoal.fetch.http.wreq", "wreq", "turbohtml", "uvloop"} <= served
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "module",
+    [
+        "shoal.cli",
+        "shoal.fetch.archive",
+        "shoal.fetch.browser",
+        "shoal.fetch.proxies",
+        "shoal.fetch.sessions",
+        "shoal.fetch.tokens",
+        "shoal.fetch.tor",
+        "shoal.worker.ipc.http_server",
+        "shoal.worker.ondemand.listener",
+        "shoal.worker.recrawl.store",
+        "sysconfig",
+    ],
+)
+def test_the_fork_server_does_not_import(served, module):
+    assert not {name for name in served if name == module or name.startswith(f"{module}.")}
 
 
 @pytest.mark.slow

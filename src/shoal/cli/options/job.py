@@ -69,6 +69,8 @@ def _sharing_mode(project: Project) -> list[str] | None:
 
 def fork_server_for(queue: str) -> ForkServer:
     """Return a fork server whose workers have the driver of this queue imported already."""
+    import uvloop  # noqa: F401  # before the fork, because both processes need it
+
     load_backend(queue)
     return ForkServer(here=True)
 

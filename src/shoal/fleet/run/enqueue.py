@@ -19,7 +19,6 @@ from shoal.discover.feed import Feed, OnRefusal
 from shoal.discover.rejects import RejectFile
 from shoal.discover.routing import Routes
 from shoal.discover.source import Refusal
-from shoal.fetch.egress import Egress
 from shoal.fleet.command_hints import worker_command
 from shoal.fleet.job import Job
 from shoal.fleet.run.lifecycle import reopen
@@ -239,6 +238,8 @@ async def note_hosts_to_allow(queue: Queue, run: Run, settings: ScraperSettings)
 
     As far as their names tell, and among the first hosts: others are recorded when a worker refuses them.
     """
+    from shoal.fetch.egress import Egress  # imported only if used
+
     egress, refused = Egress(settings.allow_private), list[str]()
     with suppress(UnknownRun):  # a new run that got no task is not kept
         async for host in first(queue.hosts(run.id), MAX_HOSTS):

@@ -38,8 +38,7 @@ from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.metrics import PoolMetrics
 from shoal.fleet.telemetry.setup import logs_of, metrics_of
 from shoal.queue.contract import Queue, QueueReports, Tasks
-from shoal.scrape.scraper import Scraper
-from shoal.worker.fetchers.browser import sandbox_notice
+from shoal.scrape.scraper import HTTP_ONLY, Scraper
 from shoal.worker.secrets import all_secrets
 
 FINISH_TIMEOUT = timedelta(seconds=30)  # for running tasks to finish; then they are released
@@ -196,10 +195,13 @@ def open_pool(
     make_pool: Callable[..., WorkerPool] = WorkerPool,
 ) -> WorkerPool:
     """Return the worker pool of a job for a run; it holds the job's lock, or the given one."""
-    notice = sandbox_notice(job.scraper.fetchers)
-    if notice:
-        on_event(notice)
-        logs.fleet.log(Level.WARNING, LOG, message=notice)
+    if job.scraper.fetchers - HTTP_ONLY:
+        from shoal.worker.fetchers.browser import sandbox_notice  # imported only if used
+
+        notice = sandbox_notice(job.scraper.fetchers)
+        if notice:
+            on_event(notice)
+            logs.fleet.log(Level.WARNING, LOG, message=notice)
     return make_pool(
         queue,
         job.worker_config(run),

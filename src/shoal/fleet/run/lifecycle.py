@@ -14,7 +14,6 @@ from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import Scraper
-from shoal.worker.failures.pages import forget_failed_pages
 from shoal.worker.files.counts import FILE_NOTES
 from shoal.worker.left_out.last_counts import COUNTING
 from shoal.worker.left_out.missing import MISSING_NOTES
@@ -76,6 +75,8 @@ async def purge(queue: Queue, run_id: str) -> None:
 
     Cached pages, the history of `dedup` and of recrawls are shared by runs: they stay until they expire.
     """
+    from shoal.worker.failures.pages import forget_failed_pages  # imported only if used
+
     run = await queue.run(run_id)
     await forget_failed_pages(queue, run_id)
     await queue.purge(run_id)

@@ -19,11 +19,11 @@ from shoal.core.model import (
 )
 from shoal.fleet.status.progress import counts_as_json, snapshot_of
 from shoal.queue.contract import Queue, ServerStatus, StoreSize
-from shoal.worker.failures.pages import FailedPage
 
 if TYPE_CHECKING:
     from shoal.fleet.project.file import ProjectScraper
     from shoal.scrape.settings.scraper import ScraperSettings
+    from shoal.worker.failures.pages import FailedPage
 
 # Numbers, durations and words: none of them can contain an address, a path or a secret.
 SHOWN_SETTINGS = (
@@ -91,7 +91,7 @@ def short_payload(payload: Mapping[str, Any]) -> dict[str, Any] | str:
     return dict(payload) if size <= MAX_LISTED_PAYLOAD else f"{size:,} bytes"
 
 
-def whole_letter_row(letter: DeadLetter, page: FailedPage | None) -> dict[str, Any]:
+def whole_letter_row(letter: DeadLetter, page: "FailedPage | None") -> dict[str, Any]:
     """Return a dead letter as in `shoal dead show --json`: with its payload, page and attempts."""
     history = [
         {

@@ -14,8 +14,6 @@ from shoal.fleet.telemetry.addresses import read_address
 from shoal.fleet.telemetry.logs import LogDirectory, LogPlan
 from shoal.fleet.telemetry.metrics import PoolMetrics, WorkerCountsSource, need_library
 from shoal.queue.contract import Queue
-from shoal.worker.telemetry.events import LogForwarder
-from shoal.worker.telemetry.tracing import check_tracing
 
 log = logging.getLogger(__name__)
 POLL_INTERVAL = SECOND / 2
@@ -29,6 +27,8 @@ def open_telemetry(plan: LogPlan | None, metrics: str | None, trace: bool, *, ke
     if metrics:
         need_library()
     if trace:
+        from shoal.worker.telemetry.tracing import check_tracing  # imported only if used
+
         check_tracing()
     return {"logs": plan, "metrics": read_address(key, metrics) if metrics else None, "trace": trace}
 
@@ -85,6 +85,8 @@ async def _update(metrics: PoolMetrics, progress: ProgressReader) -> None:
 
 @contextmanager
 def _forward_own_logs(logs: LogDirectory, run_id: str) -> Iterator[None]:
+    from shoal.worker.telemetry.events import LogForwarder  # imported only if there are logs
+
     handler = LogForwarder(lambda event: logs.fleet.write(event, run=run_id), logs.level)
     logger = logging.getLogger("shoal")
     logger.addHandler(handler)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from traceback import FrameSummary, TracebackException, walk_tb
@@ -20,6 +20,7 @@ MAX_DEPTH = 50  # of such a chain
 MAX_LINE = 300  # characters
 SHOAL = "shoal"
 _SHOAL_FOLDER = str(Path(__file__).parents[2])
+_STANDARD_FOLDER = str(Path(os.__file__).parent)  # `sysconfig` knows it too, but takes 4 ms to import
 _SITE_PACKAGES = ("site-packages", "dist-packages")
 _MODULE_OF_FILE = lazy_pattern(r"^shoal_scraper_\w+\.")  # as `scrape/load.py` names the module of a file
 
@@ -35,17 +36,9 @@ def library_of(filename: str) -> str | None:
     for marker in _SITE_PACKAGES:
         if marker in parts[:-1]:
             return parts[parts.index(marker) + 1].removesuffix(".py")
-    for folder in _standard_folders():
-        if filename.startswith(folder + os.sep):
-            return Path(filename).relative_to(folder).parts[0].removesuffix(".py")
+    if filename.startswith(_STANDARD_FOLDER + os.sep):
+        return Path(filename).relative_to(_STANDARD_FOLDER).parts[0].removesuffix(".py")
     return None
-
-
-@cache
-def _standard_folders() -> set[str]:
-    import sysconfig  # imported only if used
-
-    return {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""The fork server: a process that has imported all that workers need, and forks one for each request.
+"""The fork server: a process that imports all that workers need, and forks one for each request.
 
 Importing takes a good part of a second. Every new worker would have to wait for it, and so would every
 replacement of a dead worker. The fork server has no threads, no event loop and none of the user's code, so a
-fork of it is as good as a new process.
+fork of it is as good as a new process. It imports the modules of workers by itself, while the process that
+started it, which does not need them, goes on.
 """
 
 import asyncio
@@ -12,10 +13,9 @@ import select
 import signal
 import socket
 import sys
+import traceback
 from contextlib import suppress
 from typing import NoReturn, Self
-
-from shoal.worker.process import main
 
 MAX_DESCRIPTOR = 65_536
 DESCRIPTORS = 4  # sent for each worker: its channel, its step markers, its output, and its exit status pipe
@@ -113,7 +113,12 @@ def _fork() -> tuple[int, socket.socket]:
     pid = os.fork()
     if not pid:
         ours.close()
-        _serve(theirs)
+        try:
+            _serve(theirs)
+        except BaseException:
+            # It must not reach the handlers of the process that was copied.
+            traceback.print_exc()
+            os._exit(1)
     theirs.close()
     return pid, ours
 
@@ -124,6 +129,8 @@ def _serve(sock: socket.socket) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     child_exits = _sigchld_pipe()
+    import shoal.worker.process.main  # noqa: F401  # here, not in the process that starts workers
+
     gc.freeze()  # without a collection first, for which the first worker would wait
     requests: list[socket.socket | int] = [sock]
     status_pipes: dict[int, int] = {}  # by the pid of each live worker
@@ -186,6 +193,8 @@ def _run_child(channel: int, markers: int, output: int) -> NoReturn:
     # New objects: the old ones may be anything, and may hold unflushed output of the launcher.
     sys.stdout = os.fdopen(1, "w", buffering=1, errors="replace", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="replace", closefd=False)
+    from shoal.worker.process import main
+
     sys.argv = [main.__name__]
     _close_all_but(channel, markers)
     main.main(channel, markers)

@@ -34,6 +34,24 @@ async def test_a_process_that_has_ended_is_not_killed_because_its_id_may_be_anot
     assert killed == [7]
 
 
+def test_an_error_of_a_forked_server_does_not_reach_the_handlers_of_the_process_it_was_forked_from(
+    monkeypatch, tmp_path
+):
+    def fail(sock):
+        raise ImportError("no such module")
+
+    monkeypatch.setattr(module, "_serve", fail)
+    handled = tmp_path / "handled"
+    try:
+        server = ForkServer(here=True)
+    except ImportError:  # in the forked process
+        handled.touch()
+        os._exit(0)
+    _, status = os.waitpid(server.pid, 0)
+    server._socket.close()
+    assert os.waitstatus_to_exitcode(status) == 1 and not handled.exists()
+
+
 def fake_server(pid):
     """Return the launcher's end of a server that reports this process id for one request."""
     ours, theirs = socket.socketpair()
