@@ -1,7 +1,6 @@
 """Opens a queue for one command."""
 
-import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +11,7 @@ if TYPE_CHECKING:
     from shoal.queue.contract import Queue
 
 T = TypeVar("T")
+DEFAULT_LIMIT = 50  # rows of a list
 
 
 def with_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
@@ -70,7 +70,23 @@ def say_queue(url: str) -> None:
     say(f"Queue {shown_queue(url)}")
 
 
-def say_more(found: Sequence[Any], limit: int) -> None:
-    """Print how to continue a list if there are more than `limit` rows."""
-    if len(found) > limit:
-        say(f"There are more; continue with: --after {shlex.quote(found[limit - 1].cursor)}")
+def say_more(
+    url: str, words: Sequence[str], options: Mapping[str, Any], found: Sequence[Any], limit: int
+) -> None:
+    """Print the command that continues a list if there are more than `limit` rows.
+
+    `words` are those of the command, `options` what was given, of which the empty ones are left out.
+    """
+    from shoal.fleet.command_hints import command_on, joined
+
+    if len(found) <= limit:
+        return
+    last = found[limit - 1]
+    given = {**options, "--limit": limit if limit != DEFAULT_LIMIT else None}
+    given["--after"] = last.cursor if hasattr(last, "cursor") else last.id
+    typed = [word for name, value in given.items() if value for word in _option(name, value)]
+    say(f"There are more; continue with: {command_on(url, joined([*words, *typed]))}")
+
+
+def _option(name: str, value: Any) -> list[str]:
+    return [name] if value is True else [name, str(value)]

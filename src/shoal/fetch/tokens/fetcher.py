@@ -1,5 +1,6 @@
 """A fetcher that sends API tokens, and stays within their rate limits."""
 
+import logging
 import re
 from collections.abc import Iterable
 from copy import copy
@@ -18,6 +19,8 @@ from shoal.fetch.singleflight import LruCache
 from shoal.fetch.tokens.pool import Permit, TokenPool
 from shoal.fetch.tokens.rate_limit_headers import RateLimit, rate_limit_in
 from shoal.fetch.tokens.token import TokenPlacement, key_of
+
+log = logging.getLogger(__name__)
 
 MAX_REQUEUES = 3  # requeues of a page that rejects tokens, plus one per token; then the page is at fault
 MAX_PAGES = 10_000  # whose requeues are counted
@@ -38,11 +41,13 @@ class TokenFetcher:
         self._fetcher, self._pool, self._placement = fetcher, pool, placement
         self._pauser = HostPauser(queue)
         self._requeues: LruCache[int] = LruCache(MAX_PAGES)
+        self._warned: set[str] = set()
 
     async def fetch(self, request: Request) -> Response:
         """Return the response; raises NotNow if the token, not the page, is why there is none."""
         url = canonical(request.url)
         if not self._placement.covers(url):
+            self._warn_of_similar(url)
             return await self._fetcher.fetch(request)
         shared = self._pool.shared
         shared.hold = max(shared.hold, request.timeout.total_seconds() + 10)
@@ -57,6 +62,19 @@ class TokenFetcher:
         """Return unused reservations, and close every connection."""
         await self._pool.close()
         await self._fetcher.close()
+
+    def _warn_of_similar(self, url: str) -> None:
+        """Warn once of a host that gets no token only because of its scheme or port."""
+        origin = origin_of(url)
+        similar = self._placement.similar(origin)
+        if similar is None or similar in self._warned:
+            return
+        self._warned.add(similar)
+        log.warning(
+            "Requests to %s are sent without a token: tokens go to %s only. "
+            "To send them there too, write in full: hosts=%s",
+            *(origin, similar, f"{similar},{origin}"),
+        )
 
     async def _send(self, request: Request, permit: Permit) -> Response:
         if secrets := current_secrets():

@@ -57,6 +57,13 @@ class TokenPlacement:
         """Tell whether tokens are sent to this URL; robots.txt is fetched without."""
         return origin_of(url) in self.origins and urlsplit(url).path != "/robots.txt"
 
+    def similar(self, origin: str) -> str | None:
+        """Return an origin of the tokens that differs from this one by its scheme or port, or None."""
+        if origin in self.origins:
+            return None
+        host = urlsplit(origin).hostname
+        return next((one for one in sorted(self.origins) if urlsplit(one).hostname == host), None)
+
     def add_token(self, url: str, headers: Mapping[str, str], token: Token) -> tuple[str, Mapping[str, str]]:
         """Return the URL and the headers with a token."""
         if self.query is None:

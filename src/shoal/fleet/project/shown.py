@@ -24,6 +24,8 @@ def shown_setting(settings: "ScraperSettings", key: str) -> Any:
     """Return the value of a setting for a report; what may hold a secret is only said to be set."""
     if key == "rate":
         return rate_of(settings.delay)
+    if key == "per_host":
+        return settings.requests_per_host
     value = getattr(settings, key)
     if value and key in _MAY_BE_SECRET:
         return SET

@@ -9,7 +9,7 @@ from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState, Stats
 from shoal.fleet.command_hints import export_words
 from shoal.fleet.sources.declared import mark_seeded
-from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import write_args
@@ -60,6 +60,17 @@ async def end_at_budget(queue: Queue, run: Run, scraper: Scraper) -> None:
     """End a run that has reached its page limit, if no worker has done so."""
     if most := scraper.settings.max_pages:
         await PageLimit(queue, run.id, most).end_if_used()
+
+
+async def pause(queue: Queue, run_id: str) -> Run:
+    """Pause a run; a finished one that no worker works on stays as it is."""
+    from shoal.fleet.status.at_work import has_workers  # which starting a run does not need
+
+    run, stats = await queue.run(run_id), await queue.stats(run_id)
+    snapshot = await snapshot_of(queue, run, stats)
+    if snapshot.is_finished and not await has_workers(queue, run_id):
+        return run
+    return await queue.pause(run_id)
 
 
 async def cancel(queue: Queue, run_id: str) -> Run:

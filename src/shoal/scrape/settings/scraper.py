@@ -154,12 +154,17 @@ class ScraperSettings:
         gap = self.delay / exits
         return RunSettings(
             host_delay=gap + min(SLACK * gap, MAX_SLACK),
-            per_host=exits * (self.per_host or (PER_HOST if self.delay else PER_HOST_WITHOUT_GAP)),
+            per_host=exits * self.requests_per_host,
             max_attempts=1 if (self.at_most_once if once is None else once) else attempts,
             ttl=self.ttl,
             dedup=self.dedup.lifetime if self.dedup else None,
             dedup_steps=self.dedup.steps if self.dedup else (),
         )
+
+    @property
+    def requests_per_host(self) -> int:
+        """The concurrent requests to one host: `per_host`, or the default that depends on the gap."""
+        return self.per_host or (PER_HOST if self.delay else PER_HOST_WITHOUT_GAP)
 
     @property
     def at_most_once(self) -> bool:

@@ -91,6 +91,19 @@ async def test_a_token_goes_to_its_origin_and_to_no_other(opening, pages):
     assert pages.is_closed
 
 
+async def test_a_host_that_gets_no_token_because_of_its_scheme_is_named_once(opening, pages, caplog):
+    fetcher = await opening("one")
+    for url in (f"{API}/robots.txt", "https://other.test/", f"{API}/"):
+        await fetcher.fetch(Request(url=url))
+    assert not caplog.messages
+    for path in ("a", "b"):
+        await fetcher.fetch(Request(url=f"http://api.test/{path}"))
+    assert pages.tokens() == ["", "", "one", "", ""]
+    (said,) = caplog.messages
+    assert "http://api.test are sent without a token: tokens go to https://api.test only" in said
+    assert said.endswith("hosts=https://api.test,http://api.test")
+
+
 async def test_robots_txt_is_asked_for_without_a_token(opening, pages):
     fetcher = await opening("secret")
     await fetcher.fetch(asking("/robots.txt"))

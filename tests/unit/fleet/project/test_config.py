@@ -69,6 +69,7 @@ def test_the_rows_of_a_scraper_tell_the_file_from_the_scraper_and_the_default(fo
     assert rows["rate"] == {"setting": "rate", "value": "10/s", "source": "shoal.toml line 9"}
     assert rows["retries"]["source"] == "scraper"
     assert rows["robots"]["source"] == "default"
+    assert (rows["per_host"]["value"], rows["per_host"]["source"]) == (4, "default")
 
 
 def test_the_rows_of_a_scraper_have_every_setting_as_people_write_it(tmp_path):
@@ -87,6 +88,7 @@ def test_the_rows_of_a_scraper_have_every_setting_as_people_write_it(tmp_path):
     assert "hush" not in str(rows)
     values = {name: row["value"] for name, row in rows.items()}
     assert (values["rate"], values["delay"], values["timeout"], values["lease"]) == ("none", "0s", "1m", "5m")
+    assert (values["per_host"], rows["per_host"]["source"]) == (16, "default")  # without a gap
     assert (values["failed_pages"], values["keep"], values["pause"]) == ("7d", "30d", "8s-20s")
     assert (values["headers"], values["proxies"], values["tokens"]) == ("Authorization", "(set)", None)
     assert (values["scope"], values["statuses"]) == ("*.a.test, b.test", "404, 410")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.console import duration, put_json, put_rows, say
-from shoal.cli.open_queue import id_of, say_more, say_queue, with_existing_queue
+from shoal.cli.open_queue import DEFAULT_LIMIT, id_of, say_more, say_queue, with_existing_queue
 from shoal.cli.options import common
 from shoal.core.tasks import first
 from shoal.fleet.command_hints import command_on
@@ -29,7 +29,7 @@ def hosts(
     context: typer.Context,
     run_id: common.RunOption = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.", metavar="N")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.", metavar="N")] = DEFAULT_LIMIT,
     after: common.After = None,
     wide: common.Wide = False,
     as_json: common.Json = False,
@@ -55,7 +55,7 @@ def hosts(
         folds=("host",),
         wide=wide,
     )
-    say_more(found, limit)
+    say_more(queue, ("hosts",), {"--run": run_id, "--wide": wide, "--json": as_json}, found, limit)
 
 
 @app.command()

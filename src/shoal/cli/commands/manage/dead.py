@@ -7,7 +7,7 @@ import typer
 
 from shoal.cli.commands.manage.dead_edit import edit
 from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say
-from shoal.cli.open_queue import say_more, with_run
+from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_run
 from shoal.cli.options import common
 from shoal.core.tasks import first
 from shoal.fleet.command_hints import command_on, joined
@@ -44,7 +44,7 @@ def list_(
     step: Step = None,
     host: Host = None,
     error: Error = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.", metavar="N")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.", metavar="N")] = DEFAULT_LIMIT,
     after: common.After = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     wide: common.Wide = False,
@@ -74,7 +74,8 @@ def list_(
         # Those that were listed: without the options, all others would be tried again too.
         used = [word for name, value in _options(where).items() if value for word in (name, value)]
         say(f"Try again:  {command_on(queue, joined(['dead', 'replay', run_id, *used]))}")
-    say_more(letters, limit)
+    given = {**_options(where), "--wide": wide, "--json": as_json}
+    say_more(queue, ("dead", "list", run_id), given, letters, limit)
 
 
 @app.command()

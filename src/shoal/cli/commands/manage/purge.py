@@ -7,6 +7,7 @@ import typer
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
+from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
     from shoal.fleet.run.retention import PurgeReport, RetentionRule
@@ -21,8 +22,8 @@ def purge(
         typer.Option("--older", help="All runs that ended at least this long ago.", metavar="TIME"),
     ] = None,
     keep: Annotated[
-        int, typer.Option("--keep", min=0, help="Keep the newest N runs of each scraper.", metavar="N")
-    ] = 0,
+        int | None, typer.Option("--keep", min=0, help="Keep the newest N runs of each scraper.", metavar="N")
+    ] = None,
     scraper: Annotated[
         str | None, typer.Option("--scraper", help="Only runs of this scraper.", metavar="NAME")
     ] = None,
@@ -39,12 +40,17 @@ def purge(
     from shoal.fleet.run.retention import RetentionRule
 
     if run_id is not None:
-        if older or keep or scraper or unfinished:
+        if older or keep is not None or scraper or unfinished:
             raise InvalidInput("Name a RUN, or select old runs with --older and --keep; not both.")
         _purge_one(run_id, queue, dry_run=dry_run, yes=yes, as_json=as_json)
         return
     age = read_positive_duration("--older", older) if older else ZERO
-    rule = RetentionRule(older=age, keep=keep, scraper=scraper, unfinished=unfinished)
+    if keep == 0 and not older:
+        raise InvalidInput(
+            "--keep 0 keeps no run, so it needs --older too. "
+            f"To delete every finished run: {command_on(queue, 'purge --older 1s')}"
+        )
+    rule = RetentionRule(older=age, keep=keep or 0, scraper=scraper, unfinished=unfinished)
     if not (dry_run or yes):
         preview = _apply(queue, rule, dry_run=True)
         if preview.runs:

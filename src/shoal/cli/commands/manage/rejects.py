@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.console import put_rows, say
-from shoal.cli.open_queue import with_run
+from shoal.cli.console import put_rows
+from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_run
 from shoal.cli.options import common
 from shoal.core.tasks import first
 
@@ -25,7 +25,7 @@ def rejects(
             "--reason", help="Only reasons that contain this text, such as a field's name.", metavar="TEXT"
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.", metavar="N")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.", metavar="N")] = DEFAULT_LIMIT,
     after: Annotated[
         int, typer.Option("--after", min=0, help="Continue after the reject with this id.", metavar="ID")
     ] = 0,
@@ -40,7 +40,7 @@ def rejects(
     from shoal.core.values import no_match
     from shoal.fleet.status.rows import reject_row
 
-    _, (found, total) = with_run(
+    run_id, (found, total) = with_run(
         queue, run_id, lambda opened, run: _rejects(opened, run, step, reason, limit + 1, after)
     )
     rows = [reject_row(one) for one in found[:limit]]
@@ -54,8 +54,8 @@ def rejects(
         drops=("data", "step"),
         wide=wide,
     )
-    if len(found) > limit:
-        say(f"There are more; continue with: --after {found[limit - 1].id}")
+    given = {"--step": step, "--reason": reason, "--wide": wide, "--json": as_json}
+    say_more(queue, ("rejects", run_id), given, found, limit)
 
 
 async def _rejects(

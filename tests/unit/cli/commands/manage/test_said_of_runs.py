@@ -136,6 +136,13 @@ def test_a_dry_run_of_one_run_shows_what_would_go():
     assert typed("status", RUN).exit_code == Exit.OK
 
 
+def test_keeping_no_run_is_refused_with_the_command_that_deletes_all_finished_ones():
+    refused = typed("purge", "--keep", "0")
+    assert refused.exit_code == Exit.USAGE and "--keep 0 keeps no run" in refused.stderr
+    (command,) = re.findall(r"shoal purge --older \S+", refused.stderr)
+    assert paste(f"{command} --dry-run").exit_code == Exit.OK
+
+
 @pytest.mark.parametrize("words", [("set", RUN, "rate=2/s"), ("resume", RUN)])
 def test_nobody_follows_a_change_if_nobody_works(words):
     said = typed(*words).stderr
@@ -290,5 +297,7 @@ def test_a_setting_of_a_run_without_tasks_names_no_command_that_would_do_nothing
         await queue.settle([Done(last)])
 
     on_queue(end)
+    assert typed("pause", RUN).stderr == f"Run {RUN} has already finished; nothing was paused.\n"
+    assert msgspec.json.decode(typed("pause", RUN, "--json").stdout)["state"] == "finished"
     told = typed("set", RUN, "rate=3/s").stderr
     assert told == (f"Changed for run {RUN}: rate=3/s. It has no tasks left until you replay or add some.\n")
