@@ -3,6 +3,10 @@
 A test that takes long says so: `@pytest.mark.long`. Of a matrix the short tier runs some cases and the long
 tier the others. What holds for many tests is here; a test that needs other cases says
 `@pytest.mark.short_for(any_bench="redis")`.
+
+`@pytest.mark.shared_rule` says that the variations of a promise differ in code that all backends call, as
+they do to refuse what no store may take. The short tier runs each on the model, on SQLite and on one server,
+and some on every server. The long tier adds one to each mode of a server; the others are of the full tier.
 """
 
 import os
@@ -26,7 +30,8 @@ IN_PROCESS = ("model", "sqlite")  # every variation: they take milliseconds
 # the random histories.
 LONG_SERVERS = ("redis-cluster", "valkey", "sharded", "sharded-postgres")
 # Valkey runs the scripts of Redis, and two PostgreSQL servers what two SQLite files run. What differs would
-# show where leases are given, extended and settled, and in random histories; the rest is of the full tier.
+# show where leases are given, extended and settled, in one variation of each test, and in a few random
+# histories; the rest is of the full tier.
 FULL_SERVERS = ("valkey", "sharded-postgres")
 LONG_FILES = ("test_claim.py", "test_leases.py", "test_settle.py", "test_state_machine.py")
 CHOSEN_BACKENDS = "SHOAL_TEST_BACKENDS"  # the variable that names the only backends of the conformance tests
@@ -51,9 +56,10 @@ class TestTiers:
             long = [item for item in cases if not is_short(item)]
             if is_whole and len(long) == len(cases) and cases[0].get_closest_marker("short_for"):
                 raise pytest.UsageError(f"{name}: its short_for leaves no case to the short tier")
+            repeats = _repeats(name, cases)
             for item in long:
                 item.add_marker(pytest.mark.long)
-                if _values(item).get("store") in FULL_SERVERS and item.path.name not in LONG_FILES:
+                if repeats(item) or (_values(item).get("store") in FULL_SERVERS and not _is_kept(item)):
                     item.add_marker(pytest.mark.full)
 
 
@@ -81,12 +87,9 @@ def _choice(name: str, cases: list[pytest.Item]) -> Callable[[pytest.Item], bool
 
 def _turns(cases: list[pytest.Item], key: str) -> Callable[[pytest.Item], bool]:
     """Share the variations of a test out among its servers, if every server gets one at least."""
-    backends = dict.fromkeys(_values(item)[key] for item in cases)
-    servers = [name for name in backends if name not in (*IN_PROCESS, *LONG_SERVERS)]
-    variations = list(dict.fromkeys(_variation(item, key) for item in cases))
-    if len(variations) < len(servers) or not servers:
+    servers, turn = _servers(cases, key), _numbers(cases, key)
+    if len(turn) < len(servers) or not servers:
         return lambda item: _values(item)[key] not in LONG_SERVERS or not servers
-    turn = {name: number for number, name in enumerate(variations)}
 
     def has_turn(item: pytest.Item) -> bool:
         server = _values(item)[key]
@@ -95,6 +98,46 @@ def _turns(cases: list[pytest.Item], key: str) -> Callable[[pytest.Item], bool]:
         return server in IN_PROCESS or turn[_variation(item, key)] % len(servers) == servers.index(server)
 
     return has_turn
+
+
+def _is_kept(item: pytest.Item) -> bool:
+    """Tell whether a case on a server of the full tier is of the long one, as a few histories are."""
+    marker, found = item.get_closest_marker("short_for"), _values(item)
+    chosen = {key: cases for key, cases in (marker.kwargs if marker else {}).items() if key != "store"}
+    is_chosen = all(_name(found[key]) in _names(cases) for key, cases in chosen.items())
+    return is_chosen and item.path.name in LONG_FILES
+
+
+def _repeats(name: str, cases: list[pytest.Item]) -> Callable[[pytest.Item], bool]:
+    """Return what tells which cases of the long tier repeat a variation that other servers run."""
+    key = "store"
+    if key not in _values(cases[0]) or cases[0].get_closest_marker("short_for"):
+        return lambda item: False
+    servers, turn = _servers(cases, key), _numbers(cases, key)
+    if len(turn) < len(servers) or not servers:
+        return lambda item: False
+    is_shared = cases[0].get_closest_marker("shared_rule") is not None
+    own = crc32(name.encode()) % len(turn)  # the variation of the servers that have none in the short tier
+
+    def is_repeated(item: pytest.Item) -> bool:
+        server = _values(item)[key]
+        if server in FULL_SERVERS or (is_shared and server in LONG_SERVERS):
+            return turn[_variation(item, key)] != own
+        return is_shared and server not in IN_PROCESS
+
+    return is_repeated
+
+
+def _servers(cases: list[pytest.Item], key: str) -> list[str]:
+    """Return the servers among the backends of a test that the short tier uses."""
+    backends = dict.fromkeys(_values(item)[key] for item in cases)
+    return [name for name in backends if name not in (*IN_PROCESS, *LONG_SERVERS)]
+
+
+def _numbers(cases: list[pytest.Item], key: str) -> dict[str, int]:
+    """Number the variations of a test."""
+    variations = dict.fromkeys(_variation(item, key) for item in cases)
+    return {name: number for number, name in enumerate(variations)}
 
 
 def _variation(item: pytest.Item, key: str) -> str:

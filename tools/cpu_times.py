@@ -1,10 +1,11 @@
 """A plugin of pytest: the processor time of each test, with that of every process and server it starts.
 
-Run: make test ARGS='-p tools.cpu_times tests/integration/engine'. It takes one process, so no -n.
+Run: make test ARGS='-p tools.cpu_times tests/integration/engine'. With `--jobs` too, each process for itself.
 """
 
 import ctypes
 import os
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,6 @@ import pytest
 SHOWN = 40
 PR_SET_CHILD_SUBREAPER = 36
 TICKS = os.sysconf("SC_CLK_TCK")
-_tests: dict[str, float] = {}
 
 
 def _read_own() -> float:
@@ -42,30 +42,44 @@ def _read_all() -> float:
     return total / TICKS
 
 
+class CpuTimes:
+    """Writes the time of each test into a file that the processes of `--jobs` share."""
+
+    def __init__(self) -> None:
+        handle, name = tempfile.mkstemp(prefix="cpu-times-")
+        os.close(handle)
+        self._file = Path(name)
+        self._process = 0
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        if self._process != os.getpid():
+            # A process whose parent has ended stays below this one. A fork does not inherit that.
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+            self._process = os.getpid()
+        # To look at every process takes longer than most unit tests, which wait for those that they start.
+        read = _read_own if item.nodeid.startswith("tests/unit/") else _read_all
+        before = read()
+        try:
+            return (yield)
+        finally:
+            with self._file.open("a") as file:
+                file.write(f"{read() - before:.3f} {item.nodeid}\n")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        write = terminalreporter.write_line
+        tests: list[tuple[float, str]] = []
+        files: dict[str, list[float]] = defaultdict(list)
+        for line in self._file.read_text().splitlines():
+            number, _, test = line.partition(" ")
+            tests.append((float(number), test))
+            files[test.partition("::")[0]].append(float(number))
+        write(f"CPU seconds: {sum(seconds for seconds, _ in tests):.1f} of {len(tests)} tests ({self._file})")
+        for file, each in sorted(files.items(), key=lambda entry: -sum(entry[1]))[:SHOWN]:
+            write(f"{sum(each):7.2f}  {len(each):5}  {file}")
+        for seconds, test in sorted(tests, reverse=True)[:SHOWN]:
+            write(f"{seconds:7.2f}  {test}")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    # A process whose parent has ended stays below this one.
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    # A look at every process takes longer than most unit tests, which start none that they do not wait for.
-    read = _read_own if item.nodeid.startswith("tests/unit/") else _read_all
-    before = read()
-    try:
-        return (yield)
-    finally:
-        seconds = read() - before
-        _tests[item.nodeid] = seconds
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    write = terminalreporter.write_line
-    files: dict[str, list[float]] = defaultdict(list)
-    for test, seconds in _tests.items():
-        files[test.partition("::")[0]].append(seconds)
-    write(f"CPU seconds: {sum(_tests.values()):.1f} of {len(_tests)} tests")
-    for file, each in sorted(files.items(), key=lambda entry: -sum(entry[1]))[:SHOWN]:
-        write(f"{sum(each):7.2f}  {len(each):5}  {file}")
-    for test, seconds in sorted(_tests.items(), key=lambda entry: -entry[1])[:SHOWN]:
-        write(f"{seconds:7.2f}  {test}")
+    config.pluginmanager.register(CpuTimes())

@@ -202,6 +202,7 @@ BAD = {
 }
 
 
+@pytest.mark.shared_rule
 @pytest.mark.parametrize("what", BAD)
 async def test_a_task_that_cannot_be_queued_is_counted_with_its_reason_and_the_rest_lands(
     queue: Queue, what: str

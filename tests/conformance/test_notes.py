@@ -280,6 +280,7 @@ async def test_a_key_may_be_as_long_as_a_url(queue: Queue) -> None:
     assert set(await queue.notes(TOPIC)) == set(keys) == set(await queue.notes(TOPIC, keys))
 
 
+@pytest.mark.shared_rule
 @pytest.mark.parametrize(
     "key", ["", "a\0b", "a\nb", "\ud800", "x" * (1 << 20)], ids=lambda key: repr(key)[:9]
 )
@@ -294,6 +295,7 @@ async def test_other_keys_are_refused_and_nothing_is_written(queue: Queue, key: 
     assert await queue.notes(TOPIC) == {}
 
 
+@pytest.mark.shared_rule
 @pytest.mark.parametrize("topic", ["", "a\0b", "x" * (MAX_TOPIC + 1)], ids=["empty", "NUL", "long"])
 async def test_other_topics_are_refused(queue: Queue, topic: str) -> None:
     with pytest.raises(InvalidNote, match="topic must be 1 to 200 printable characters"):

@@ -69,6 +69,7 @@ async def test_follow_ups_ask_too(queue):
     assert (await claim_one(queue, run)).task.request == SEARCH
 
 
+@pytest.mark.shared_rule
 @pytest.mark.parametrize(
     ("task", "says"),
     [
@@ -97,6 +98,7 @@ async def test_the_method_tells_tasks_of_one_url_apart(queue):
     assert sorted(one.method if one else "GET" for one in requests) == ["DELETE", "GET", "PUT"]
 
 
+@pytest.mark.shared_rule
 @pytest.mark.parametrize("method", ["GET", "TRACE", "P UT", ""])
 async def test_a_method_that_cannot_be_sent_is_refused(queue, method):
     run = await start(queue, page())

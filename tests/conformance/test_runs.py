@@ -59,6 +59,7 @@ async def test_a_run_of_another_scraper_is_a_conflict(queue: Queue) -> None:
     assert (await queue.run("mine")).scraper == "books"
 
 
+@pytest.mark.shared_rule
 @pytest.mark.parametrize("run_id", ["", "a b", "a/b", "../up", "ü", "x\n", "a\0b", "x" * 101, "newest"])
 async def test_an_odd_run_id_is_refused(queue: Queue, run_id: str) -> None:
     with pytest.raises(InvalidSetting):
@@ -71,6 +72,7 @@ async def test_a_run_id_may_have_a_hundred_characters(queue: Queue) -> None:
     assert (await claim_one(queue, run)).run_id == "x" * 100
 
 
+@pytest.mark.shared_rule
 @pytest.mark.parametrize(
     "settings",
     [{"host_delay": -MINUTE}, {"per_host": 0}, {"max_attempts": 0}, {"ttl": ZERO}, {"ttl": -MINUTE}],

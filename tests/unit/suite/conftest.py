@@ -19,7 +19,7 @@ def pytest_configure(config):
         config.pluginmanager.register(parallel.ForkedProcesses(config.option.jobs))
     config.pluginmanager.register(reporting.TestReporting())
     config.pluginmanager.register(tiers.TestTiers())
-    for line in ("long: takes long", "short_for(name=cases): in the short tier"):
+    for line in ("full: repeats", "long: takes long", "shared_rule: of all", "short_for(name=cases): short"):
         config.addinivalue_line("markers", line)
 """
 
@@ -28,9 +28,9 @@ def pytest_configure(config):
 def run_pytest(tmp_path):
     """Runs the tests of a text in a process of their own, and returns what that prints."""
 
-    def run(source, *options):
+    def run(source, *options, name="test_made.py"):
         (tmp_path / "conftest.py").write_text(CONFTEST)
-        (tmp_path / "test_made.py").write_text(source)
+        (tmp_path / name).write_text(source)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "timeout=1"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         told = subprocess.run(

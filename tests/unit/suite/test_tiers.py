@@ -25,6 +25,23 @@ def test_with_a_choice_of_its_own(word): pass
 @pytest.mark.long
 def test_that_takes_long(): pass
 """
+MODES = """
+import pytest
+
+@pytest.fixture(params=["model", "sqlite", "postgres", "redis", "redis-cluster", "valkey"])
+def store(request): return request.param
+
+@pytest.mark.parametrize("word", ["a", "b", "c"])
+def test_of_a_store(store, word): pass
+
+@pytest.mark.shared_rule
+@pytest.mark.parametrize("word", ["a", "b", "c"])
+def test_of_a_shared_rule(store, word): pass
+
+@pytest.mark.short_for(count=1, store="redis")
+@pytest.mark.parametrize("count", [1, 9])
+def test_of_histories(store, count): pass
+"""
 
 
 _told: list[str] = []  # by one process, which takes a second
@@ -57,6 +74,41 @@ def test_a_whole_run_takes_one_server(chosen):
 def test_a_test_may_choose_and_a_long_one_is_left_out(chosen):
     assert [name for name in chosen if "own" in name] == ["test_with_a_choice_of_its_own[b]"]
     assert not [name for name in chosen if "long" in name]
+
+
+_modes: dict[str, list[str]] = {}  # by the tier, by one process each
+
+
+@pytest.fixture
+def of_tiers(run_pytest):
+    """Return what tells the cases of a test in a tier."""
+
+    def cases(test, tier):
+        if tier not in _modes:
+            told = run_pytest(MODES, "--collect-only", "-m", tier, name="test_settle.py")
+            _modes[tier] = [line.partition("::")[2] for line in told.splitlines() if "::" in line]
+        return {name.partition("[")[2].rstrip("]") for name in _modes[tier] if name.startswith(f"{test}[")}
+
+    return cases
+
+
+def test_each_store_takes_all_variations_of_what_it_decides_itself(of_tiers):
+    taken = of_tiers("test_of_a_store", "not full")
+    assert {f"{store}-{word}" for store in ("postgres", "redis", "redis-cluster") for word in "abc"} < taken
+    assert len([name for name in taken if name.startswith("valkey-")]) == 1
+
+
+def test_each_store_takes_some_variations_of_a_rule_that_all_share_and_the_full_tier_the_rest(of_tiers):
+    taken, rest = (of_tiers("test_of_a_shared_rule", tier) for tier in ("not full", "full"))
+    servers = {"postgres-a", "redis-b", "postgres-c"}
+    assert servers | {f"{store}-{word}" for store in ("model", "sqlite") for word in "abc"} < taken
+    for mode in ("redis-cluster-", "valkey-"):
+        assert len([name for name in taken if name.startswith(mode)]) == 1
+    assert len(taken | rest) == len(taken) + len(rest) == 18
+
+
+def test_many_histories_on_a_server_that_repeats_another_are_of_the_full_tier(of_tiers):
+    assert of_tiers("test_of_histories", "full") == {"valkey-9"}
 
 
 def test_a_choice_that_names_nothing_is_an_error(run_pytest):
