@@ -129,6 +129,11 @@ def shown(value: Any) -> str:
             return str(value)
 
 
+def size_text(count: int) -> str:
+    """Return a number of bytes in KB or MB."""
+    return f"{count / 1e6:,.1f} MB" if count >= 100_000 else f"{count / 1e3:,.1f} KB"
+
+
 def duration(seconds: float | None) -> str:
     """Return a duration in at most two units: "3 s", "2 min 10 s", "4 h 5 min"."""
     if seconds is None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from shoal.cli.console import counted
+from shoal.cli.console import counted, size_text
 from shoal.cli.resume_command import again_command
 
 if TYPE_CHECKING:
@@ -53,16 +53,12 @@ def lost_lines(snapshot: "Snapshot") -> list[str]:
 
 def file_words(files: "FileCounts") -> list[str]:
     """Return the files of a run in a few words, each only if there are any."""
-    words = [f"{counted(files.stored, 'file')} ({_size(files.bytes)})"] if files.stored else []
+    words = [f"{counted(files.stored, 'file')} ({size_text(files.bytes)})"] if files.stored else []
     words += [f"{counted(files.unchanged, 'file')} unchanged"] if files.unchanged else []
     words += [f"{counted(files.known, 'file')} stored before"] if files.known else []
     refused = ", ".join(f"{count:,} {reason}" for reason, count in sorted(files.refused.items()))
     total = sum(files.refused.values())
     return words + ([f"{counted(total, 'file')} refused ({refused})"] if total else [])
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB" if count >= 100_000 else f"{count / 1e3:,.1f} KB"
 
 
 def missing_lines(snapshot: "Snapshot") -> list[str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -28,6 +28,23 @@ def watched(task: asyncio.Task[T]) -> asyncio.Task[T]:
 def loop_time() -> float:
     """Return the time of the running event loop, in seconds."""
     return asyncio.get_running_loop().time()
+
+
+async def wait_for_event(event: asyncio.Event, seconds: float) -> None:
+    """Wait until an event is set, for at most this long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+async def iterate(stream: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:
+    """Yield from an iterable of either kind."""
+    if isinstance(stream, AsyncIterable):
+        async for one in stream:
+            yield one
+    else:
+        for one in stream:
+            yield one
 
 
 def start_in(tasks: set[asyncio.Task[T]], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Callable, Collection
 
 from shoal.core.errors import InvalidTask
 from shoal.core.model import Task
+from shoal.core.tasks import iterate
 from shoal.core.values import hint
 from shoal.discover.routing import Routes
-from shoal.discover.source import Found, Refusal, Source, iterate, shown
+from shoal.discover.source import Found, Refusal, Source, shown
 
 RESULTS_PER_YIELD = 500  # after which the event loop may run other tasks
 

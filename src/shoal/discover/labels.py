@@ -6,8 +6,9 @@ from typing import Any
 
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Task
+from shoal.core.tasks import iterate
 from shoal.core.values import read_priority, read_text
-from shoal.discover.source import Found, Source, iterate
+from shoal.discover.source import Found, Source
 
 CONSTANT = ":"  # the prefix of a partition that is a literal value
 

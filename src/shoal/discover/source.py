@@ -1,6 +1,6 @@
 """The results of a source: tasks, and refusals with their position and reason."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -74,16 +74,6 @@ class SourceOptions:
 OpenSource = Callable[
     [Sequence[str], SourceOptions], "Source | Iterable[str | Task] | AsyncIterable[str | Task]"
 ]
-
-
-async def iterate(source: Source) -> AsyncIterator[Found]:
-    """Yield the results of a source of either kind."""
-    if isinstance(source, AsyncIterable):
-        async for found in source:
-            yield found
-    else:
-        for found in source:
-            yield found
 
 
 def check_url(url: str) -> str:

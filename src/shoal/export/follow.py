@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from shoal.core.errors import ExportUnavailable, QueueUnavailable
 from shoal.core.model import StoredItem
+from shoal.core.tasks import wait_for_event
 from shoal.export.contract import Writer
 from shoal.export.report import CountingWriter, Report
 from shoal.export.stream import batches, in_thread
@@ -43,7 +44,7 @@ async def follow(
         while (total := await ended()) is None and not stop.is_set():
             with suppress(QueueUnavailable):  # it may be back soon; only the last read must succeed
                 await follower.write_new()
-            await _pause(stop, interval)
+            await wait_for_event(stop, interval.total_seconds())
         await follower.finish(total)
         await in_thread(writer.close)
     except BaseException:
@@ -99,9 +100,3 @@ def is_among(ids: "array[int]", number: int) -> bool:
     """Return whether a number is among sorted ones."""
     index = bisect_left(ids, number)
     return index < len(ids) and ids[index] == number
-
-
-async def _pause(stop: asyncio.Event, interval: timedelta) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(interval.total_seconds()):
-            await stop.wait()

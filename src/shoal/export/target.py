@@ -59,7 +59,7 @@ class AtomicFile(OutputTarget):
             os.fsync(self.stream.fileno())
             self.stream.close()
             self._part.replace(self._path)
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
 
     def discard(self) -> None:
         with suppress(OSError):
@@ -176,8 +176,9 @@ def check_path(path: str, real: Path) -> None:
         )
 
 
-def _sync_folder(folder: Path) -> None:
-    # So that the rename survives a power cut. Not all systems can open a folder; then it is skipped.
+def sync_folder(folder: Path) -> None:
+    """Write the entries of a folder to the disk: a new name survives a power cut only after that."""
+    # Not all systems can open a folder; then it is skipped.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -10,7 +10,7 @@ from typing import Protocol
 from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState, WorkerState
-from shoal.core.tasks import repeat
+from shoal.core.tasks import repeat, wait_for_event
 from shoal.fleet import lock as single
 from shoal.fleet.dead_workers import new_worker_id, release_leases_of
 from shoal.fleet.job import Job
@@ -249,10 +249,8 @@ class WorkerHost:
         """Serve the runs of one scraper, one after the other."""
         while not self._stops:
             run = await self._next_run(job)
-            if run is None:
-                await self._pause(POLL_INTERVAL_SECONDS)
-            else:
-                await self._pause(await self._work_and_get_delay(job, run, endings))
+            delay = await self._work_and_get_delay(job, run, endings) if run else POLL_INTERVAL_SECONDS
+            await wait_for_event(self._stopping, delay)
 
     async def _work_and_get_delay(self, job: Job, run: Run, endings: dict[str, PoolExit]) -> float:
         """Work on a run, and return the delay in seconds before the next one."""
@@ -325,11 +323,6 @@ class WorkerHost:
             self._pools.discard(pool)
             self._past += pool.tally
             self._past_restarts += pool.restarts
-
-    async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
 
 
 def _combine(before: PoolExit | None, ending: PoolExit) -> PoolExit:

@@ -19,11 +19,6 @@ def new_worker_id() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def liveness_info() -> dict[str, str | None]:
-    """Return the heartbeat fields by which others can tell whether the process is gone."""
-    return {"pid_scope": pid_scope()}
-
-
 def is_dead(worker: WorkerStatus) -> bool:
     """Return whether the process was on this machine and is gone; other machines cannot be checked."""
     return has_ended(worker.worker_id, worker.info.get("pid_scope"), worker.last_beat)

@@ -1,6 +1,10 @@
 """Clocks of several servers, as one process sees them."""
 
 from collections import deque
+from dataclasses import replace
+from datetime import timedelta
+
+from shoal.core.model import Lease
 
 SAMPLES = 64  # replies from which the offset of a server's clock is estimated
 
@@ -27,3 +31,10 @@ class ServerClocks:
         if server == other or other not in self._offsets:
             return 0.0
         return min(self._offsets[server]) - min(self._offsets[other])
+
+
+def shift_lease(lease: Lease, later: timedelta) -> Lease:
+    """Count the durations of a lease from an earlier moment; a task without a host starts at once."""
+    if lease.task.url is None:
+        return lease
+    return replace(lease, start_in=lease.start_in + later, deadline_in=lease.deadline_in + later)

@@ -1,7 +1,7 @@
 """Prepares tasks for a queue: checks them, makes their URLs canonical, computes their ids and hosts."""
 
 from base64 import b64decode
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import blake2b
@@ -24,6 +24,7 @@ from shoal.core.model import (
     Task,
 )
 from shoal.core.request_options import METHODS, POST, RequestOptions, asked_for
+from shoal.core.tasks import iterate
 from shoal.core.text import shorten
 from shoal.core.urls import canonical_with_host
 from shoal.queue.contract import LetterEdit, OnInvalid, Tasks
@@ -109,7 +110,7 @@ class Intake:
         batch: list[QueuedTask] = []
         invalid = 0
         position = -1
-        async for task in each_task(tasks):
+        async for task in iterate(tasks):
             position += 1
             try:
                 batch.append(self.entry(task))
@@ -303,13 +304,3 @@ def stored_fields(found: Any) -> StoredFields:
         return StoredFields(payload, None, found_on)
     body = None if post is None else b64decode(post)
     return StoredFields(payload, RequestOptions(post=body, headers=headers, method=method), found_on)
-
-
-async def each_task(tasks: Tasks) -> AsyncIterator[Task]:
-    """Yield the tasks of a stream."""
-    if isinstance(tasks, AsyncIterable):
-        async for task in tasks:
-            yield task
-    else:
-        for task in tasks:
-            yield task

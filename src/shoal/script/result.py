@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shoal.core.model import DeadLetter, StoredItem, StoredReject
+from shoal.core.model import DeadLetter, ReportedState, StoredItem, StoredReject
 from shoal.core.tasks import first
 from shoal.core.text import printable, shorten
 from shoal.core.values import counted
@@ -51,7 +51,7 @@ class RunResult:
     def is_complete(self) -> bool:
         """Whether everything was done, no page is a dead letter, and no hook of the run has failed."""
         has_failed = any(record.has_failed for record in self.hooks.values())
-        return self.state == "finished" and not self.counts.get("dead") and not has_failed
+        return self.state == ReportedState.FINISHED and not self.counts.get("dead") and not has_failed
 
     def __repr__(self) -> str:
         return f"<RunResult {self.headline}>"
@@ -156,7 +156,7 @@ async def read_result(
     return RunResult(
         scraper=run.scraper,
         run_id=run.id,
-        state=snapshot.state,
+        state=str(snapshot.state),
         reason=snapshot.reason,
         seconds=summary.seconds,
         counts=counts,

@@ -12,8 +12,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
-from shoal.core.tasks import exchange_last, loop_time, repeat
-from shoal.fetch.cache.fetcher import CacheLookup
+from shoal.core.tasks import exchange_last, loop_time, repeat, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
@@ -26,6 +25,7 @@ from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
 from shoal.worker.queue_retry import QueueRetry
 from shoal.worker.requests.attempt import ProcessorTools
+from shoal.worker.requests.cache_lookups import CacheLookups
 from shoal.worker.run_hooks.calls import RunHookCalls
 from shoal.worker.scheduler import POLL_INTERVAL_SECONDS, NextClaim, NumberedLease, Scheduler, Stop
 from shoal.worker.settling.settlements import Settlements
@@ -110,11 +110,16 @@ class Worker:
         self._channel = channel or SupervisorChannel(None)
         self._settlements = Settlements(queue, self._on_settled, give_up_after=lease)
         self._background = Background()
+        self._lookups = CacheLookups(
+            self._processor.look_up,
+            self._background,
+            on_hit=self._start_now,
+            forget=self._processor.forget,
+        )
         self.is_held: Callable[[], bool] | None = None  # while it returns true, nothing is claimed
         self.before_work: Callable[[], Awaitable[None]] | None = None  # called when it has work after a rest
         self._standby, self._callers, self._run_hooks = standby, WaitingCallers(), run_hooks
         self._running: set[asyncio.Task[None]] = set()
-        self._lookups: dict[int, asyncio.Task[CacheLookup | None]] = {}  # before the start, by number
         self._wake, self._stopped = asyncio.Event(), asyncio.Event()
         self._host_freed = asyncio.Event()  # a task did not use its turn on its host
         self._start_timer: asyncio.TimerHandle | None = None
@@ -249,7 +254,8 @@ class Worker:
             try:
                 grant = await self._claim(size)
             except QueueError as error:
-                await self._wait_for_queue(self._claim_retry.on_failure(error))
+                # Only a stop ends this wait early: a wake-up does not bring the queue back.
+                await wait_for_event(self._stopped, self._claim_retry.on_failure(error))
                 continue
             self._claim_retry.on_success()
             following = self._scheduler.after_claim(grant)
@@ -262,9 +268,7 @@ class Worker:
         if following.refresh_plan and self._share:
             await self._apply_plan(self._share)
         if following.yield_for:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(following.yield_for):
-                    await self._host_freed.wait()
+            await wait_for_event(self._host_freed, following.yield_for)
         if following.wait:
             await self._wait_for_wake(following.wait)
 
@@ -308,21 +312,13 @@ class Worker:
             if self._scraper.first.link_filter.find_maze(lease.task):
                 # It needs no request, so it need not wait for its host.
                 self._scheduler.start_now(lease)
-        self._start_lookups(leases)
+            if self._processor.may_be_cached(lease):
+                self._lookups.start(lease, self._scheduler.number_of(lease))
         self._start_due()
 
-    def _start_lookups(self, leases: Sequence[Lease]) -> None:
-        """Look for cached pages: they need no request, so their tasks need not wait for their hosts."""
-        for lease in filter(self._processor.may_be_cached, leases):
-            number = self._scheduler.number_of(lease)
-            self._lookups[number] = self._background.start(self._look_up(lease, number))
-
-    async def _look_up(self, lease: Lease, number: int) -> CacheLookup | None:
-        lookup = await self._processor.look_up(lease, number)
-        if lookup and lookup.page:
-            self._scheduler.start_now(lease)
-            self._start_due()
-        return lookup
+    def _start_now(self, lease: Lease) -> None:
+        self._scheduler.start_now(lease)
+        self._start_due()
 
     async def _apply_plan(self, share: PartitionShare) -> None:
         """Read which partitions to claim from now on; release prefetched leases if one was taken away."""
@@ -338,9 +334,7 @@ class Worker:
     def _release(self, leases: Sequence[NumberedLease]) -> None:
         """Release leases that were not started."""
         for number, lease in leases:
-            if number in self._lookups:
-                self._lookups.pop(number).cancel()
-                self._processor.forget(number)
+            self._lookups.cancel(number)
             self._settlements.put(Release(lease, asked=False))
 
     async def _wait_for_wake(self, seconds: float) -> None:
@@ -350,12 +344,6 @@ class Worker:
             timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
             await self._wake.wait()
             timer.cancel()
-
-    async def _wait_for_queue(self, seconds: float) -> None:
-        """Wait before a failed claim is retried; only a stop ends the wait early."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopped.wait()
 
     def _start_due(self) -> None:
         """Start the leases that are due, as far as slots are free, and set a timer for the next one."""
@@ -373,8 +361,7 @@ class Worker:
 
     async def _handle(self, start: ScheduledLease, number: int) -> None:
         try:
-            lookup = self._lookups.pop(number, None)
-            outcome = await self._processor.process(start, number, await lookup if lookup else None)
+            outcome = await self._processor.process(start, number, await self._lookups.take(number))
         except asyncio.CancelledError:
             self._processor.forget(number)
             outcome = self._judge_cancelled(start.lease)

@@ -4,8 +4,9 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Task
+from shoal.core.tasks import iterate
 from shoal.discover.labels import Labels
-from shoal.discover.source import Refusal, iterate
+from shoal.discover.source import Refusal
 
 
 class Two:

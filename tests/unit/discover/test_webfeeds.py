@@ -8,7 +8,8 @@ import pytest
 from shoal.core.errors import ConnectFailed, ParseFailed
 from shoal.core.http import Headers, Response
 from shoal.core.model import ZERO, Task
-from shoal.discover.source import Refusal, SourceOptions, iterate
+from shoal.core.tasks import iterate
+from shoal.discover.source import Refusal, SourceOptions
 from shoal.discover.webfeeds import WebFeeds
 from shoal.scrape.page import Page
 

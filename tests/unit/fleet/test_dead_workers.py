@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from shoal.core.model import MINUTE, SECOND, Task, WorkerStatus
-from shoal.fleet.dead_workers import MAX_SILENCE, is_dead, liveness_info, new_worker_id, release_leases_of
+from shoal.fleet.dead_workers import MAX_SILENCE, is_dead, new_worker_id, release_leases_of
 from shoal.queue.open import open_queue
+from shoal.worker.process.procfs import pid_scope
 
 ROOT = Path(__file__).parents[3]
 FRESH = timedelta(seconds=0.04)
@@ -21,7 +22,7 @@ def worker(worker_id, *, beat=FRESH, info=None):
         worker_id=worker_id,
         run_id="r",
         state="running",
-        info=liveness_info() if info is None else info,
+        info={"pid_scope": pid_scope()} if info is None else info,
         last_beat=beat,
         leased=1,
         completed=0,
@@ -55,7 +56,7 @@ def test_workers_of_other_machines_and_odd_ids_are_not_dead():
 
 
 def test_a_host_name_and_a_number_that_is_free_here_say_nothing_of_another_boot_or_namespace(gone):
-    for scope in ("another boot 4026531836", f"{liveness_info()['pid_scope']}0"):
+    for scope in ("another boot 4026531836", f"{pid_scope()}0"):
         assert not is_dead(worker(gone, info={"pid_scope": scope}))
         assert not is_dead(worker(gone, info={"pid_scope": scope}, beat=2 * MAX_SILENCE))
 
@@ -68,13 +69,13 @@ def test_without_a_word_on_its_namespace_a_worker_must_have_missed_its_heartbeat
 ELSEWHERE = """
 import asyncio, sys
 from shoal.core.model import MINUTE
-from shoal.fleet.dead_workers import liveness_info
+from shoal.worker.process.procfs import pid_scope
 from shoal.queue.open import open_queue
 
 async def main():
     async with open_queue(sys.argv[1]) as queue:
         me = sys.argv[2]
-        await queue.beat(me, run_id="r", info=liveness_info())
+        await queue.beat(me, run_id="r", info={"pid_scope": pid_scope()})
         await queue.claim(me, run_id="r", limit=5, lease=MINUTE)
         print(me, flush=True)
         sys.stdin.read()
@@ -119,7 +120,7 @@ async def test_what_a_dead_worker_held_at_most_once_is_buried_at_once_and_the_re
         run = await queue.start_run("s", run_id="r")
         steps = ("buy", "look")
         await queue.enqueue("r", [Task(url=f"https://{step}.test/", step=step) for step in steps])
-        await queue.beat(gone, run_id="r", info={**liveness_info(), "at_most_once": ["buy"]})
+        await queue.beat(gone, run_id="r", info={"pid_scope": pid_scope(), "at_most_once": ["buy"]})
         assert len((await queue.claim(gone, run_id="r", limit=2, lease=MINUTE)).leases) == 2
         assert await release_leases_of(queue, run) == 2
         (letter,) = [letter async for letter in queue.dead("r")]
@@ -133,10 +134,10 @@ async def test_of_an_older_worker_that_does_not_say_which_steps_are_at_most_once
     async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
         run = await queue.start_run("s", run_id="r")
         await queue.enqueue("r", [Task(url="https://a.test/1")])
-        await queue.beat(gone, run_id="r", info={**liveness_info(), "at_most_once": True})
+        await queue.beat(gone, run_id="r", info={"pid_scope": pid_scope(), "at_most_once": True})
         await queue.claim(gone, run_id="r", limit=1, lease=MINUTE)
         assert await release_leases_of(queue, run) == 0
-        await queue.beat(gone, run_id="r", info=liveness_info())
+        await queue.beat(gone, run_id="r", info={"pid_scope": pid_scope()})
         assert await release_leases_of(queue, run) == 1
 
 

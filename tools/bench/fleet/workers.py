@@ -115,7 +115,7 @@ class SimulatedSupervisor(WorkerSupervisor):
         """Run the worker until cancelled."""
         self.worker = worker
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._extend())
+            group.create_task(self._renew_leases())
             group.create_task(self._beat())
             group.create_task(worker.run())
 

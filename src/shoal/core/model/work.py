@@ -73,6 +73,17 @@ class RunState(StrEnum):
         return self in (RunState.PARTIAL, RunState.CANCELLED)
 
 
+class ReportedState(StrEnum):
+    """The state of a run as reports show it: what is stored, or what follows from its tasks and workers."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    PARTIAL = "partial"  # also one without tasks left whose links were cut
+    CANCELLED = "cancelled"
+    FINISHED = "finished"  # no task is left
+    STOPPED = "stopped"  # tasks or seeds are left, and no worker is running
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One execution of a scraper; owns its tasks and settings."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import BrokenAnswer, InvalidSetting, OutOfScope, PageCrashed, ShoalError, TooLarge
+from shoal.core.tasks import wait_for_event
 from shoal.core.text import shorten
 from shoal.core.urls import host_of
 from shoal.fetch.browser import scripts
@@ -185,9 +186,7 @@ class Tab:
 
     async def _wait_for_change(self) -> None:
         self._changed.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(1.0):
-                await self._changed.wait()
+        await wait_for_event(self._changed, 1.0)
 
     @property
     def url(self) -> str:

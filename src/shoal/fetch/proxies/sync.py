@@ -17,6 +17,7 @@ import msgspec
 
 from shoal.core.errors import ShoalError
 from shoal.core.model import MINUTE, Note
+from shoal.core.tasks import wait_for_event
 from shoal.fetch.proxies.health import ProxyFault, ProxyHealth
 from shoal.fetch.proxies.pool import ProxyPool
 from shoal.fetch.shared_state import SharedState
@@ -27,6 +28,8 @@ STALE = timedelta(seconds=15)  # a worker that has published nothing for this lo
 RECENT = timedelta(seconds=30)  # a proxy that served another worker since then is not dead for all
 STATS_TTL = timedelta(days=1)
 MAX_SHOWN = 1_000  # with more proxies, only those that were used are published
+# The kinds of topics, as they are stored.
+TROUBLE, BENCHED, STATS = "trouble", "benched", "deeds"
 log = logging.getLogger("shoal.proxies")
 
 
@@ -50,7 +53,7 @@ class ProxyBan(msgspec.Struct, frozen=True, array_like=True):
 
 
 def topic(what: str, run_id: str) -> str:
-    """Return the topic of a run's proxies: "trouble", "benched" or "deeds"."""
+    """Return the topic of a run's proxies: TROUBLE, BENCHED or STATS."""
     return f"proxies {what} {run_id}"
 
 
@@ -59,7 +62,7 @@ class ProxySync:
 
     def __init__(self, notes: SharedState, run_id: str, me: str, pool: ProxyPool, *, group: str = "") -> None:
         """Share a pool of a run with the pools of the same group in other workers."""
-        self._trouble = topic("trouble", f"{run_id} {group}" if group else run_id)
+        self._trouble = topic(TROUBLE, f"{run_id} {group}" if group else run_id)
         self._notes, self._run_id, self._me, self._pool = notes, run_id, me, pool
         self._published: bytes | None = None
         self._published_at = float("-inf")
@@ -73,9 +76,7 @@ class ProxySync:
         while True:
             with suppress(ShoalError):
                 await self.exchange()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(SYNC_INTERVAL_SECONDS):
-                    await self._pool.has_failures.wait()
+            await wait_for_event(self._pool.has_failures, SYNC_INTERVAL_SECONDS)
             await asyncio.sleep(BATCH_DELAY.total_seconds())
 
     async def exchange(self) -> None:
@@ -106,7 +107,7 @@ class ProxySync:
             return
         written = msgspec.msgpack.encode(self._stats())
         if written != self._stats_published:
-            await self._notes.write_notes(topic("deeds", self._run_id), {self._me: written}, ttl=STATS_TTL)
+            await self._notes.write_notes(topic(STATS, self._run_id), {self._me: written}, ttl=STATS_TTL)
             self._stats_published = written
         self._stats_at = moment
 
@@ -124,7 +125,7 @@ class ProxySync:
         return {name: read_counts(found[name]) for name in alive if name != self._me and name in found}
 
     async def _read_bans(self) -> dict[str, float]:
-        return left_of(await self._notes.notes(topic("benched", self._run_id)))
+        return left_of(await self._notes.notes(topic(BENCHED, self._run_id)))
 
     async def _bench_units(
         self, units: Mapping[str, ProxyFault], total: Counter[str], others: Mapping[str, Mapping[str, int]]
@@ -137,7 +138,7 @@ class ProxySync:
                 continue
             ban = ProxyBan(fault, duration.total_seconds(), max(1, total[unit]))
             written = msgspec.msgpack.encode(ban)
-            where = topic("benched", self._run_id)
+            where = topic(BENCHED, self._run_id)
             if await self._notes.swap_note(where, unit, written, stamp=None, ttl=duration):
                 log.info("Proxy %s is benched for %g s: %s", unit, ban.seconds, fault)
         self._pool.bench({unit: duration.total_seconds() for unit in elsewhere})
@@ -146,7 +147,7 @@ class ProxySync:
         self, units: Mapping[str, ProxyFault], others: Mapping[str, Mapping[str, int]]
     ) -> set[str]:
         """Return the proxies that work for other workers: maybe only this machine is blocked."""
-        found = await self._notes.notes(topic("deeds", self._run_id), list(others)) if others else {}
+        found = await self._notes.notes(topic(STATS, self._run_id), list(others)) if others else {}
         served: set[str] = set()
         for name, note in found.items():
             stats = read_stats(note)

@@ -13,7 +13,7 @@ from datetime import timedelta
 from shoal.core.errors import NoTokenLeft, QueueError, ShoalError, TokensResting
 from shoal.core.errors.commands import run_command
 from shoal.core.model import SECOND
-from shoal.core.tasks import watched
+from shoal.core.tasks import wait_for_event, watched
 from shoal.fetch.shared_state import SharedState, secret_of
 from shoal.fetch.tokens.budget import TokenBudget
 from shoal.fetch.tokens.local_quota import Clock, LocalQuota
@@ -199,7 +199,7 @@ class TokenPool:
                 continue
             budgets_now = [quota.budget() for quota in self._quotas.values()]
             if any(one.is_probed for one in budgets_now) and self._clock() - began < PROBE_TIMEOUT_SECONDS:
-                await self._wait_for_news(wait)
+                await wait_for_event(self._news, wait)
                 wait = min(2 * wait, MAX_POLL)
             elif not await self._wait_for_reset(budgets_now):
                 return
@@ -232,11 +232,6 @@ class TokenPool:
         return not (quota.is_read and is_settled) or quota.age > READ_INTERVAL_SECONDS
 
     # Waiting
-
-    async def _wait_for_news(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
 
     async def _wait_for_reset(self, known: list[TokenBudget]) -> bool:
         """Wait for a reset that is near; else postpone all waiting requests, and return False."""

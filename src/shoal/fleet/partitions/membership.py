@@ -15,6 +15,7 @@ import msgspec
 
 from shoal.core.errors import QueueError, RunConflict
 from shoal.core.model import Note, WorkerState
+from shoal.core.tasks import wait_for_event
 from shoal.fleet.partitions.rebalance import is_same, next_plan
 from shoal.fleet.partitions.table import check_table
 from shoal.queue.contract import Queue, QueueReports
@@ -94,9 +95,7 @@ class Membership:
             with suppress(QueueError):
                 await self._register()
                 await self._improve_plan()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._pause):
-                    await self._changed.wait()
+            await wait_for_event(self._changed, self._pause)
 
     @property
     def _pause(self) -> float:

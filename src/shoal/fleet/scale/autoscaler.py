@@ -3,13 +3,13 @@
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import SECOND
+from shoal.core.tasks import wait_for_event
 from shoal.fleet.scale.decide import ScaleBounds, ScaleHistory, ScaleTarget, decide, target_for
 from shoal.fleet.scale.drivers.contract import Driver, DriverFailed
 from shoal.fleet.scale.load import PACE, RunLoad, load_of
@@ -114,9 +114,7 @@ class Autoscaler:
                     return
             except (QueueUnavailable, DriverFailed) as error:
                 self._on_trouble(str(error))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._every.total_seconds()):
-                    await self._stopping.wait()
+            await wait_for_event(self._stopping, self._every.total_seconds())
 
     async def _is_over(self, decision: ScaleDecision) -> bool:
         state = (await self._queue.run(self._run_id)).state

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Task
+from shoal.core.tasks import iterate
 from shoal.discover.feed import Feed, OnRefusal
 from shoal.discover.files.columns import DEFAULT_COLUMNS, Columns
 from shoal.discover.labels import NO_LABELS, Labels
@@ -184,12 +185,8 @@ class GivenTasks:
         return f"{self._name}[{self._number}]"
 
     async def __aiter__(self) -> AsyncIterator[Found]:
-        if isinstance(self._stream, AsyncIterable):
-            async for one in self._stream:
-                yield self._read(one)
-        else:
-            for one in self._stream:
-                yield self._read(one)
+        async for one in iterate(self._stream):
+            yield self._read(one)
 
     def _read(self, one: Any) -> Found:
         self._number += 1

@@ -11,7 +11,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import ZERO, Counts, HostStatus, Run, RunState, Stats
+from shoal.core.model import ZERO, Counts, HostStatus, ReportedState, Run, RunState, Stats
 from shoal.queue.contract import Queue
 from shoal.worker.files.counts import FileCounts, file_counts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
@@ -20,8 +20,6 @@ from shoal.worker.run_hooks.record import HookRecord, hook_records
 from shoal.worker.run_settings.private_hosts import private_hosts_to_allow
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
-FINISHED = "finished"
-STOPPED = "stopped"
 POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS = 0.5, 10.0  # the longer one while nothing changes
 RATE_WINDOW = 15.0  # seconds over which the rate is measured
 MAX_HOSTS = 1_000
@@ -78,18 +76,18 @@ class Snapshot:
         return f"{first.host}{others}, paused for {seconds:,.0f} s"
 
     @property
-    def state(self) -> str:
+    def state(self) -> ReportedState:
         """The state in one word: a running run without tasks left is finished, or partial if links were cut.
 
         One with tasks or seeds left and without workers is stopped.
         """
         if self.is_cut:
-            return str(RunState.PARTIAL)
+            return ReportedState.PARTIAL
         if self.is_finished:
-            return FINISHED
+            return ReportedState.FINISHED
         has_work = self.stats.remaining or self.lacks_seeds
         is_stopped = self.run.state is RunState.RUNNING and has_work and not self.at_work
-        return STOPPED if is_stopped else str(self.run.state)
+        return ReportedState.STOPPED if is_stopped else ReportedState(self.run.state)
 
     @property
     def pages(self) -> int:
@@ -241,7 +239,7 @@ class ProgressReader:
             hooks=self._hooks,
             lacks_seeds=lacks_seeds,
         ).with_rate(rate)
-        if snapshot.is_finished or snapshot.state == STOPPED:
+        if snapshot.is_finished or snapshot.state is ReportedState.STOPPED:
             from shoal.fleet.status.at_work import has_lost_counts  # imports the worker, as below
 
             lost = await has_lost_counts(self._queue, self._run_id)

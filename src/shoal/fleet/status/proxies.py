@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any
 
 from shoal.core.errors import ShoalError
@@ -12,12 +13,34 @@ from shoal.core.http import Proxy
 from shoal.core.proxies import ProxyRules, endpoint
 from shoal.fetch.proxies.health import ProxyFault
 from shoal.fetch.proxies.source import ProxySource
-from shoal.fetch.proxies.sync import ProxyBan, ProxyStats, left_of, read_ban, read_stats, topic
+from shoal.fetch.proxies.sync import (
+    BENCHED,
+    STATS,
+    ProxyBan,
+    ProxyStats,
+    left_of,
+    read_ban,
+    read_stats,
+    topic,
+)
 from shoal.queue.contract import Queue
 
 MAX_CONCURRENT = 50
 CONNECT_TIMEOUT = timedelta(seconds=5)
-TROUBLED = ("benched", "blocked", "failing")  # states of proxies that return no pages
+
+
+class ProxyState(StrEnum):
+    """What a proxy is good for, as the whole fleet reports it."""
+
+    GOOD = "good"
+    UNTRIED = "untried"
+    # The others return no pages.
+    BENCHED = "benched"  # for all hosts, for a while
+    BLOCKED = "blocked"  # by hosts
+    FAILING = "failing"
+
+
+TROUBLED = (ProxyState.BENCHED, ProxyState.BLOCKED, ProxyState.FAILING)
 
 
 @dataclass(slots=True)
@@ -34,13 +57,13 @@ class ProxyStatus:
     blocked_by: list[str] = field(default_factory=list)  # hosts it is benched for
 
     @property
-    def state(self) -> str:
+    def state(self) -> ProxyState:
         """The proxy's state in one word."""
         if self.benched:
-            return "benched"
+            return ProxyState.BENCHED
         if not self.pages and self.faults:
-            return "blocked" if self.blocked_by else "failing"
-        return "good" if self.pages else "untried"
+            return ProxyState.BLOCKED if self.blocked_by else ProxyState.FAILING
+        return ProxyState.GOOD if self.pages else ProxyState.UNTRIED
 
     def add(self, stats: ProxyStats) -> None:
         """Add the statistics of one worker."""
@@ -57,7 +80,7 @@ class ProxyStatus:
         """Return the fields that `shoal proxies --json` promises."""
         return {
             "proxy": self.name,
-            "state": self.state,
+            "state": str(self.state),
             "pages": self.pages,
             **{str(fault): self.faults.get(fault, 0) for fault in ProxyFault},
             "seconds": round(self.seconds, 3) if self.seconds is not None else None,
@@ -72,10 +95,10 @@ async def proxies(queue: Queue, run_id: str) -> list[ProxyStatus]:
     """Return the proxies of a run by name, with the statistics of all its workers."""
     await queue.run(run_id)  # raises UnknownRun
     found: dict[str, ProxyStatus] = {}
-    for note in (await queue.notes(topic("deeds", run_id))).values():
+    for note in (await queue.notes(topic(STATS, run_id))).values():
         for name, stats in read_stats(note).items():
             found.setdefault(name, ProxyStatus(name)).add(stats)
-    notes = await queue.notes(topic("benched", run_id))
+    notes = await queue.notes(topic(BENCHED, run_id))
     for unit, seconds in left_of(notes).items():
         name, _, host = unit.partition(" ")
         status = found.setdefault(name, ProxyStatus(name))

@@ -1,6 +1,7 @@
 """API tokens as the whole fleet knows them: by name, never by value."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from shoal.core.errors import InvalidSetting
@@ -8,6 +9,17 @@ from shoal.core.values import hint
 from shoal.fetch.tokens.budget import TokenBudget
 from shoal.fetch.tokens.local_quota import TOPIC, read_budget
 from shoal.queue.contract import Queue
+
+ALL = "all"  # tokens, to forget them
+
+
+class TokenState(StrEnum):
+    """Whether a token can be used now."""
+
+    READY = "ready"
+    RESTING = "resting"  # its quota is used up until the reset
+    UNTOLD = "untold"  # no response has told its quota yet
+    RETIRED = "retired"  # the API has rejected it
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +35,13 @@ class TokenStatus:
         return f"token {self.budget.number} ({self.key[:6]})"
 
     @property
-    def state(self) -> str:
+    def state(self) -> TokenState:
         """The token's state in one word."""
         if self.budget.retired:
-            return "retired"
+            return TokenState.RETIRED
         if not self.budget.is_known:
-            return "untold"
-        return "resting" if self.budget.left == 0 else "ready"
+            return TokenState.UNTOLD
+        return TokenState.RESTING if self.budget.left == 0 else TokenState.READY
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal tokens --json` promises."""
@@ -37,7 +49,7 @@ class TokenStatus:
         is_known = budget.is_known and budget.left is not None and not budget.retired
         return {
             "token": self.name,
-            "state": self.state,
+            "state": str(self.state),
             "left": budget.left if is_known else None,
             "limit": budget.limit if is_known else None,
             "resets_in_seconds": round(budget.resets_in, 1) if is_known else None,
@@ -66,12 +78,12 @@ async def forget(queue: Queue, names: str) -> int:
     meant = [
         one
         for one in found
-        if names == "all" or names == one.state or one.key.startswith(names) or names == one.name
+        if names == ALL or names == one.state or one.key.startswith(names) or names == one.name
     ]
-    if not meant and names not in ("all", "retired"):
+    if not meant and names not in (ALL, TokenState.RETIRED):
         known = [one.key[:6] for one in found]
         raise InvalidSetting(
-            "--forget", f"knows no token {names!r}. {hint(names, known or ['all', 'retired'])}"
+            "--forget", f"knows no token {names!r}. {hint(names, known or [ALL, TokenState.RETIRED])}"
         )
     await queue.write_notes(TOPIC, {one.key: None for one in meant})
     return len(meant)

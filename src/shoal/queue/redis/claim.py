@@ -3,13 +3,13 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from shoal.core.model import Grant, Lease
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.clocks import ServerClocks
+from shoal.queue.clocks import ServerClocks, shift_lease
 from shoal.queue.contract import Fence
 from shoal.queue.redis.records import ClaimHead
 from shoal.queue.redis.wire import duration, micros, moment, pack, read_claim
@@ -130,14 +130,7 @@ class RedisClaim:
         if not leases or at == self._first:
             return leases
         later = timedelta(seconds=at - (self._first or at))
-        return [_shift(lease, later) for lease in leases]
-
-
-def _shift(lease: Lease, later: timedelta) -> Lease:
-    """Count the durations of a lease from an earlier moment; a task without a host starts at once."""
-    if lease.task.url is None:
-        return lease
-    return replace(lease, start_in=lease.start_in + later, deadline_in=lease.deadline_in + later)
+        return [shift_lease(lease, later) for lease in leases]
 
 
 def _make_grant(leases: list[Lease], heads: Sequence[ClaimHead], drained: bool, now: int) -> Grant:

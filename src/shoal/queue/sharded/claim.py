@@ -3,13 +3,13 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 from shoal.core.model import OUTBOX_STEP, ZERO, Fate, Grant, Lease, Outcome, Release
-from shoal.queue.clocks import ServerClocks
+from shoal.queue.clocks import ServerClocks, shift_lease
 from shoal.queue.contract import Queue
 from shoal.queue.sharded.members import Member, Members
 from shoal.queue.sharded.runs import ShardedRuns
@@ -178,7 +178,7 @@ class ShardedClaim:
         if not leases or self._first is None or at <= self._first:
             return leases
         later = timedelta(seconds=at - self._first)
-        return [_shift(lease, later) for lease in leases]
+        return [shift_lease(lease, later) for lease in leases]
 
     def _call(
         self, member: Member, limit: int
@@ -197,13 +197,6 @@ class ShardedClaim:
             return grant, at
 
         return claim
-
-
-def _shift(lease: Lease, later: timedelta) -> Lease:
-    """Count the durations of a lease from an earlier moment; a task without a host starts at once."""
-    if lease.task.url is None:
-        return lease
-    return replace(lease, start_in=lease.start_in + later, deadline_in=lease.deadline_in + later)
 
 
 def _settle(outcomes: Sequence[Outcome], queue: Queue) -> Coroutine[Any, Any, list[Fate]]:

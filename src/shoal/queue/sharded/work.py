@@ -17,9 +17,10 @@ from shoal.core.model import (
     Stats,
     Task,
 )
+from shoal.core.tasks import iterate
 from shoal.queue.clocks import ServerClocks
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks, WorkQueue
-from shoal.queue.intake import BATCH, Intake, each_task
+from shoal.queue.intake import BATCH, Intake
 from shoal.queue.rules import check_claim
 from shoal.queue.sharded.base import ShardedBase
 from shoal.queue.sharded.claim import ShardedClaim, ShardedClaimRequest
@@ -60,7 +61,7 @@ class ShardedWork(ShardedBase, WorkQueue):
         intake = Intake(run_id, RunSettings())
         shares: dict[Member, list[Task]] = {}
         size, invalid, position = 0, 0, -1
-        async for task in each_task(tasks):
+        async for task in iterate(tasks):
             position, size = position + 1, size + 1
             try:
                 check_step(task)

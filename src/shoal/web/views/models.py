@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from shoal.core.model import Counts, HostStatus, RunState, WorkerState
+from shoal.core.model import Counts, HostStatus, ReportedState, RunState, WorkerState
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.status.overview import Overview, worker_row
 from shoal.fleet.status.progress import Snapshot
@@ -106,7 +106,7 @@ def overview_title(seen: Overview) -> str:
 
 def run_title(snapshot: Snapshot) -> str:
     """Return the page title of a run."""
-    how = "" if snapshot.state == RunState.RUNNING else f" · {snapshot.state}"
+    how = "" if snapshot.state is ReportedState.RUNNING else f" · {snapshot.state}"
     return f"{snapshot.stats.completed:,} of {snapshot.stats.tasks:,} · {snapshot.run.scraper}{how}"
 
 

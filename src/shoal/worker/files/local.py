@@ -11,6 +11,7 @@ from pathlib import Path
 
 from shoal.core.errors import StorageFailed
 from shoal.core.errors.commands import run_command
+from shoal.export.target import sync_folder
 from shoal.scrape.files.paths import with_suffix
 from shoal.worker.files.store import FileStore, Spool
 
@@ -117,7 +118,7 @@ def _link(part: Path, target: Path) -> bool:
         if target.exists():
             return False
         part.rename(target)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
     return True
 
 
@@ -128,16 +129,7 @@ def _make_folder(folder: Path, top: Path) -> None:
     # Else a power cut could lose the folder with the files in it.
     while folder not in (top.parent, folder.parent):
         folder = folder.parent
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_folder(folder)
 
 
 def _has_content(path: Path, size: int, checksum: str) -> bool:

@@ -20,6 +20,7 @@ from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.events import Event
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import SECOND, Bury, Fate, Lease, Retry, WorkerState
+from shoal.core.tasks import wait_for_event
 from shoal.queue.contract import Queue
 from shoal.worker.background import failure_of
 from shoal.worker.counters import WorkerCounters
@@ -51,7 +52,7 @@ from shoal.worker.settling.release import release_leases
 
 HEARTBEAT_INTERVAL = 5 * SECOND
 IDLE_HEARTBEAT_INTERVAL = 2 * HEARTBEAT_INTERVAL  # of a worker that holds no lease
-EXTEND_RETRY, MAX_EXTEND_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
+RENEW_RETRY, MAX_RENEW_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
 CLOSE_TIMEOUT = 10 * SECOND  # for a worker to close its resources, once all its leases are settled
 KILL_TIMEOUT_SECONDS = 5.0  # a process may be unkillable while its disk does not respond
 
@@ -96,7 +97,7 @@ class WorkerSupervisor:
         self._liveness = Liveness.within(config.lease, self._step_seconds)
         self._claimed_at: dict[int, float] = {}  # of each lease, in seconds that the supervisor was awake
         self._settled_at = 0.0  # when a lease was last settled, on the same clock
-        self._can_extend = True
+        self._can_renew = True
         self._problem: LivenessProblem | None = None
         self._state_changed = asyncio.Event()
         self._is_ending, self._is_killed = asyncio.Event(), asyncio.Event()
@@ -183,7 +184,7 @@ class WorkerSupervisor:
         tasks = [
             listening,
             reading,
-            _background("extending its leases", self._extend()),
+            _background("renewing its leases", self._renew_leases()),
             _background("sending its heartbeats", self._beat()),
             _background("watching its steps", self._watch(markers)),
             _background("ending it", self._kill_if_it_does_not_end()),
@@ -214,9 +215,7 @@ class WorkerSupervisor:
     async def _kill_if_it_does_not_end(self) -> None:
         """Kill a worker that has reported its end and does not exit; return when it was killed."""
         await self._is_ending.wait()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_TIMEOUT.total_seconds()):
-                await self._is_killed.wait()
+        await wait_for_event(self._is_killed, CLOSE_TIMEOUT.total_seconds())
         self.kill()
 
     def _fail(self, name: str, error: BaseException) -> None:
@@ -270,21 +269,21 @@ class WorkerSupervisor:
                 self._exit = WorkerExit(ExitReason.FAILED, text)
                 self._is_ending.set()
 
-    async def _extend(self) -> None:
+    async def _renew_leases(self) -> None:
         """Renew the leases at every third of their duration."""
-        wait, retry = self.config.lease.total_seconds() / 3, EXTEND_RETRY
+        wait, retry = self.config.lease.total_seconds() / 3, RENEW_RETRY
         while self._problem is None:
-            await asyncio.sleep(wait if self._can_extend else retry)
+            await asyncio.sleep(wait if self._can_renew else retry)
             try:
-                await self._extend_once()
+                await self._renew_leases_once()
             except QueueError:
                 # The leases expire meanwhile: there is no time for another third of them.
-                retry = min(2 * retry, MAX_EXTEND_RETRY) if not self._can_extend else EXTEND_RETRY
-                self._can_extend = False
+                retry = min(2 * retry, MAX_RENEW_RETRY) if not self._can_renew else RENEW_RETRY
+                self._can_renew = False
             else:
-                self._can_extend = True
+                self._can_renew = True
 
-    async def _extend_once(self) -> None:
+    async def _renew_leases_once(self) -> None:
         lease = self.config.lease
         if self.in_hand:
             await self._queue.extend(list(self.in_hand.values()), lease=lease)
@@ -328,7 +327,7 @@ class WorkerSupervisor:
     def _find_stuck(self) -> list[int]:
         """Return the leases that exceed their time, if none was settled for as long."""
         # While the queue is unreachable nothing can be settled.
-        if not self._can_extend:
+        if not self._can_renew:
             return []
         return [number for number, lease in self.in_hand.items() if self._is_stuck(number, lease)]
 

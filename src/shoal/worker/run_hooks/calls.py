@@ -8,7 +8,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
@@ -16,9 +15,9 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.core.errors import HookFailed, QueueError
-from shoal.core.model import Note, Run, RunState
+from shoal.core.model import Note, ReportedState, Run, RunState
 from shoal.core.redact import Redact, redacted
-from shoal.core.tasks import restarted
+from shoal.core.tasks import restarted, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.scrape.hooks.arguments import HookedRun
 from shoal.scrape.hooks.hooks import Hook
@@ -48,7 +47,6 @@ from shoal.worker.scheduler import Stop
 CALL_TIMEOUT = timedelta(minutes=10)  # of a hook without a `timeout` of its own
 RENEW_INTERVAL = HOLD_TIME.total_seconds() / 5
 MIN_POLL, MAX_POLL = 0.1, 2.0  # seconds until a waiting worker looks again
-FINISHED = "finished"
 EXHAUSTED = (
     f"{MAX_FAILURES} calls in a row have failed: it is called again when you resume the run, "
     f"or in {REST_TIME.total_seconds() / 60:g} minutes"
@@ -269,10 +267,11 @@ class RunHookCalls:
 
     async def _describe_run(self, token: int) -> HookedRun:
         run, stats = await self._queue.run(self._run_id), await self._queue.stats(self._run_id)
-        state, reason = str(run.state), run.reason
+        state, reason = ReportedState(run.state), run.reason
         if run.state is RunState.RUNNING and stats.tasks and not stats.remaining:
             cuts = await cuts_of(self._queue, self._run_id)
-            state, reason = (str(RunState.PARTIAL), describe_cuts(cuts)) if cuts else (FINISHED, "")
+            state = ReportedState.PARTIAL if cuts else ReportedState.FINISHED
+            reason = describe_cuts(cuts) if cuts else ""
         scraper = self._scraper
         return HookedRun(
             id=run.id,
@@ -290,9 +289,7 @@ class RunHookCalls:
         return self._queue.swap_note(topic, kind, value, stamp=stamp)
 
     async def _wait(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds * random.uniform(0.8, 1.2)):
-                await self._stopped.wait()
+        await wait_for_event(self._stopped, seconds * random.uniform(0.8, 1.2))
 
 
 class _HeldRecord:

@@ -9,6 +9,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Run
+from shoal.core.tasks import wait_for_event
 from shoal.queue.contract import Queue
 from shoal.worker.run_settings.stored import SettingsNote, live_part, read_note
 
@@ -39,9 +40,7 @@ class SettingsFollower:
     async def run(self, interval: timedelta = FOLLOW_INTERVAL) -> None:
         """Read and apply until cancelled; between two reads, `check_soon` ends the wait."""
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(interval.total_seconds() * random.uniform(0.9, 1.1)):
-                    await self._asked.wait()
+            await wait_for_event(self._asked, interval.total_seconds() * random.uniform(0.9, 1.1))
             if self._asked.is_set() or not self._is_resting():
                 self._asked.clear()
                 with suppress(QueueError):

@@ -10,7 +10,7 @@ from shoal.core.errors import InvalidInput, PartlySettled, QueueUnavailable, Set
 from shoal.core.failures import error_text
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, Bury, Fate, Outcome
-from shoal.core.tasks import loop_time
+from shoal.core.tasks import loop_time, wait_for_event
 from shoal.queue.contract import Queue, WorkQueue
 from shoal.worker.queue_retry import FINAL, TRANSIENT, QueueRetry
 
@@ -232,9 +232,7 @@ class Settlements:
                 if self._settler.is_down or (self._closing and retry_at):
                     await asyncio.Event().wait()  # for the retry, which takes all that was added until then
                 await self._some.wait()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LINGER):
-                        await self._full.wait()
+                await wait_for_event(self._full, LINGER)
 
     def _update_capacity(self) -> None:
         if len(self) < MAX_WAITING or self._stopping:

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.fleet.dead_workers import liveness_info, new_worker_id
+from shoal.fleet.dead_workers import new_worker_id
 from shoal.queue.open import open_queue
+from shoal.worker.process.procfs import pid_scope
 from tests.integration.engine.shown_project import (
     QUEUE,
     Project,
@@ -273,7 +274,7 @@ def make_runs_with_tasks_left(project):
 async def send_a_heartbeat(run_id):
     """Let a run have a worker."""
     async with open_queue(QUEUE) as queue:
-        await queue.beat(new_worker_id(), run_id=run_id, state="running", info=liveness_info())
+        await queue.beat(new_worker_id(), run_id=run_id, state="running", info={"pid_scope": pid_scope()})
 
 
 def follow_everything(project):

@@ -19,13 +19,13 @@ import pytest
 from shoal.cli.exits import Exit
 from shoal.cli.options.job import read_job
 from shoal.core.model import MINUTE, SECOND, RunSettings, Task
-from shoal.fleet.dead_workers import liveness_info
 from shoal.fleet.run.launch import open_run
 from shoal.fleet.scale.autoscaler import Autoscaler
 from shoal.fleet.scale.decide import ScaleBounds
 from shoal.fleet.scale.drivers.local import LocalWorkers
 from shoal.fleet.scale.load import load_of
 from shoal.queue.open import open_queue
+from shoal.worker.process.procfs import pid_scope
 from tests.integration.engine.fleet.test_start import executed
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sessions import left_over
@@ -148,7 +148,7 @@ async def test_what_a_dead_worker_held_at_most_once_is_not_asked_for_again(bench
     async with open_queue(bench.queue_url) as queue:
         run = await open_run(queue, job.scraper, run_id="scaled")
         await fill(queue, run, origin, 1)
-        await queue.beat(dead, run_id=run.id, info={**liveness_info(), "at_most_once": True})
+        await queue.beat(dead, run_id=run.id, info={"pid_scope": pid_scope(), "at_most_once": True})
         await queue.claim(dead, run_id=run.id, limit=1, lease=MINUTE)
         async with LocalWorkers(queue, job, run) as workers:
             assert (await queue.stats(run.id)).leased == 1

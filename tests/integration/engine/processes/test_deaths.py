@@ -120,7 +120,7 @@ async def test_without_its_supervisor_s_extensions_it_would_lose_it(bench, origi
     async def asleep(self):
         await asyncio.sleep(1000)
 
-    monkeypatch.setattr(WorkerSupervisor, "_extend", asleep)
+    monkeypatch.setattr(WorkerSupervisor, "_renew_leases", asleep)
     monkeypatch.setattr(job_module, "LEASE", SHORT)
     await bench.run(BLOCKING, pages(origin, good=4, bad=1), workers=2)
     assert max(origin.visits.values()) > 1

@@ -196,7 +196,7 @@ async def test_no_healthy_worker_is_ended_however_often_its_steps_are_resumed(be
 
 
 BACKGROUND_TASKS = {
-    "_extend": "extending its leases",
+    "_renew_leases": "renewing its leases",
     "_beat": "sending its heartbeats",
     "_watch": "watching its steps",
     "_read_output": "reading its output",

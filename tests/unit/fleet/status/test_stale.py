@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shoal.core.model import MINUTE, TaskState, TaskStatus, WorkerStatus
-from shoal.fleet.dead_workers import MAX_SILENCE, liveness_info
+from shoal.fleet.dead_workers import MAX_SILENCE
 from shoal.fleet.status.stale import judge, state_of
+from shoal.worker.process.procfs import pid_scope
 from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
 
 NOW = datetime(2026, 2, 15, 12, tzinfo=UTC)
@@ -69,7 +70,10 @@ def test_one_without_heartbeats_is_judged_by_age_alone():
 
 def test_a_process_of_this_machine_that_is_gone_needs_no_waiting():
     name = f"{socket.gethostname()}-{2**22 + 1}-abcd"
-    assert judged(worker(name=name, info=liveness_info()), held(0), name=name).why == "its process is gone"
+    assert (
+        judged(worker(name=name, info={"pid_scope": pid_scope()}), held(0), name=name).why
+        == "its process is gone"
+    )
 
 
 def test_a_frozen_worker_is_said_to_be():

@@ -75,7 +75,7 @@ def test_the_error_says_which_limit_was_exceeded(problem, step, error):
         (-signal.SIGKILL, LivenessProblem.FROZEN, None, "was killed, because it was frozen for 31 s"),
         (-signal.SIGKILL, LivenessProblem.HUNG, None, "was killed, because a step exceeded its time limit"),
         (-signal.SIGKILL, LivenessProblem.STUCK, None, "was killed, because a task exceeded its time limit"),
-        (-signal.SIGKILL, None, DutyFailed("extending its leases", ValueError("x")), "was killed, because "),
+        (-signal.SIGKILL, None, DutyFailed("renewing its leases", ValueError("x")), "was killed, because "),
     ],
 )
 def test_a_death_is_described_by_its_cause(code, problem, failure, how):

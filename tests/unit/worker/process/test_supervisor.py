@@ -76,7 +76,7 @@ async def test_a_failed_extension_is_retried_soon_and_then_less_often(monkeypatc
     supervisor = supervise(queue)
     supervisor._handle_message(LeasesClaimed(1, leases(1)))
     with pytest.raises(asyncio.CancelledError):
-        await supervisor._extend()
+        await supervisor._renew_leases()
     assert slept == [10, 10, 0.2, 0.4, 0.8, 1.6, 2.0, 10, 10]
 
 
@@ -84,17 +84,17 @@ async def test_every_lease_of_the_worker_is_extended_only_while_its_loop_is_sile
     queue = Store()
     supervisor = supervise(queue)
     observe(supervisor, 2)
-    await supervisor._extend_once()
+    await supervisor._renew_leases_once()
     assert queue.extended == 0, "it holds nothing"
     supervisor._handle_message(LeasesClaimed(1, leases(1)))
-    await supervisor._extend_once()
+    await supervisor._renew_leases_once()
     assert (queue.extended, queue.extended_workers) == (1, [])
     last = supervisor._liveness._last
     busy = [StepMarker(1, 7.0)]
     # The step blocks the loop, and its time is not over.
     for late in (SAMPLE_INTERVAL_SECONDS, 2 * SAMPLE_INTERVAL_SECONDS):
         supervisor._liveness.judge(LivenessSample(last.at + late, last.beats, busy))
-    await supervisor._extend_once()
+    await supervisor._renew_leases_once()
     assert (queue.extended, queue.extended_workers) == (2, [("w", timedelta(seconds=30))])
 
 
@@ -183,7 +183,7 @@ def test_a_task_is_not_stuck_before_its_start_nor_while_the_queue_is_unreachable
     assert not supervisor._find_stuck()
     observe(supervisor, 20)
     assert supervisor._find_stuck()
-    supervisor._can_extend = False
+    supervisor._can_renew = False
     assert not supervisor._find_stuck()
 
 

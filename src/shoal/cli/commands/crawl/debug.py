@@ -14,7 +14,7 @@ from shoal.cli.exits import Exit
 from shoal.cli.left_out import left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.core.errors import InvalidSetting
-from shoal.core.model import RunState
+from shoal.core.model import ReportedState, RunState
 from shoal.fleet.run.debug import debug_session, temporary_queue
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.run.settings import open_job
@@ -57,7 +57,7 @@ def debug(
         snapshot, found = with_queue(job.queue_url, lambda queue: _write_items(queue, run.id, out))
     for line in closing_lines(snapshot, found, session, job):
         say(line)
-    if snapshot.state == RunState.PARTIAL and not (session.failed or snapshot.stats.dead):
+    if snapshot.state is ReportedState.PARTIAL and not (session.failed or snapshot.stats.dead):
         return Exit.LIMIT_REACHED
     return Exit.PARTIAL if session.failed or snapshot.stats.dead or snapshot.stats.remaining else Exit.OK
 

@@ -20,7 +20,7 @@ from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.cli.resume_command import remember_options, resume_command
 from shoal.core.lazy.patterns import lazy_pattern
-from shoal.core.model import RunState
+from shoal.core.model import ReportedState, RunState
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job
@@ -254,7 +254,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     lines += left_out_lines(snapshot, job)
     if snapshot.run.state is RunState.PARTIAL:
         lines.append(f"More:     {resume_command(job, run_id, max_pages=_more_pages(summary, job))}")
-    elif stats.remaining and snapshot.state != RunState.CANCELLED:
+    elif stats.remaining and snapshot.state is not ReportedState.CANCELLED:
         private = next(filter(None, map(ALLOW_PRIVATE.search, summary.ending.failures)), None)
         again = resume_command(job, run_id, allow_private=private and private[1])
         lines.append(f"Resume:   {again}")
@@ -277,9 +277,9 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
 
 
 def _head(snapshot: "Snapshot") -> str:
-    if not snapshot.stats.remaining or snapshot.state == RunState.PARTIAL:
+    if not snapshot.stats.remaining or snapshot.state is ReportedState.PARTIAL:
         return "Done"
-    word = "Cancelled" if snapshot.state == RunState.CANCELLED else "Stopped"
+    word = "Cancelled" if snapshot.state is ReportedState.CANCELLED else "Stopped"
     return f"{word} with {counted(snapshot.stats.remaining, 'task')} left"
 
 
@@ -310,6 +310,6 @@ def exit_code(summary: "Summary") -> Exit:
     stats = summary.snapshot.stats
     if summary.queued_nothing:
         return Exit.USAGE
-    if summary.snapshot.state == RunState.PARTIAL and not stats.dead:
+    if summary.snapshot.state is ReportedState.PARTIAL and not stats.dead:
         return Exit.LIMIT_REACHED
     return Exit.PARTIAL if stats.dead or stats.remaining else Exit.OK

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.console import duration, put_json, put_rows, put_text
+from shoal.cli.console import duration, put_json, put_rows, put_text, size_text
 from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
@@ -52,11 +52,7 @@ def describe(found: "CacheStatus", place: str) -> str:
         return f"The cache in {place} is empty."
     entries = f"{size.count:,} {'entry' if size.count == 1 else 'entries'}"
     oldest = duration(size.oldest.total_seconds())
-    return f"Cache in {place}: {entries}, {_bytes(size.bytes)}, the oldest {oldest} old."
-
-
-def _bytes(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB" if count >= 100_000 else f"{count / 1e3:,.1f} KB"
+    return f"Cache in {place}: {entries}, {size_text(size.bytes)}, the oldest {oldest} old."
 
 
 async def _found(queue: "Queue", run_id: str | None, folder: str | None) -> "CacheStatus":

@@ -39,7 +39,7 @@ def proxies(
         folds=("proxy", "blocked_by", "last_fault"),
         wide=wide,
     )
-    benched = sum(one.state == "benched" for one in listed)
+    benched = sum(one.benched is not None for one in listed)
     if benched and not as_json:
         left = "No proxy is available; tasks are waiting." if benched == len(listed) else ""
         say(f"{counted(benched, 'proxy').replace('proxys', 'proxies')} benched. {left}".strip())

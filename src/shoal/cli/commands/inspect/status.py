@@ -17,7 +17,7 @@ from shoal.cli.left_out import (
 )
 from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
-from shoal.core.model import WorkerState
+from shoal.core.model import ReportedState, WorkerState
 from shoal.fleet.command_hints import command_on
 from shoal.queue.namespace import shown_queue
 
@@ -70,9 +70,9 @@ def status(
     )
     if snapshot.is_over and snapshot.stats.remaining:
         put_text(f"{counted(snapshot.stats.remaining, 'task')} left, but the run has ended.")
-    elif snapshot.lacks_seeds and report["state"] == "stopped":
+    elif snapshot.lacks_seeds and snapshot.state is ReportedState.STOPPED:
         put_text("Enqueueing its seeds was interrupted, and no worker is running on it.")
-    elif report["state"] == "stopped":
+    elif snapshot.state is ReportedState.STOPPED:
         left = snapshot.stats.remaining
         put_text(f"{counted(left, 'task')} left, and no worker works on {'it' if left == 1 else 'them'}.")
     elif snapshot.stats.remaining:
@@ -87,9 +87,9 @@ def status(
         put_text(f"{counted(retired, 'API token')} retired because the API rejected them.")
     put_text(f"Store: {size.bytes / 1e6:,.1f} MB ({size.text})")
     sys.stdout.flush()  # the commands to type follow the report, also where both are one file
-    if report["state"] == "stopped":
+    if snapshot.state is ReportedState.STOPPED:
         say(f"Resume:  {again}")
-    elif report["state"] == "partial" and snapshot.stats.remaining:
+    elif snapshot.state is ReportedState.PARTIAL and snapshot.stats.remaining:
         say(f"More:  {again}")
     elif hook_lines(snapshot):
         say(f"Call the hook again:  {again}")
@@ -188,7 +188,7 @@ async def _with_tokens(
     from shoal.fleet.status.tokens import tokens
 
     snapshot = await _snapshot(queue, run_id)
-    retired = sum(one.state == "retired" for one in await tokens(queue, snapshot.run.id))
+    retired = sum(bool(one.budget.retired) for one in await tokens(queue, snapshot.run.id))
     again = await command_to_resume(queue, url, snapshot.run)
     return snapshot, retired, await queue.size(), again, await queue.servers(snapshot.run.id)
 

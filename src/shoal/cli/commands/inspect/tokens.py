@@ -44,7 +44,7 @@ def tokens(
     some = command_on(queue, "run … --tokens 'env:API_TOKENS hosts=api.example.com'")
     nothing = f"No token has been used. Pass some: {some}"
     put_rows(rows, COLUMNS, as_json=as_json, nothing=nothing, drops=("reserved", "limit"), wide=wide)
-    if not as_json and any(one.state == "retired" for one in found):
+    if not as_json and any(one.budget.retired for one in found):
         again = command_on(queue, "tokens --forget retired")
         say(f"Retired tokens were rejected by the API. If you have fixed them, try again:  {again}")
 

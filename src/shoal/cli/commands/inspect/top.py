@@ -8,7 +8,7 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
@@ -16,6 +16,7 @@ import typer
 from shoal.cli.console import put_json
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
+from shoal.core.tasks import wait_for_event
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,9 +67,7 @@ async def _write_json(queue: "Queue", url: str, every: float, once: bool) -> Non
             put_json((await reader.read()).as_json() | {"queue": url})
             if once:
                 return
-            with suppress(TimeoutError):
-                async with asyncio.timeout(every):
-                    await gone.wait()
+            await wait_for_event(gone, every)
 
 
 @contextmanager
@@ -119,9 +118,7 @@ async def _live(queue: "Queue", url: str, every: float, console: "Console") -> N
                 trouble = str(error)
             width, height = console.size
             live.update(screen(seen, url, width=width, height=height, trouble=trouble), refresh=True)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await leave.wait()
+            await wait_for_event(leave, wait)
             wait = every
 
 

@@ -9,20 +9,20 @@ from rich.text import Text
 
 from shoal.cli.console import counted, duration
 from shoal.core.errors.commands import shoal_command
-from shoal.core.model import HostStatus, WorkerState, WorkerStatus
+from shoal.core.model import HostStatus, ReportedState, WorkerState, WorkerStatus
 from shoal.core.text import printable
 from shoal.fleet.status.overview import Overview, worker_row
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.stale import state_of
 
 FIXED = 10  # lines that are not table rows: headers, gaps, title, errors
-STATES = {
-    "running": "green",
-    "finished": "dim",
-    "paused": "yellow",
-    "stopped": "yellow",
-    "partial": "yellow",
-    "cancelled": "dim",
+STATES: dict[str, str] = {
+    ReportedState.RUNNING: "green",
+    ReportedState.FINISHED: "dim",
+    ReportedState.PAUSED: "yellow",
+    ReportedState.STOPPED: "yellow",
+    ReportedState.PARTIAL: "yellow",
+    ReportedState.CANCELLED: "dim",
     WorkerState.LATE: "bold red",
     WorkerState.FROZEN: "bold red",
 }

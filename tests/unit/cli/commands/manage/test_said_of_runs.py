@@ -10,12 +10,13 @@ from shoal.cli.exits import Exit
 from shoal.cli.options.job import read_job
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Bury, Done, Reject, Task
-from shoal.fleet.dead_workers import liveness_info, new_worker_id
+from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.run.settings import find_existing
 from shoal.fleet.sources.declared import mark_seeding
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
 from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.worker.process.procfs import pid_scope
 from tests.unit.cli.typed import paste, typed
 
 RUN = "20260215_120000_ab12"
@@ -53,7 +54,7 @@ async def _fill(queue):
 @pytest.fixture
 def worker(folder):
     async def beat(queue):
-        await queue.beat(new_worker_id(), run_id=RUN, state="running", info=liveness_info())
+        await queue.beat(new_worker_id(), run_id=RUN, state="running", info={"pid_scope": pid_scope()})
 
     on_queue(beat)
 
