@@ -53,9 +53,11 @@ def test_after_them(number): pass
 def test_it_stops_after_the_first_failure_where_that_is_asked_for(run_pytest):
     told = run_pytest(
         """
-import pytest
+import pytest, time
 @pytest.mark.parametrize("number", range(500))
-def test_that_fails(number): assert False
+def test_that_fails(number):
+    time.sleep(0.02)  # so that the process that reads the results gets its turn on a busy machine
+    assert False
 """,
         "--jobs=2",
         "-x",
