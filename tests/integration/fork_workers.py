@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import shoal.worker.process.main  # noqa: F401  # once, for all fork servers
+from shoal.scrape.parsing import html
 from shoal.worker.process import forkserver
 
 MAX_REQUEST = 1 << 17  # bytes
@@ -105,6 +106,7 @@ def reap(*_):
 
 
 if __name__ == "__main__":
+    html.load()
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, reap)

@@ -37,6 +37,7 @@ _ODD_ESCAPE = lazy_pattern(
     r"(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)"
 )
 _UNRESERVED = frozenset(f"{ascii_letters}{digits}-._~")
+_last = ("no URL yet", "")  # what `canonical_with_host` has returned last
 
 
 def canonical(url: str) -> str:
@@ -46,7 +47,12 @@ def canonical(url: str) -> str:
 
 def canonical_with_host(url: str) -> tuple[str, str]:
     """Return the canonical URL and its host, the politeness key; raises InvalidUrl."""
-    return _read(url, can_ada.parse)
+    global _last
+    found = _last
+    # A source makes the URL of each seed canonical, and the queue does so again with the same object.
+    if url is not found[0]:
+        _last = found = _read(url, can_ada.parse)
+    return found
 
 
 def is_object_url(text: str) -> bool:

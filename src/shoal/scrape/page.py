@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -26,10 +26,12 @@ from shoal.scrape.forms import fields_of
 from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first
 from shoal.scrape.other_tools import missing_attribute, refuse_options
 from shoal.scrape.parsing.charset import read_text
-from shoal.scrape.parsing.html import Document
 from shoal.scrape.parsing.tree import parse_html
 from shoal.scrape.requests import Send, add_params, send_request
 from shoal.scrape.text import text_of
+
+if TYPE_CHECKING:
+    from shoal.scrape.parsing.html import Document
 
 LONG = 1 << 20  # bytes, about ten milliseconds of parsing
 MAX_LINKS = 100_000  # per page; extracting them takes half a second
@@ -344,12 +346,12 @@ class Page(PageFiles):
         self._html, self._encoding = read_text(self.body, self.headers.get("content-type", ""))
         return self._html
 
-    def _tree(self) -> Document:
+    def _tree(self) -> "Document":
         if self._document is None:
             self._document = self._parse()
         return self._document
 
-    def _parse(self) -> Document:
+    def _parse(self) -> "Document":
         if self._failure is not None:
             raise ParseFailed(self._failure)
         try:

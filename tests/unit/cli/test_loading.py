@@ -48,6 +48,7 @@ OF_WORKERS = (
     "shoal.worker.process.main",
     "shoal.worker.telemetry",
     "shoal.worker.worker",
+    "turbohtml",
     "wreq",
 )
 SERVES = """

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.core import urls
 from shoal.core.errors import InvalidUrl
 from shoal.core.urls import MAX_URL, canonical, canonical_with_host, fingerprint, host_of, join, join_all
 
@@ -290,7 +291,8 @@ def test_any_text_is_an_invalid_url_or_has_a_stable_canonical_form(text):
     except InvalidUrl as error:
         assert error.reason
         return
-    assert canonical(url) == url
+    copy = url.encode().decode()  # the same object would not be parsed again
+    assert copy is not url and canonical(copy) == url
     assert url.isascii() and url.isprintable() and "#" not in url and len(url) <= MAX_URL
     assert host_of(url) == host_of(text) == can_ada.parse(url).host
     assert not {".", ".."} & set(can_ada.parse(url).pathname.split("/"))
@@ -311,6 +313,21 @@ def test_a_joined_link_is_canonical_or_invalid(base, href):
 def test_links_joined_together_are_what_each_is_alone(base, hrefs):
     alone = dict.fromkeys(url for href in hrefs if (url := joined_or_none(base, href)) is not None)
     assert list(join_all(base, hrefs)) == list(alone)
+
+
+def test_a_url_that_was_just_made_canonical_is_not_parsed_again(monkeypatch):
+    found = canonical_with_host("HTTP://Example.com:80/a/../b")
+    with monkeypatch.context() as patch:
+        patch.setattr(urls, "_read", lambda *_: pytest.fail("parsed again"))
+        assert canonical_with_host(found[0]) == found == ("http://example.com/b", "example.com")
+    assert canonical("http://example.com/c") == "http://example.com/c"
+
+
+@pytest.mark.parametrize("text", ["", " ", "no URL yet", None])
+def test_what_is_no_url_is_refused_first_of_all(monkeypatch, text):
+    monkeypatch.setattr(urls, "_last", ("no URL yet 2".removesuffix(" 2"), ""))
+    with pytest.raises(InvalidUrl):
+        canonical_with_host(text)
 
 
 def joined_or_none(base, href):

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from shoal.core.lazy.patterns import lazy_pattern
-from shoal.scrape.parsing.html import detect, parse
+from shoal.scrape.parsing import html
 
 DECLARED_WITHIN = 1024  # bytes, by the HTML standard
 SAMPLE = 16 << 10  # bytes used for detection, which takes about 0.1 ms per 1,000
@@ -53,7 +53,7 @@ def known_name(label: str) -> str | None:
     if label in _RETIRED:
         return label
     try:
-        name = parse(b"", encoding=label).encoding if _LABEL.fullmatch(label) else None
+        name = html.parse(b"", encoding=label).encoding if _LABEL.fullmatch(label) else None
     except LookupError:
         return None
     return None if name is None or name == "replacement" else name.lower()
@@ -122,7 +122,7 @@ def _guess(body: bytes, first: int) -> str:
 
 def _detect(sample: bytes) -> str:
     # The declaration has been considered already, and here it would win again.
-    name = known_name(detect(_DECLARING.sub(b"", sample)).encoding or "")
+    name = known_name(html.detect(_DECLARING.sub(b"", sample)).encoding or "")
     return name if name and name != "utf-8" else "windows-1252"
 
 
@@ -136,5 +136,6 @@ def _decode(body: bytes, name: str) -> str:
     if name.startswith("utf-32") or name in _RETIRED:
         text = body.decode(_RETIRED.get(name, name), errors="replace")
     else:
+        html.load()  # registers the codec
         text = body.decode(f"whatwg-{name}")
     return text.removeprefix("\ufeff")
