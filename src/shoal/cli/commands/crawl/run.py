@@ -258,6 +258,9 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     elif stats.remaining and snapshot.state != RunState.CANCELLED:
         private = next(filter(None, map(ALLOW_PRIVATE.search, summary.ending.failures)), None)
         again = resume_command(job, run_id, allow_private=private and private[1])
+        if snapshot.run.state is RunState.PAUSED:
+            resume = command_on(job.queue_url, f"resume {run_id}")
+            lines.append(f"The run is paused: its workers wait until you run: {resume}")
         lines.append(f"Resume:   {again}")
     elif hook_lines(snapshot):
         lines.append(f"Again:    {resume_command(job, run_id)}")
