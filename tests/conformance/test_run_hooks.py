@@ -36,11 +36,18 @@ def scraper_with(**hooks: Callable[[Any], Any]) -> Scraper:
 
 
 def worker(
-    queue: Queue, run: Run, shop: Scraper, name: str, *, dies: bool = False, launch: str = ""
+    queue: Queue,
+    run: Run,
+    shop: Scraper,
+    name: str,
+    *,
+    dies: bool = False,
+    launch: str = "",
+    report: Callable[[str], None] = print,
 ) -> RunHookCalls:
     """Return the hook calls of a worker; the process of one that `dies` is gone for all others."""
     this = ThisWorker(name, "here", lambda pid: not dies, launch)
-    return RunHookCalls(queue, run, shop, this, report=print)
+    return RunHookCalls(queue, run, shop, this, report=report)
 
 
 async def finish_tasks(queue: Queue, run: Run) -> None:
@@ -313,6 +320,26 @@ async def test_the_end_of_a_run_is_reported_once_with_its_counts_and_again_if_it
     assert [(end.token, end.stats.completed) for end in ends] == [(1, 1), (2, 2)]
     await worker(queue, run, shop, "last").finish()
     assert len(ends) == 2
+
+
+async def test_a_failed_end_is_reported_once_for_the_workers_of_a_launch(queue: Queue) -> None:
+    run, said = await start(queue, page()), list[str]()
+
+    def fail(run: Any) -> None:
+        raise ValueError("no folder")
+
+    shop = scraper_with(on_run_finish=fail)
+    workers = [
+        worker(queue, run, shop, f"w{index}", launch=launch, report=said.append)
+        for index, launch in enumerate(("here", "here", "there"))
+    ]
+    for each in workers:
+        await each.start()
+    await finish_tasks(queue, run)
+    for each in workers:
+        await each.finish()
+    here, there = said
+    assert here.endswith("ValueError: no folder") and there.endswith("ValueError: no folder (in worker w0)")
 
 
 async def test_a_cancelled_run_ends_when_its_last_lease_does(

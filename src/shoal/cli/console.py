@@ -37,6 +37,11 @@ def say(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
 
+def put_message(text: str) -> None:
+    """Write a message as one line of JSON to stderr."""
+    sys.stderr.write(msgspec.json.encode({"message": text}).decode() + "\n")
+
+
 def print_error(message: str) -> None:
     """Print an error: what went wrong and what to type next."""
     console().print(f"[bold red]error:[/] {escaped(message)}")

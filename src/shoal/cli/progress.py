@@ -5,7 +5,7 @@ import time
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Self
 
-from shoal.cli.console import console, counted, duration, escaped, say
+from shoal.cli.console import console, counted, duration, escaped, put_message, say
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState
 from shoal.fleet.run.pool import WorkerPool
@@ -104,13 +104,6 @@ def open_view() -> "RunView | None":
     from shoal.cli.progress_screen import RunView
 
     return RunView() if console().is_terminal else None
-
-
-def put_message(text: str) -> None:
-    """Write a message as one line of JSON to stderr."""
-    import msgspec
-
-    sys.stderr.write(msgspec.json.encode({"message": text}).decode() + "\n")
 
 
 def put_progress(snapshot: Snapshot) -> None:

@@ -89,6 +89,9 @@ def obey_signals(pool: SignalledPool, say: Callable[[str], None]) -> None:
     def stop(hint: str) -> None:
         in_hand = pool.in_hand
         match pool.stop():
+            case 1 if not in_hand:
+                say("Stopping; no task is in progress.")
+                loop.call_later(FINISH_TIMEOUT_SECONDS, stop, hint)
             case 1:
                 them = "it" if in_hand == 1 else "them"
                 say(f"Finishing {counted(in_hand, 'task')}; {hint} to hand {them} to other workers.")

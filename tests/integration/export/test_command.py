@@ -94,6 +94,13 @@ async def test_only_the_chosen_columns_are_written(folder, run):
     assert (folder / "a.csv").read_text().split() == ["title,isbn", "Dune,1", "Emma,2"]
 
 
+async def test_a_column_that_no_item_has_is_named_with_those_that_there_are(folder, run):
+    done = await export(folder, "--to", "a.csv", "--step", "book", "--columns", "title,isnb")
+    assert done.code == Exit.OK
+    assert "Warning: no item has the column isnb. The items have: isbn, title" in done.err
+    assert "Warning" not in (await export(folder, "--to", "b.csv", "--columns", "title")).err
+
+
 async def test_follow_writes_new_items_and_ends_with_the_run(folder, queue):
     run = await start(queue, "book", "book")
     await settle(queue, run, "book", BOOKS[0])

@@ -39,6 +39,23 @@ async def test_one_task_is_one_task():
     assert said[0].startswith("Finishing 1 task;") and said[1] == "Returning 1 task to the queue."
 
 
+async def test_a_stop_without_a_task_in_progress_speaks_of_none():
+    said = []
+
+    class NoTask(Pool):
+        in_hand = 0
+
+    obey_signals(NoTask(), said.append)
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(10):
+            while not said:
+                await asyncio.sleep(0.001)
+    finally:
+        release_signals()
+    assert said == ["Stopping; no task is in progress."]
+
+
 async def test_nohup_stays_in_force():
     pool = Pool()
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)

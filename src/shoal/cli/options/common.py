@@ -175,7 +175,11 @@ AllowPrivate = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", "-s", help="Override a scraper setting, such as rate=5/s; repeatable.", metavar="KEY=VALUE"
+        "--set",
+        "-s",
+        help="Override a scraper setting, such as rate=5/s, or max_pages=100 to stop after 100 pages and "
+        "downloads; repeatable. List them with: shoal config FILE",
+        metavar="KEY=VALUE",
     ),
 ]
 Args = Annotated[

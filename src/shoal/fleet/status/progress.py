@@ -194,7 +194,7 @@ async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
         missing=await missing_pages(queue, run_id),
         files=await file_counts(queue, run_id),
         hooks=await hook_records(queue, run_id),
-        lost_counts=snapshot.is_over and await has_lost_counts(queue, run_id),
+        lost_counts=(snapshot.is_over or snapshot.state == STOPPED) and await has_lost_counts(queue, run_id),
     )
 
 

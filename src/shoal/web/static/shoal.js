@@ -72,7 +72,10 @@
 
   function draw(chart) {
     if (chart.plot) chart.plot.destroy();
-    chart.plot = new uPlot(options(chart.element), chart.data, chart.element);
+    // Without a point, its axis would show times around 1970.
+    const isEmpty = chart.data[0].length === 0;
+    chart.element.classList.toggle("empty", isEmpty);
+    chart.plot = isEmpty ? null : new uPlot(options(chart.element), chart.data, chart.element);
   }
 
   function setHistory(columns) {
@@ -90,7 +93,8 @@
       rates.push(rate);
       const oldest = at - (Number(chart.element.dataset.span) || Infinity);
       while (times[0] < oldest || times.length > MAX_POINTS) { times.shift(); rates.shift(); }
-      chart.plot.setData(chart.data);
+      if (chart.plot) chart.plot.setData(chart.data);
+      else draw(chart);
     }
   }
 

@@ -58,8 +58,11 @@ def setting(value: Any) -> str:
 
 
 def megabytes(value: Any) -> str:
-    """Format a number of bytes as megabytes."""
-    return f"{value / MEGABYTE:,.0f} MB" if isinstance(value, int) else NOTHING
+    """Format a number of bytes as megabytes, small ones with a decimal."""
+    if not isinstance(value, int):
+        return NOTHING
+    count = value / MEGABYTE
+    return f"{count:,.1f} MB" if 0 < count < 9.95 else f"{count:,.0f} MB"
 
 
 def join_names(value: Any) -> str:

@@ -9,8 +9,8 @@ from shoal.worker.left_out.notes import CountNotes
 
 COUNTING = CountNotes("counting")
 LOST = (
-    "A worker was killed: there are at least as many missing pages, links not followed and files as counted, "
-    "and at most as many pages."
+    "A worker was killed before it wrote its last counts: missing pages, links not followed and files may be "
+    "more than counted, and pages fewer. Items and tasks are exact."
 )
 
 

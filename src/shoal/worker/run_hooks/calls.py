@@ -165,6 +165,8 @@ class RunHookCalls:
                     found.record.hook, f"{found.record.error} (in worker {found.record.worker}). {EXHAUSTED}"
                 )
             if record and record.state is HookState.FAILED and self._concerns_me(kind, record):
+                if kind == FINISH and self._is_of_my_launch(record):
+                    return  # the worker that called the hook has reported it where this one would
                 raise HookFailed(record.hook, f"{record.error} (in worker {record.worker})")
             this = self._this
             mine = new_record(this.worker_id, this.pid_scope, this.launch, str(hooks[0]))
@@ -176,8 +178,10 @@ class RunHookCalls:
 
     def _concerns_me(self, kind: str, failed: HookRecord) -> bool:
         """Return whether a failure ends this worker too; after an earlier one it tries again."""
-        is_mine = bool(failed.launch) and failed.launch == self._this.launch
-        return is_mine or failed.token > self._before[kind]
+        return self._is_of_my_launch(failed) or failed.token > self._before[kind]
+
+    def _is_of_my_launch(self, record: HookRecord) -> bool:
+        return bool(record.launch) and record.launch == self._this.launch
 
     async def _wait_while_held(self, kind: str) -> HookNote | None:
         """Return the record once no other worker calls these hooks, or at `stop`; None if there is none."""

@@ -298,6 +298,9 @@ async def test_shell_shows_what_a_selector_finds(tmp_path, origin):
     origin.answer = lambda path: Answer("" if path == "/robots.txt" else "<h1>Hello</h1>")
     shown = await typed("shell", origin.url, "--css", "h1", folder=tmp_path)
     assert shown.out == "Hello\n"
+    none = await typed("shell", origin.url, "--css", "h1.x", folder=tmp_path)
+    assert (none.code, none.out) == (0, "")
+    assert f"Nothing matches 'h1.x' in {origin.url}/ (status 200, 14 bytes)." in none.err
 
 
 @pytest.mark.long

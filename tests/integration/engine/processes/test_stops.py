@@ -145,6 +145,18 @@ async def test_repeated_interrupts_print_once_how_to_go_on(terminal):
     assert [here.text.count(words) for words in ("Finishing", "Returning", "Resume:")] == [1, 1, 1]
 
 
+async def test_a_paused_run_that_is_stopped_says_what_lets_its_workers_go_on(terminal, folder):
+    here = await terminal(*RUN, "--run", "r1")
+    await here.until("in progress 4")
+    assert (await typed("pause", "r1", folder=folder)).code == 0
+    await here.until("The run is paused. To resume it, run: shoal resume r1")
+    for words in ("Finishing 4 tasks", "Stopped with 4 tasks left"):
+        here.press(CTRL_C)
+        await here.until(words)
+    assert await here.ended() == Exit.PARTIAL
+    assert "its workers wait until you run: shoal resume r1" in here.text
+
+
 async def test_a_coordinator_that_is_stopped_twice_says_once_how_to_go_on(terminal):
     here = await terminal(*COORDINATOR)
     await here.until(r"Run \d+")

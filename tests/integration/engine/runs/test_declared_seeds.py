@@ -99,6 +99,8 @@ async def test_sources_that_are_typed_replace_those_that_are_declared(shop, orig
     )
     declared = await typed("run", "shop", "--out", "items.jsonl", folder=shop)
     assert "Seeds: shoal.toml" in declared.err and items_of(shop)[0] == ["toml"]
+    as_json = await typed("run", "shop", "--json", folder=shop)
+    assert {"message": "Seeds: shoal.toml"} in [json.loads(line) for line in as_json.err.splitlines()]
     words = ("enqueue", "shop", "--url", f"{origin.url}/x", "--json")
     queued = await typed(*words, folder=shop)
     assert queued.row["enqueued"] == 1

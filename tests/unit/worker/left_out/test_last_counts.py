@@ -8,7 +8,7 @@ import pytest
 from shoal.core.model import ZERO, Done, RunSettings, Task
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.status.at_work import has_lost_counts
-from shoal.fleet.status.progress import ProgressReader
+from shoal.fleet.status.progress import ProgressReader, snapshot_of, with_details
 from shoal.queue.open import open_queue
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.left_out.reasons import ROBOTS
@@ -59,6 +59,15 @@ async def test_the_counts_of_a_run_whose_worker_was_killed_are_lower_bounds(queu
     assert snapshot.lost_counts and snapshot.as_json()["lost_counts"] is True
     await purge(queue, "r1")
     assert not await has_lost_counts(queue, "r1")
+
+
+async def test_the_counts_of_a_stopped_run_are_lower_bounds_in_every_report(queue, counts):
+    run, stats = await queue.run("r1"), await queue.stats("r1")
+    assert stats.remaining
+    stopped = await with_details(queue, await snapshot_of(queue, run, stats, at_work=False))
+    assert stopped.state == "stopped" and stopped.lost_counts
+    running = await with_details(queue, await snapshot_of(queue, run, stats, at_work=True))
+    assert not running.lost_counts, "its workers still write them"
 
 
 async def test_a_worker_that_ends_has_lost_nothing(queue, counts):

@@ -50,7 +50,7 @@ def enqueue(
 
     changes = common.setting("dedup", dedup)
     job = worker_options.job(scraper, queue, urls=seeds.addresses, args=args, changes=changes)
-    seeds = choose_seeds(seeds, job)
+    seeds = choose_seeds(seeds, job, as_json=as_json)
     if not seeds:
         print_error(
             f"Nothing to enqueue. Run: {command_on(queue, f'enqueue {quote(scraper)} --url https://…')}"

@@ -98,7 +98,7 @@ def fleet(
         changes=changes,
         **(few if test else {}),
     )
-    seeds = choose_seeds(seeds, job, resume=resume is not None)
+    seeds = choose_seeds(seeds, job, resume=resume is not None, as_json=as_json)
     if not (seeds or resume):
         words = f"fleet {quote(scraper)} --workers 10 --url https://…"
         print_error(f"No URLs to start with. Run: {command_on(queue, words)}")

@@ -84,7 +84,8 @@ def run(
         changes=[*kept, *common.setting("dedup", dedup), *common.setting("files", files)],
         has_data=as_json or out == "-",
     )
-    seeds = choose_seeds(typed, job, again=again is not None, resume=resume is not None) or seeds
+    declared = choose_seeds(typed, job, again=again is not None, resume=resume is not None, as_json=as_json)
+    seeds = declared or seeds
     if not (seeds or resume or again):
         from shoal.fleet.command_hints import command_on
 
@@ -178,7 +179,7 @@ async def carry_out(
         lock = await stack.enter_async_context(lock_of(queue, job, wanted))
         opened = await open_job(queue, job, run_id=wanted, resume=resume is not None)
         job, run = opened.job, opened.run
-        seeds = await resumed_seeds(queue, run.id, seeds) if resume else seeds
+        seeds = await resumed_seeds(queue, run.id, seeds, as_json=as_json) if resume else seeds
         await stack.enter_async_context(discarded_if_refused(queue, run, is_new=opened.is_new))
         known = await recrawl_tasks(queue, job.scraper, but=run.id)
         await lock.name_run(run.id)
@@ -257,6 +258,9 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     elif stats.remaining and snapshot.state is not ReportedState.CANCELLED:
         private = next(filter(None, map(ALLOW_PRIVATE.search, summary.ending.failures)), None)
         again = resume_command(job, run_id, allow_private=private and private[1])
+        if snapshot.run.state is RunState.PAUSED:
+            resume = command_on(job.queue_url, f"resume {run_id}")
+            lines.append(f"The run is paused: its workers wait until you run: {resume}")
         lines.append(f"Resume:   {again}")
     elif hook_lines(snapshot):
         lines.append(f"Again:    {resume_command(job, run_id)}")

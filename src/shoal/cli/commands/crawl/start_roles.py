@@ -10,12 +10,12 @@ from typing import Any
 
 from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.commands.inspect.status import line_of
-from shoal.cli.console import counted, put_json, say
+from shoal.cli.console import counted, put_json, put_message, say
 from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options.job import read_job
-from shoal.cli.progress import LINE_INTERVAL_SECONDS, put_message, put_progress
+from shoal.cli.progress import LINE_INTERVAL_SECONDS, put_progress
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run

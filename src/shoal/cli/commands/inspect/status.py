@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from shoal.fleet.status.progress import Snapshot
     from shoal.queue.contract import Queue, ServerStatus, StoreSize
+
+SAME_LINE_SECONDS = 10.0  # after which `watch` repeats a line
 
 
 def status(
@@ -75,6 +78,9 @@ def status(
     elif snapshot.state is ReportedState.STOPPED:
         left = snapshot.stats.remaining
         put_text(f"{counted(left, 'task')} left, and no worker works on {'it' if left == 1 else 'them'}.")
+    elif snapshot.state is ReportedState.PAUSED:
+        nobody = "" if snapshot.at_work else ", and no worker is running on it"
+        put_text(f"{counted(snapshot.stats.remaining, 'task')} left. The run is paused{nobody}.")
     elif snapshot.stats.remaining:
         put_text(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
     if words := file_words(snapshot.files):
@@ -89,6 +95,8 @@ def status(
     sys.stdout.flush()  # the commands to type follow the report, also where both are one file
     if snapshot.state is ReportedState.STOPPED:
         say(f"Resume:  {again}")
+    elif snapshot.state is ReportedState.PAUSED:
+        say(f"Resume:  {command_on(queue, f'resume {snapshot.run.id}')}")
     elif snapshot.state is ReportedState.PARTIAL and snapshot.stats.remaining:
         say(f"More:  {again}")
     elif hook_lines(snapshot):
@@ -107,8 +115,8 @@ def watch(
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two updates.", metavar="N")] = 1.0,
     as_json: common.Json = False,
 ) -> None:
-    """Follow a run until it finishes, one line per update."""
-    with_run(queue, run_id, lambda opened, found: _watch(opened, found, every, as_json))
+    """Follow a run until it finishes: a line per change, and at least one every ten seconds."""
+    with_run(queue, run_id, lambda opened, found: _watch(opened, found, queue, every, as_json))
 
 
 def runs(
@@ -210,19 +218,34 @@ async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":
     return await progress.read()
 
 
-async def _watch(queue: "Queue", run_id: str, every: float, as_json: bool) -> None:
+async def _watch(queue: "Queue", run_id: str, url: str, every: float, as_json: bool) -> None:
     from shoal.fleet.status.progress import ProgressReader
 
-    progress = ProgressReader(queue, run_id)
+    progress, last, said_at, said_stop = ProgressReader(queue, run_id), "", 0.0, False
     while True:
         snapshot = await progress.read()
+        line = line_of(snapshot)
         if as_json:
             put_json(snapshot.as_json())
-        else:
-            say(line_of(snapshot))
+        elif line != last or time.monotonic() - said_at >= SAME_LINE_SECONDS:
+            say(line)
+            last, said_at = line, time.monotonic()
         if snapshot.is_over:
             return
+        if snapshot.state in ("stopped", "paused") and not (said_stop or as_json):
+            say(await _why_nothing_happens(queue, snapshot, url))
+            said_stop = True
         await asyncio.sleep(every)
+
+
+async def _why_nothing_happens(queue: "Queue", snapshot: "Snapshot", url: str) -> str:
+    """Return what to type so that a run that is paused, or that no worker works on, goes on."""
+    from shoal.fleet.run.settings import command_to_resume
+
+    if snapshot.state == "paused":
+        return f"The run is paused. To resume it, run: {command_on(url, f'resume {snapshot.run.id}')}"
+    again = await command_to_resume(queue, url, snapshot.run)
+    return f"No worker works on it. To start one, run: {again}"
 
 
 async def _runs(queue: "Queue") -> list[dict[str, Any]]:

@@ -14,9 +14,12 @@ from shoal.export.follow import follow
 from shoal.export.open import Existing, open_writer
 from shoal.export.report import Report
 from shoal.export.stream import export, stored_since
+from shoal.export.table import row
 from shoal.export.tables.address import display_location, read_key
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue, QueueReports
+
+SHOWN_COLUMNS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,19 @@ async def carry_out(queue: Queue, run_id: str, request: ExportRequest) -> Report
     writer = request.open()
     if request.follow:
         return await _follow(queue, run_id, request, writer, since)
-    return await export(lambda: stored_since(queue.items(run_id, step=request.step), since), writer)
+    wanted, seen = dict.fromkeys(request.columns or ()), set[str]()
+
+    async def watched() -> AsyncIterator[StoredItem]:
+        async for item in stored_since(queue.items(run_id, step=request.step), since):
+            if wanted.keys() - seen:
+                seen.update(row(item, envelope=request.envelope))
+            yield item
+
+    report = await export(watched, writer)
+    if report.items and (missing := [name for name in wanted if name not in seen]):
+        some = ", ".join(sorted(seen)[:SHOWN_COLUMNS])
+        say(f"Warning: no item has the column {', '.join(missing)}. The items have: {some}")
+    return report
 
 
 async def _follow(

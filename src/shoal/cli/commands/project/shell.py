@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.console import put_json, put_text
+from shoal.cli.console import put_json, put_text, say
 from shoal.cli.options import common
 from shoal.core.errors import InvalidInput, InvalidSetting
 
@@ -105,6 +105,9 @@ def _put_matches(page: "Page", css: str | None, xpath: str | None, as_json: bool
         found = [one.text() if isinstance(one, Node) else str(one) for one in page.xpath(xpath or "")]
     for text in found:
         put_json(text) if as_json else put_text(text)
+    if not found:
+        wanted = css if css is not None else xpath
+        say(f"Nothing matches {wanted!r} in {page.url} (status {page.status}, {len(page.body):,} bytes).")
 
 
 def _read_fetch(fetch: str | None) -> str:

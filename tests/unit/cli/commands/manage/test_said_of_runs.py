@@ -175,6 +175,24 @@ def test_a_report_is_whole_on_stdout_and_the_next_commands_are_on_stderr():
     assert all(":   shoal dead " in line for line in shown.stderr.splitlines())
 
 
+@pytest.mark.parametrize("state", ["stopped", "paused"])
+def test_a_run_that_cannot_go_on_by_itself_names_the_command_that_lets_it(state, monkeypatch):
+    def end(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shoal.cli.commands.inspect.status.asyncio.sleep", end)
+    command = f"shoal run books --resume {RUN}"
+    if state == "paused":
+        typed("pause", RUN)
+        command = f"shoal resume {RUN}"
+    status, watched = typed("status", RUN), typed("watch", RUN)
+    assert f"Resume:  {command}\n" in status.stderr
+    assert watched.exit_code == Exit.INTERRUPTED
+    assert watched.stderr.splitlines()[0].startswith(state) and watched.stderr.endswith(f"run: {command}\n")
+    if state == "paused":
+        assert "1 task left. The run is paused, and no worker is running on it." in status.stdout
+
+
 def test_seeds_that_were_interrupted_leave_a_stopped_run():
     async def interrupt(queue):
         await queue.start_run("films", run_id="r2")
