@@ -89,6 +89,24 @@ async def test_a_follow_up_enters_with_the_outcome_that_counts_and_not_with_a_st
     assert paths(await claim_all(queue, run)) == ["a.example/9"]
 
 
+async def test_items_and_rejects_are_those_of_the_outcomes_that_count(queue: Queue) -> None:
+    run = await start(queue, *pages(5))
+    leases = await claim_all(queue, run)
+    await queue.settle([Done(leases[0]), Done(leases[3])])
+    outcomes = [
+        Done(
+            lease, items=[f"{n}a", "b" * 50 * n], rejects=[Reject(data=n, reason=f"no {n}")] if n % 2 else []
+        )
+        for n, lease in enumerate(leases)
+    ]
+    fates = [Fate.STALE, Fate.ACCEPTED, Fate.ACCEPTED, Fate.STALE, Fate.ACCEPTED]
+    assert await queue.settle(outcomes) == fates
+    assert await data_of(queue, run) == ["1a", "b" * 50, "2a", "b" * 100, "4a", "b" * 200]
+    assert [(one.data, one.reason) for one in await every(queue.rejects(run.id))] == [(1, "no 1")]
+    stats = await queue.stats(run.id)
+    assert (stats.completed, stats.items, stats.rejected) == (5, 6, 1)
+
+
 async def test_of_follow_ups_with_one_key_the_first_that_counts_enters(queue: Queue) -> None:
     run = await start(queue, *pages(4))
     over, *live = await claim_all(queue, run)

@@ -118,7 +118,8 @@ def page_of(task: Task) -> str | None:
     Those of a download belong to the page that asked for it, unless a step was run on the file.
     """
     plan = task.payload.get(DOWNLOAD_KEY)
-    if not isinstance(plan, Mapping) or plan.get("runs_step"):
+    # The first comparison is for speed: most tasks download nothing, and `isinstance` of an ABC is slow.
+    if plan is None or not isinstance(plan, Mapping) or plan.get("runs_step"):
         return task.url
     return plan.get("origin") or task.url
 

@@ -15,6 +15,11 @@ class Fields(msgspec.Struct, array_like=True, frozen=True):
     payload: str | None
     key: str | None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the task has a page and nothing else, as most have."""
+        return self.payload is None and self.key is None and not self.ttl and not self.delay
+
 
 PastAttempt = tuple[int, str, str, int]
 

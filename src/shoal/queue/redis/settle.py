@@ -1,5 +1,6 @@
 """Prepares outcomes for the scripts, one call for each run and shard; and edits dead letters."""
 
+import struct
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -29,7 +30,31 @@ from shoal.queue.rules import page_of
 
 MAX_OUTCOMES = 1_000  # of one call
 MAX_FOLLOW = 2_000  # follow-up tasks of one call, unless they are of one outcome
+_ARRAY = struct.Struct(">BI").pack
 Extras = tuple[int, str, int | None, int | None, bool | None]
+
+
+@dataclass(slots=True)
+class ResultArray:
+    """Results of outcomes, which are stored as one MessagePack array if all outcomes are accepted."""
+
+    positions: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    blobs: list[bytes] = field(default_factory=list)
+
+    def add(self, position: int, number: int, blob: bytes) -> None:
+        """Add the results of one outcome."""
+        self.positions.append(position)
+        self.numbers.append(number)
+        self.blobs.append(blob)
+
+    def columns(self) -> bytes:
+        """Return the position of each outcome, how many results it has, and the length of its blob."""
+        return pack((self.positions, self.numbers, list(map(len, self.blobs))))
+
+    def joined(self) -> bytes:
+        """Return the array."""
+        return b"".join((_ARRAY(0xDD, len(self.blobs)), *self.blobs)) if self.blobs else b""
 
 
 @dataclass(slots=True)
@@ -44,10 +69,8 @@ class ShardSettlement:
     tokens: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     extras: dict[int, Extras] = field(default_factory=dict)
-    items: list[tuple[int, int]] = field(default_factory=list)
-    item_blobs: list[bytes] = field(default_factory=list)
-    rejects: list[tuple[int, int]] = field(default_factory=list)
-    reject_blobs: list[bytes] = field(default_factory=list)
+    items: ResultArray = field(default_factory=ResultArray)
+    rejects: ResultArray = field(default_factory=ResultArray)
     follow: list[tuple[int, Parcel]] = field(default_factory=list)
     keys: set[bytes] = field(default_factory=set)
     sent: list[tuple[int, int]] = field(default_factory=list)
@@ -70,9 +93,11 @@ class ShardSettlement:
         number = len(self.positions) + 1
         if isinstance(outcome, Done) and (outcome.items or outcome.rejects or outcome.follow):
             self._add_results(number, outcome, intake)
-        kind, after, error = _kind(outcome)
-        pause, slow = _host_limits(outcome)
-        if kind in "RB" or after or pause is not None or slow is not None or not outcome.asked:
+        if _is_plain(outcome):
+            kind = "D"
+        else:
+            kind, after, error = _kind(outcome)
+            pause, slow = _host_limits(outcome)
             unused = None if outcome.asked else True
             self.extras[number] = (micros(after), error, _micros(pause), _micros(slow), unused)
         self.positions.append(position)
@@ -85,12 +110,10 @@ class ShardSettlement:
         url = page_of(task)
         if done.items:
             data = [encode_item(item) for item in done.items]
-            self.items.append((number, len(data)))
-            self.item_blobs.append(pack((task_id, url, task.step, data)))
+            self.items.add(number, len(data), pack((task_id, url, task.step, data)))
         if done.rejects:
             data = [text for one in done.rejects for text in (encode_item(one.data), _storable(one.reason))]
-            self.rejects.append((number, len(done.rejects)))
-            self.reject_blobs.append(pack((task_id, url, task.step, data)))
+            self.rejects.add(number, len(done.rejects), pack((task_id, url, task.step, data)))
         elsewhere: dict[int, list[Parcel]] = {}
         for one in (parcel(intake.entry(child)) for child in done.follow):
             shard = shard_of_key(one, self.shards)
@@ -112,12 +135,12 @@ class ShardSettlement:
             pack(self.tokens),
             "".join(self.kinds),
             pack(self.extras),
-            pack(self.items),
-            pack(self.rejects),
+            self.items.columns(),
+            self.rejects.columns(),
             columns(follow, homes_of(follow, self.shards), [number for number, _ in self.follow]),
             pack(self.sent),
-            *self.item_blobs,
-            *self.reject_blobs,
+            self.items.joined(),
+            self.rejects.joined(),
             *(one.element for one in follow),
             *self.sent_blobs,
         ]
@@ -188,6 +211,16 @@ def shard_of_lease(lease: Lease, shards: int) -> int:
     if lease.task.url is None:
         return int(lease.task_id[:8], 16) % shards
     return shard_of_host(lease.task.url.split("/", 3)[2], shards)
+
+
+def _is_plain(outcome: Outcome) -> bool:
+    """Return whether a task is completed, and the outcome changes nothing of its host."""
+    return (
+        isinstance(outcome, Done)
+        and outcome.asked
+        and outcome.pause_host is None
+        and outcome.slow_host is None
+    )
 
 
 def _kind(outcome: Outcome) -> tuple[str, timedelta, str]:

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 from zlib import crc32
 
@@ -181,30 +182,30 @@ def read_claim(reply: Sequence[bytes], run_id: str) -> tuple[ClaimHead, list[Lea
     # A repeated claim returns starts that have passed. They cannot move, because other leases have the starts
     # after them: so the claim is reported to be as old as its first start.
     first = min([head.now, *(row.start for row in rows)])
-    slowed = dict(head.slowed)
-    leases = [_lease(row, run_id, names, first, head.now, slowed.get(row.host, 0)) for row in rows]
+    slowed = {host: duration(slowdown) for host, slowdown in head.slowed}
+    in_time = cache(duration)  # most leases of a claim have the same start and the same deadline
+    leases = [
+        Lease(
+            run_id=run_id,
+            task_id=row.id.hex(),
+            token=row.token,
+            task=_task(row.fields, row.host, names[row.section], row.priority),
+            attempt=row.attempts + 1,
+            start_in=in_time(row.start - first),
+            deadline_in=in_time(row.deadline - head.now),
+            host_slowdown=slowed.get(row.host, ZERO) if slowed else ZERO,
+        )
+        for row in rows
+    ]
     return msgspec.structs.replace(head, now=first), leases
-
-
-def _lease(
-    row: LeaseRecord, run_id: str, names: Mapping[int, list[str]], first: int, now: int, slowdown: int
-) -> Lease:
-    return Lease(
-        run_id=run_id,
-        task_id=row.id.hex(),
-        token=row.token,
-        task=_task(row.fields, row.host, names[row.section], row.priority),
-        attempt=row.attempts + 1,
-        start_in=duration(row.start - first),
-        deadline_in=duration(row.deadline - now),
-        host_slowdown=duration(slowdown) if slowdown else ZERO,
-    )
 
 
 def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Task:
     url = fields.url
     if url is not None and url[0] == "/":
         url = f"https://{host}{url}"
+    if fields.is_plain:
+        return Task(url=url, step=names[0], partition=names[1], priority=priority, depth=fields.depth)
     payload, request, found_on = read_payload(fields.payload)
     return Task(
         url=url,

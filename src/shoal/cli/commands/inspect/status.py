@@ -192,7 +192,7 @@ async def _with_tokens(
     queue: "Queue", run_id: str, url: str
 ) -> "tuple[Snapshot, int, StoreSize, str, Sequence[ServerStatus]]":
     """Return a run's progress, its retired API tokens, the store's size, how to resume, and its servers."""
-    from shoal.fleet.run.settings import command_to_resume
+    from shoal.fleet.command_hints import command_to_resume
     from shoal.fleet.status.tokens import tokens
 
     snapshot = await _snapshot(queue, run_id)
@@ -242,7 +242,7 @@ async def _why_nothing_happens(queue: "Queue", snapshot: "Snapshot", url: str) -
     """Return what to type so that a run that is paused, or that no worker works on, goes on."""
     from shoal.fleet.run.settings import command_to_resume
 
-    if snapshot.state == "paused":
+    if snapshot.state is ReportedState.PAUSED:
         return f"The run is paused. To resume it, run: {command_on(url, f'resume {snapshot.run.id}')}"
     again = await command_to_resume(queue, url, snapshot.run)
     return f"No worker works on it. To start one, run: {again}"

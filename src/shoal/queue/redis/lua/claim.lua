@@ -25,6 +25,7 @@ end
 
 local more, hold, is_cluster = false, 0, false
 local leases, ids, deadlines, taken_bodies = {}, {}, {}, {}
+local hosts_of, heads = {}, {}  -- of the leases: the host, and what precedes the element
 
 -- A restarted or promoted server may have lost its last second, and with it starts on hosts, the last of them up to a burst ahead:
 -- nothing is leased until that and the longest delay in use have passed.
@@ -98,16 +99,24 @@ local function open(name)
     return host
 end
 
+-- The fields of a lease between its token and its element, and its deadline. Where no gap is kept, all leases of a lane have the same.
+local function head_of_lease(track, host, start, expires)
+    if host.track ~= track or host.start ~= start or host.expires ~= expires then
+        host.track, host.start, host.expires = track, start, expires
+        host.head = pack(track.section, track.priority, start, start + lease_time, expires, host.name, worker)
+        host.deadline = digits(start + lease_time)
+    end
+    return host.head, host.deadline
+end
+
 local function lease(track, host, element, expires)
-    local start = now + host.given * host.gap
-    local id = element:sub(3, ID)
+    local id, i = element:sub(3, ID), #ids + 1
+    local head, deadline = head_of_lease(track, host, now + host.given * host.gap, expires)
     host.given = host.given + 1
     host.room = host.room - 1
     wanted = wanted - 1
-    leases[#leases + 1] = {track, start, expires, host, element}
-    ids[#ids + 1] = id
-    deadlines[#deadlines + 1] = start + lease_time
-    deadlines[#deadlines + 1] = id
+    ids[i], leases[i], heads[i], hosts_of[i] = id, element, head, host
+    deadlines[2 * i - 1], deadlines[2 * i] = deadline, id
 end
 
 -- The body of a task that may expire, nil if it has.
@@ -163,7 +172,12 @@ local function visit(track, names)
         local limit, left = min(host.room, wanted, host.gap == 0 and SHARE or huge), true
         looks = looks - 1
         if limit > 0 then
+            local before = wanted
             left = take(track, host, limit)
+            if wanted < before then
+                count(name, track.section, PENDING, wanted - before)
+                count(name, track.section, LEASED, before - wanted)
+            end
         end
         if not left then
             gone[#gone + 1] = name
@@ -205,22 +219,30 @@ local function claim_tracks(tracks)
     end
 end
 
+-- MessagePack values as one array: joined once, because Lua reads every byte of every string that it makes.
+local function array_of(values)
+    values[0] = '\221' .. struct.pack('>I4', #values)
+    return table.concat(values, '', 0, #values)
+end
+
 -- Write the leases, and return them as the client reads them.
 local function write_leases()
     if #leases == 0 then
-        return ''
+        return array_of({})
     end
     local token, fields, live = draw('token', #leases), {}, {}
     write_receipt(digits(token) .. table.concat(ids))
-    for i, one in ipairs(leases) do
-        local track, start, expires, host, element = unpack(one)
-        local value = '\157' .. pack(token, track.section, track.priority, start, start + lease_time, expires, host.name, worker) .. element
+    for i, element in ipairs(leases) do
+        local name = hosts_of[i].name
+        local value = '\157' .. pack(token) .. heads[i] .. element
         fields[2 * i - 1], fields[2 * i], leases[i] = ids[i], value, value
-        count(host.name, track.section, PENDING, -1)
-        count(host.name, track.section, LEASED, 1)
-        if host.name ~= '' then
-            live[host.name] = live[host.name] or {}
-            table.insert(live[host.name], token)
+        if name ~= '' then
+            local tokens = live[name]
+            if not tokens then
+                tokens = {}
+                live[name] = tokens
+            end
+            tokens[#tokens + 1] = digits(token)
         end
         token = token + 1
     end
@@ -237,7 +259,7 @@ local function write_leases()
     count_worker(worker, W_LEASED, #leases)
     call_chunked('HDEL', run.R .. 'bodies', taken_bodies)
     call_chunked('ZREM', run.R .. 'expiry', taken_bodies)
-    return table.concat(leases)
+    return array_of(leases)
 end
 
 -- The first moment at which a lane, a delay or a lost lease may yield a task, and the highest priority that is due.
@@ -302,7 +324,7 @@ local function repeated(receipt)
     section_counts = sections
     local names = used_names()
     section_counts = {}
-    return pack({0, false, false, -1, 1, 0, 0, names, now}), '\221' .. struct.pack('>I4', #found) .. table.concat(found)
+    return pack({0, false, false, -1, 1, 0, 0, names, now}), array_of(found)
 end
 
 local receipt = read_receipt()
@@ -322,7 +344,7 @@ if run.state ~= 'running' then
     return {pack({-1, run.state == 'cancelled' or run.state == 'partial', false, -1, tonumber(state[1]), tonumber(state[2]), 0, {}, now}), '\144'}
 end
 
-local tracks, reply, names = {}, '', {}
+local tracks, reply, names = {}, array_of({}), {}
 allow_when_full()
 end_lost_leases_of_all()
 more = apply_due_changes(run)
@@ -357,5 +379,5 @@ delete_acked_receipt()
 return {
     pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, moves, outbox, names, now, false, redelivers,
           slowed_hosts()}),
-    '\221' .. struct.pack('>I4', #leases) .. reply,
+    reply,
 }

@@ -1,14 +1,16 @@
 -- Apply outcomes to leases of one run; those whose lease is not live with the same token are stale.
 --
 -- ARGV  4 run, 5 ids (16 bytes each), 6 tokens, 7 kinds (a letter each), 8 position -> {after, error, pause, slow, unused},
---       9 {position, items} and 10 {position, rejects}, 11 columns of the follow-up tasks of this shard,
---       12 {position, shard} of those of others, then one blob for each entry of 9, 10, 11 and 12
--- Returns the positions that were accepted.
+--       9 {positions, numbers of items, lengths} and 10 the same of rejects, 11 columns of the follow-up tasks of this shard,
+--       12 {position, shard} of those of others, 13 the items and 14 the rejects of all outcomes as an array, then one blob for
+--       each entry of 11 and 12
+-- Returns the positions that were accepted, or their number if that is all.
 
 local receipt = read_receipt()
 if receipt then
     return unpack_all(receipt)
 end
+local blob = 15  -- the next argument to read
 local run = run_named(ARGV[4])
 if not run then
     return {}
@@ -33,25 +35,34 @@ local accepted, list, hosts, freed, starts = finish(run, ids, unpack_all(ARGV[6]
     return kinds:sub(i, i), '', 0
 end)
 
-local blob = 13
-
--- One stream entry for all results of this call: the client packs those of each outcome.
-local function store(stream, parts, kind, worker_kind)
-    local blobs, total = {}, 0
-    for _, part in ipairs(parts) do
-        local i, number = part[1], part[2]
+-- The parts of an array that belong to accepted outcomes.
+local function cut(array, positions, lengths)
+    local pieces, at = {}, 6
+    for n, i in ipairs(positions) do
         if accepted[i] then
-            blobs[#blobs + 1] = ARGV[blob]
-            total = total + number
-            count(hosts[i], accepted[i].section, kind, number)
+            pieces[#pieces + 1] = array:sub(at, at + lengths[n] - 1)
+        end
+        at = at + lengths[n]
+    end
+    return '\221' .. struct.pack('>I4', #pieces) .. table.concat(pieces)
+end
+
+-- One stream entry for all results of this call: the client packs them, and they are read only if some are not accepted.
+local function store(stream, parts, array, kind, worker_kind)
+    local positions, numbers, lengths = unpack(parts, 1, 3)
+    local total = 0
+    for n, i in ipairs(positions) do
+        local holder = accepted[i]
+        if holder then
+            total = total + numbers[n]
+            count(hosts[i], holder.section, kind, numbers[n])
             if worker_kind then
-                count_worker(accepted[i].worker, worker_kind, number)
+                count_worker(holder.worker, worker_kind, numbers[n])
             end
         end
-        blob = blob + 1
     end
     if total > 0 then
-        local things = '\221' .. struct.pack('>I4', #blobs) .. table.concat(blobs)
+        local things = #list == #ids and array or cut(array, positions, lengths)
         call('XADD', run.R .. stream, digits(draw('clock', total)) .. '-0', 't', digits(now), 'b', things)
     end
 end
@@ -84,8 +95,8 @@ local function limit_hosts()
 end
 
 if #list > 0 then
-    store('items', unpack_all(ARGV[9]), ITEMS, W_ITEMS)
-    store('rejects', unpack_all(ARGV[10]), REJECTED)
+    store('items', unpack_all(ARGV[9]), ARGV[13], ITEMS, W_ITEMS)
+    store('rejects', unpack_all(ARGV[10]), ARGV[14], REJECTED)
     put(run, columns, blob, accepted, now)
     blob = blob + #columns[3]
     for _, part in ipairs(unpack_all(ARGV[12])) do
@@ -106,4 +117,4 @@ if #list > 0 then
     write_receipt(pack(list))
 end
 delete_acked_receipt()
-return list
+return #list == #ids and #list or list

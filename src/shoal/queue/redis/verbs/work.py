@@ -127,7 +127,10 @@ class RedisWork(RedisQueueBase, WorkQueue):
     async def _settle(self, chain: Sequence[ShardSettlement], fates: list[Fate]) -> None:
         """Make the calls of a chain one after the other."""
         for call in chain:
-            for number in await self._server.once("settle", call.shard, *call.arguments()):
+            reply = await self._server.once("settle", call.shard, *call.arguments())
+            # The number of the accepted outcomes, if that is all of them; else their positions.
+            accepted = range(1, reply + 1) if isinstance(reply, int) else reply
+            for number in accepted:
                 fates[call.positions[number - 1]] = Fate.ACCEPTED
             if call.sends:
                 await self._forward(call.run_id, [call.shard])

@@ -60,9 +60,10 @@ local function clock()
 end
 local now = clock()
 
--- Lua writes a number of this size as 1.7e15 when it is joined to a string.
+-- Lua writes a number of this size as 1.7e15 when it is joined to a string. A command's argument should be written with this too:
+-- Redis writes numbers as floating point, which takes several times as long.
 local function digits(number)
-    return string.format('%.0f', number)
+    return string.format('%d', number)
 end
 
 -- Call a command with a long list in chunks; CHUNK is even, so that pairs stay together.

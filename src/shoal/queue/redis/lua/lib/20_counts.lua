@@ -4,30 +4,34 @@
 local PENDING, DELAYED, LEASED, COMPLETED, DEAD, EXPIRED, DROPPED, ITEMS, REJECTED = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local W_COMPLETED, W_FAILED, W_ITEMS, W_LEASED = 1, 2, 3, 4
 local section_counts, host_counts, worker_counts = {}, {}, {}
+-- The rows that were counted in last: tasks of one host mostly follow each other.
+local last = {}
+
+local function row_of(rows, name, size)
+    local row = rows[name]
+    if not row then
+        row = size == 9 and {0, 0, 0, 0, 0, 0, 0, 0, 0} or {0, 0, 0, 0}
+        rows[name] = row
+    end
+    return row
+end
 
 local function count(host, section, kind, number)
-    local row = section_counts[section]
-    if not row then
-        row = {0, 0, 0, 0, 0, 0, 0, 0, 0}
-        section_counts[section] = row
+    if host ~= last.host or section ~= last.section then
+        last.host, last.section = host, section
+        last.in_section = row_of(section_counts, section, 9)
+        last.in_host = host ~= '' and row_of(host_counts, host, 9)
     end
+    local row = last.in_section
     row[kind] = row[kind] + number
-    if host ~= '' then
-        row = host_counts[host]
-        if not row then
-            row = {0, 0, 0, 0, 0, 0, 0, 0, 0}
-            host_counts[host] = row
-        end
+    row = last.in_host
+    if row then
         row[kind] = row[kind] + number
     end
 end
 
 local function count_worker(worker, kind, number)
-    local row = worker_counts[worker]
-    if not row then
-        row = {0, 0, 0, 0}
-        worker_counts[worker] = row
-    end
+    local row = row_of(worker_counts, worker, 4)
     row[kind] = row[kind] + number
 end
 
@@ -69,5 +73,5 @@ local function write_counts(run)
     add_rows(run.R .. 'tally', section_counts)
     call_chunked('RPUSH', run.R .. 'visited', add_rows(run.R .. 'hosts', host_counts))
     add_rows(run.R .. 'workers', worker_counts)
-    section_counts, host_counts, worker_counts = {}, {}, {}
+    section_counts, host_counts, worker_counts, last = {}, {}, {}, {}
 end

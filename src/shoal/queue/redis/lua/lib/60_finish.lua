@@ -70,6 +70,7 @@ end
 -- as a set and a list, the host of each, the tokens by host, and the start of each; the others are stale and ignored.
 local function finish(run, ids, tokens, outcome)
     local accepted, list, hosts, ended, freed, starts = {}, {}, {}, {}, {}, {}
+    local holder = {}  -- of the lease before: leases that are settled together mostly have the same
     for i, value in ipairs(read_fields(run.R .. 'leases', ids)) do
         local at, token, section, priority, start, _, expires, host, worker
         if value then
@@ -77,25 +78,31 @@ local function finish(run, ids, tokens, outcome)
         end
         if value and token == tokens[i] then
             local kind, message, after = outcome(i)
-            local element = value:sub(at + 1)
             accepted[i], hosts[i], starts[i] = true, host, start
             list[#list + 1] = i
             ended[#ended + 1] = ids[i]
             if host ~= '' then
-                freed[host] = freed[host] or {}
-                table.insert(freed[host], token)
+                local tokens_freed = freed[host]
+                if not tokens_freed then
+                    tokens_freed = {}
+                    freed[host] = tokens_freed
+                end
+                tokens_freed[#tokens_freed + 1] = digits(token)
             end
             count(host, section, LEASED, -1)
             count_worker(worker, W_LEASED, -1)
             if kind == DONE then
                 count(host, section, COMPLETED, 1)
                 count_worker(worker, W_COMPLETED, 1)
-                accepted[i] = {section = section, worker = worker}
+                if holder.section ~= section or holder.worker ~= worker then
+                    holder = {section = section, worker = worker}
+                end
+                accepted[i] = holder
             elseif kind == RELEASE then
-                enter(host, section, priority, element, expires, after > 0 and now + after or 0)
+                enter(host, section, priority, value:sub(at + 1), expires, after > 0 and now + after or 0)
             else
                 local lease = {section = section, priority = priority, expires = expires, host = host, worker = worker}
-                fail(run, ids[i], lease, element, kind, message, after)
+                fail(run, ids[i], lease, value:sub(at + 1), kind, message, after)
             end
         end
     end
