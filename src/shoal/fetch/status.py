@@ -15,16 +15,11 @@ MAX_WAIT = timedelta(days=7)
 
 
 def accepted(
-    response: Response,
-    *,
-    also: Collection[int] = (),
-    block: Pattern[str] | None = None,
-    now: datetime | None = None,
+    response: Response, *, also: Collection[int] = (), block: Pattern[str] | None = None
 ) -> Response:
     """Return a page unchanged; raises Blocked or HttpStatus for a response that is not a page.
 
-    A page has a status of 2xx or one of `also`. A Retry-After date counts from `now` if the response has
-    no Date header.
+    A page has a status of 2xx or one of `also`.
     """
     status = response.status
     if 200 <= status <= 299 or status in also:
@@ -32,7 +27,7 @@ def accepted(
             raise Blocked(status, message="The host responded with a block page")
         return response
     kind = Blocked if status in BLOCKING else HttpStatus
-    raise kind(status, retry_after=retry_after(response, now))
+    raise kind(status, retry_after=retry_after(response))
 
 
 def retry_after(response: Response, now: datetime | None = None) -> timedelta | None:

@@ -48,7 +48,6 @@ class PostgresLink:
         self._loop.run(self._begin())
 
     def commit(self) -> None:
-        """Commit the transaction."""
         if self._transaction:
             transaction, self._transaction = self._transaction, None
             self._staging.clear()

@@ -46,7 +46,6 @@ class SqliteLink:
         return self.connection
 
     def commit(self) -> None:
-        """Commit the transaction."""
         if self._open and self._open.in_transaction:
             self._open.execute("COMMIT")
 

@@ -57,7 +57,6 @@ class QueueCacheStore:
             await asyncio.shield(self._writer)
 
     async def close(self) -> None:
-        """Finish pending writes."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 

@@ -96,7 +96,6 @@ class AioHttpEngine:
         return AioHttpResponse(response, target)
 
     async def close(self) -> None:
-        """Close every connection."""
         if self._session:
             await self._session.close()
 
@@ -167,12 +166,10 @@ class AioHttpResponse:
         return [value.decode("latin-1") for key, value in fields if key.lower() == wanted]
 
     def headers(self) -> Headers:
-        """Return all header fields."""
         fields = self._response.raw_headers
         return Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in fields])
 
     async def body(self, max_bytes: int, on_bytes: OnBytes | None) -> bytes:
-        """Return the decompressed body; raises TooLarge when it has more than `max_bytes` bytes."""
         response = self._response
         try:
             if (response.content_length or 0) > max_bytes:
@@ -190,7 +187,6 @@ class AioHttpResponse:
             response.release()
 
     async def save(self, max_bytes: int, sink: BodySink) -> None:
-        """Pass the decompressed body on; raises TooLarge when it has more than `max_bytes` bytes."""
         size = self._response.content_length or 0
         try:
             if size > max_bytes:
@@ -206,7 +202,6 @@ class AioHttpResponse:
             self._response.release()
 
     def release(self) -> None:
-        """Release the connection without reading the body."""
         self._response.release()
 
 

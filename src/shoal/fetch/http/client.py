@@ -103,7 +103,6 @@ class RedirectingClient:
         self._closed = False
 
     async def fetch(self, request: Request) -> Response:
-        """Return the response, whatever its status; raises FetchError, or what `on_hop` raises."""
         if self._closed:
             raise ConnectFailed("This fetcher has been closed")
         started = perf_counter()
@@ -114,7 +113,6 @@ class RedirectingClient:
             raise FetchTimeout(f"No complete response within {request.timeout.total_seconds():g} s") from exc
 
     async def close(self) -> None:
-        """Close every connection; a fetch in progress may fail."""
         self._closed = True
         await self._engine.close()
 

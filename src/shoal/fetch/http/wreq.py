@@ -124,7 +124,6 @@ class WreqEngine:
         return WreqResponse(response, target)
 
     async def close(self) -> None:
-        """Close every connection."""
         # Not with wreq's own `close`, which would cancel the tasks that still wait for a response.
         self._pinned.clear()
         self._proxy_clients.clear()
@@ -183,11 +182,9 @@ class WreqResponse:
         return [str(value, "latin-1") for value in self._fields.get_all(name)]
 
     def headers(self) -> Headers:
-        """Return all header fields."""
         return WreqHeaders(self._fields)
 
     async def body(self, max_bytes: int, on_bytes: OnBytes | None) -> bytes:
-        """Return the decompressed body; raises TooLarge when it has more than `max_bytes` bytes."""
         size = self._response.content_length  # None where wreq decompresses, whatever the header says
         if size is not None and size > max_bytes:
             raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
@@ -213,7 +210,6 @@ class WreqResponse:
         return decoded.finish()
 
     async def save(self, max_bytes: int, sink: BodySink) -> None:
-        """Pass the decompressed body on; raises TooLarge when it has more than `max_bytes` bytes."""
         size = self._response.content_length
         if size is not None and size > max_bytes:
             raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
@@ -229,7 +225,6 @@ class WreqResponse:
         decoded.finish()
 
     def release(self) -> None:
-        """Release the connection without reading the body."""
         del self._response
 
 

@@ -95,17 +95,14 @@ def is_empty(value: Any) -> bool:
     return value is None or value in ("", [], {}) or (isinstance(value, str) and not value.strip())
 
 
-async def sample_of(
-    source: AsyncIterator[StoredItem], size: int, chance: random.Random | None = None
-) -> list[StoredItem]:
+async def sample_of(source: AsyncIterator[StoredItem], size: int) -> list[StoredItem]:
     """Return `size` random items of a stream in their order; only these are held in memory."""
-    draw = chance or random.Random()
     kept: list[StoredItem] = []
     seen = 0
     async for item in source:
         seen += 1
         if len(kept) < size:
             kept.append(item)
-        elif (place := draw.randrange(seen)) < size:
+        elif (place := random.randrange(seen)) < size:
             kept[place] = item
     return sorted(kept, key=lambda item: item.id)

@@ -52,7 +52,7 @@ def state_of(worker: WorkerStatus) -> str:
 
 
 async def stale_holders(
-    queue: Queue, run_id: str | None = None, *, older: timedelta = OLD, now: datetime | None = None
+    queue: Queue, run_id: str | None = None, *, older: timedelta = OLD
 ) -> list[StaleHolder]:
     """Return the holders of stale leases in a run, or in any: gone workers, and leases older than `older`.
 
@@ -65,7 +65,7 @@ async def stale_holders(
         leases: dict[str, list[TaskStatus]] = {}
         async for task in queue.tasks(run.id, states={TaskState.LEASED}):
             leases.setdefault(task.worker_id or "", []).append(task)
-        moment = now or datetime.now(UTC)
+        moment = datetime.now(UTC)
         judged = (
             judge(run.id, worker_id, workers.get(worker_id), held, older=older, now=moment)
             for worker_id, held in leases.items()

@@ -108,7 +108,6 @@ class LocalWorkers:
         return sum((slot.pool.tally for slot in self._slots), self._past)
 
     async def count(self) -> int:
-        """Return the number of workers, without those that are stopping."""
         return len(self._active_slots())
 
     async def set(self, count: int) -> None:
