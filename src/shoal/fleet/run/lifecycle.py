@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager, suppress
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, ScraperBusy, UnknownRun
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState, Stats
+from shoal.core.values import counted
 from shoal.fleet.command_hints import export_words
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import write_args
-from shoal.scrape.scraper import Scraper
+from shoal.scrape.scraper import INVALID_SEED, SEED_STEP, Scraper
 from shoal.worker.files.counts import FILE_NOTES
 from shoal.worker.left_out.last_counts import COUNTING
 from shoal.worker.left_out.missing import MISSING_NOTES
@@ -54,6 +55,19 @@ def check_not_cancelled(run: Run) -> None:
             "was cancelled and cannot be resumed. Start a new run: leave out --resume and --run. "
             f"Its items are still there: {shoal_command(export_words(run.id))}",
         )
+
+
+async def check_steps(queue: QueueReports, run: Run, scraper: Scraper) -> None:
+    """Raise RunConflict if the run has tasks of a step that the scraper lacks: all would be buried."""
+    known = {*scraper.steps, SEED_STEP, INVALID_SEED}
+    for step, counts in (await queue.stats(run.id)).steps.items():
+        if counts.remaining and step not in known and run.scraper == scraper.name:
+            raise RunConflict(
+                run.id,
+                f"has {counted(counts.remaining, 'task')} left for step {step!r}, which {scraper.name!r} "
+                f"does not have. If it was renamed, keep its name: @{scraper.name}.step(name={step!r}). "
+                f"To give these tasks up, add a step {step!r} that yields nothing",
+            )
 
 
 async def end_at_budget(queue: Queue, run: Run, scraper: Scraper) -> None:

@@ -15,7 +15,7 @@ from shoal.fleet.command_hints import command_to_resume
 from shoal.fleet.job import Job
 from shoal.fleet.run.args import bind_args, store_args
 from shoal.fleet.run.launch import find_unfinished, open_run
-from shoal.fleet.run.lifecycle import check_not_cancelled
+from shoal.fleet.run.lifecycle import check_not_cancelled, check_steps
 from shoal.fleet.sources.declared import run_being_seeded
 from shoal.fleet.sources.recrawl import earlier_run
 from shoal.fleet.status.at_work import has_workers
@@ -68,6 +68,8 @@ async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume:
     """
     run = await find_existing(queue, job, run_id, resume=resume)
     if run is not None:
+        if resume and not job.joins and job.steps is None:
+            await check_steps(queue, run, job.scraper)
         job, notice = await use_settings(queue, job, run)
         job = await bind_args(queue, job, run.id)
         if resume and not job.joins:

@@ -188,13 +188,14 @@ async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
     from shoal.fleet.status.at_work import has_lost_counts  # imports the worker, which rows do not need
 
     run_id = snapshot.run.id
+    has_ended = snapshot.is_over or snapshot.state is ReportedState.STOPPED
     return replace(
         snapshot,
         not_followed=await links_not_followed(queue, run_id),
         missing=await missing_pages(queue, run_id),
         files=await file_counts(queue, run_id),
         hooks=await hook_records(queue, run_id),
-        lost_counts=(snapshot.is_over or snapshot.state == STOPPED) and await has_lost_counts(queue, run_id),
+        lost_counts=has_ended and await has_lost_counts(queue, run_id),
     )
 
 

@@ -415,3 +415,23 @@ async def test_a_run_of_another_scraper_is_refused_with_what_to_type(folder, ori
         refused = await typed(*words, "mine", *LOCAL, folder=folder)
         assert refused.code == Exit.USAGE, refused.err
         assert "belongs to scraper 'pages', not 'others'" in refused.err and "shoal runs" in refused.err
+
+
+async def test_a_run_is_not_resumed_by_code_that_lacks_the_step_of_its_tasks(folder, origin):
+    origin.answer = lambda path: Answer()
+    stopped = ("--set", "max_pages=1", "--run", "r", *LOCAL)
+    await typed("run", "pages.py", f"--url={origin.url}/1", f"--url={origin.url}/2", *stopped, folder=folder)
+    code = (folder / "pages.py").read_text()
+    (folder / "pages.py").write_text(code.replace("async def page(", "async def leaf("))
+    again = ("run", "pages.py", "--resume", "r", "--set", "max_pages=9", *LOCAL)
+    refused = await typed(*again, folder=folder)
+    assert refused.code == Exit.USAGE
+    assert "1 task left for step 'page', which 'pages' does not have" in refused.err
+    assert (
+        "@pages.step(name='page')" in refused.err and "add a step 'page' that yields nothing" in refused.err
+    )
+    (row,) = await runs(folder)
+    assert (row["remaining"], row["dead"]) == (1, 0)
+    (folder / "pages.py").write_text(code)
+    done = await typed(*again, folder=folder)
+    assert done.code == Exit.OK, done.err

@@ -19,7 +19,7 @@ from shoal.cli.left_out import (
 from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.core.model import ReportedState, WorkerState
-from shoal.fleet.command_hints import command_on
+from shoal.fleet.command_hints import command_on, command_to_resume
 from shoal.queue.namespace import shown_queue
 
 if TYPE_CHECKING:
@@ -192,7 +192,6 @@ async def _with_tokens(
     queue: "Queue", run_id: str, url: str
 ) -> "tuple[Snapshot, int, StoreSize, str, Sequence[ServerStatus]]":
     """Return a run's progress, its retired API tokens, the store's size, how to resume, and its servers."""
-    from shoal.fleet.command_hints import command_to_resume
     from shoal.fleet.status.tokens import tokens
 
     snapshot = await _snapshot(queue, run_id)
@@ -240,7 +239,6 @@ async def _watch(queue: "Queue", run_id: str, url: str, every: float, as_json: b
 
 async def _why_nothing_happens(queue: "Queue", snapshot: "Snapshot", url: str) -> str:
     """Return what to type so that a run that is paused, or that no worker works on, goes on."""
-    from shoal.fleet.run.settings import command_to_resume
 
     if snapshot.state is ReportedState.PAUSED:
         return f"The run is paused. To resume it, run: {command_on(url, f'resume {snapshot.run.id}')}"
