@@ -164,7 +164,7 @@ def test_modules_that_are_imported_meanwhile_get_the_fast_decorator():
 
 def test_the_dataclasses_of_the_parser_are_made_by_the_fast_decorator():
     looks = (
-        "from shoal.scrape.page import Page; import turbohtml\n"
+        "from shoal.scrape.parsing import html; html.Document; import turbohtml\n"
         "print(turbohtml.Markdown.__repr__.__module__, turbohtml.Markdown().links.style)"
     )
     done = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
