@@ -76,7 +76,7 @@ lint: $(VENV)/installed ## Check style and format
 	$(BIN)/python -m ruff format --check .
 
 types: $(VENV)/installed ## Check types
-	$(BIN)/python -m mypy -n 2 src tests/servers $(wildcard tools/*.py) tools/chaos tools/histories tools/complete
+	$(BIN)/python -m mypy src tests/servers $(wildcard tools/*.py) tools/chaos tools/histories tools/complete
 
 imports: $(VENV)/installed ## Check who may import whom
 	$(BIN)/lint-imports --no-logo
