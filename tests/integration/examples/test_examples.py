@@ -15,7 +15,8 @@ from shoal.fleet.project.file import Project
 from tests.servers.process import ServerMissing
 
 ROOT = Path(__file__).parents[3]
-
+# As many pages of India as on SQLite: they take as many workers as the 10,000 of `make example-registries`.
+URLS = str(registries.FEW)
 
 FLEETS = {
     "listings": "postgres",
@@ -37,7 +38,8 @@ def on_queues():
 @pytest.mark.parametrize(("example", "queue"), list(on_queues()))
 def test_an_example_gives_what_it_must(example, queue):
     command = [sys.executable, "-m", f"examples.{example}.run", "--queue", queue]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {"URLS": URLS} | os.environ
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     told = done.stdout + done.stderr
     assert done.returncode == 0, told
     assert f"{example} on {queue}: " in told and ("skipped" not in told or "CI" not in os.environ), told

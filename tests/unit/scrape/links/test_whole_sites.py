@@ -108,7 +108,7 @@ def reachable(links_of):
 
 
 # Of minutes of processor time, and alike to others: trees, mazes and filters.
-FULL = ("wide tree", "tree", "maze of 100", "permutations", "facets")
+FULL = ("large shop", "wide tree", "tree", "maze of 100", "permutations", "facets")
 
 
 def cases(sites, *values):
