@@ -1,4 +1,4 @@
-"""Login and logout: a token or a ticket in exchange for a signed cookie."""
+"""Login to the control room, and logout: a token or a ticket in exchange for a signed cookie."""
 
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict

@@ -89,7 +89,7 @@ def slow(
     queue: common.Queue = common.DEFAULT_QUEUE,
     as_json: common.Json = False,
 ) -> None:
-    """Slow a host down: no run sends it requests at a shorter interval."""
+    """Slow a host down: set the minimum interval between requests to it, in all runs."""
     from shoal.core.values import read_positive_duration
 
     length = read_positive_duration("--gap", gap)
