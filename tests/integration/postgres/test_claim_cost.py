@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -24,9 +23,9 @@ CLAIMED = 100
 MAX_RATIO = 2.0  # times the pages that a small store costs
 TEMPLATE = "crawl_template"
 RUN = "crawl"
-BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+BEGINNING = "2000-01-01"
 
-Floors = Mapping[int, datetime]
+Floors = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Meter:
         rows = await self._rolled_back(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.CLAIM}", floors)
         return pages_of(rows, CLAIMED + 1)
 
-    async def look(self, floor: datetime) -> int:
+    async def look(self, floor: str) -> int:
         """Count the pages for finding due lanes, the first step of a claim."""
         await self.connection.execute("SET enable_seqscan = off")
         return pages_of(await self.connection.fetch(LOOK, floor), CLAIMED)
@@ -172,7 +171,8 @@ async def test_dead_rows_that_an_old_transaction_keeps_are_passed_over(crawl, me
 LOOK = f"""
     EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)
     SELECT host FROM shoal.lane
-    WHERE section = 1 AND band = 0 AND due_at > $1::timestamptz AND due_at <= clock_timestamp()
+    WHERE section = 1 AND band = 0 AND idle IS NULL
+      AND due_at > $1::text::timestamptz AND due_at <= clock_timestamp()
     ORDER BY due_at LIMIT {CLAIMED}
 """
 BLOCK_99_OF_100 = """

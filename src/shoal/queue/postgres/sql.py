@@ -32,21 +32,27 @@ def scripts(folder: str) -> Iterator[tuple[str, Path]]:
         yield script.stem, script
 
 
-def _call(function: str, *types: str) -> str:
+def _call(function: str, *types: str, columns: str = "*") -> str:
     parameters = ", ".join(f"${number}::{kind}" for number, kind in enumerate(types, 1))
-    return f"SELECT * FROM shoal.{function}({parameters})"
+    return f"SELECT {columns} FROM shoal.{function}({parameters})"
 
 
 _ONCE = ("uuid", "bool", "text")  # the call's id, whether it is a retry, the run or topic
 _CLAIM = (
-    *("text", "int", "interval", "interval", "text[]", "text[]", "bigint[]", "timestamptz[]"),
+    *("text", "int", "interval", "interval", "text[]", "text[]", "text[]::bigint[]", "text[]::timestamptz[]"),
     *("text", "bytea", "bigint"),
 )
+_GRANT = (
+    "task, token, attempt, start_in, step, partition, priority, depth, ttl, delay, url, key, payload"
+    ", slowdown, next_due, drained, claimed_at, outdated"
+    ", floor_keys::text[] AS floor_keys, floors::text[] AS floors"
+)
+_POSITIONS = "{0}::text[] AS {0}"  # as text[], like the parameters: see wire.py
 
 ENQUEUE = _call("enqueue", *_ONCE, *ENTRY_TYPES, "text::bytea[]")
-CLAIM = _call("claim", *_ONCE, *_CLAIM)
-SETTLE = _call("settle", *_ONCE, *OUTCOME_TYPES)
-EXTEND = _call("extend", "bytea[]", "bigint[]", "interval")
+CLAIM = _call("claim", *_ONCE, *_CLAIM, columns=_GRANT)
+SETTLE = _call("settle", *_ONCE, *OUTCOME_TYPES, columns=_POSITIONS.format("settle"))
+EXTEND = _call("extend", "text::bytea[]", "text::bigint[]", "interval", columns=_POSITIONS.format("extend"))
 RECLAIM = _call("reclaim", "uuid", "bool", "int")
 ABANDON = _call("abandon_or_bury", "uuid", "bool", "text", "bigint", "int", "text[]", "text")
 TIDY = _call("tidy", "int")

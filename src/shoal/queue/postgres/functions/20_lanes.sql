@@ -60,35 +60,30 @@ BEGIN
 END $$;
 
 -- Bring forward the lanes that wait longer than their host's limits now require: a lease of the host has ended, or its limits were changed.
--- A lane that is locked by another call is skipped: a claimer is rescheduling it anyway, and waiting for it could deadlock.
+-- A lane that is locked by another call is skipped: a claimer is rescheduling it anyway, and waiting for it could deadlock. One that a claimer has just
+-- rescheduled may become due too early, by the limits as they were before: the next claim checks it and finds that.
 CREATE OR REPLACE FUNCTION shoal.wake(p_hosts int[]) RETURNS void
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 DECLARE
-    ts     timestamptz := clock_timestamp();
-    woken  tid[]; w_host int[]; w_section int[]; w_shard smallint[]; w_delay interval[];
+    ts timestamptz := clock_timestamp();
 BEGIN
     IF p_hosts IS NULL THEN
         RETURN;
     END IF;
-    SELECT array_agg(w.place), array_agg(w.host), array_agg(w.section), array_agg(w.shard), array_agg(w.host_delay)
-    INTO woken, w_host, w_section, w_shard, w_delay
-    FROM (
-        SELECT l.ctid AS place, l.host, l.section, l.shard, r.host_delay FROM shoal.lane l
-        JOIN (SELECT * FROM shoal.host WHERE id = ANY (p_hosts)) h ON h.id = l.host
+    WITH woken AS MATERIALIZED (
+        SELECT l.host, l.section, l.shard, greatest(h.free_at, h.last_at + r.host_delay) AS due_at
+        FROM shoal.lane l
+        JOIN (
+            SELECT id, last_at, greatest(ts, paused_until, last_at + greatest(last_gap, delay, slowdown)) AS free_at
+            FROM shoal.host WHERE id = ANY (p_hosts)
+        ) h ON h.id = l.host
         CROSS JOIN LATERAL (SELECT run.host_delay FROM shoal.run WHERE run.id = l.run OFFSET 0) r
-        WHERE l.host = ANY (p_hosts) AND l.idle IS NULL
-          AND l.due_at > greatest(ts, h.paused_until, h.last_at + greatest(h.last_gap, h.delay, h.slowdown, r.host_delay))
+        WHERE l.host = ANY (p_hosts) AND l.idle IS NULL AND l.due_at > greatest(h.free_at, h.last_at + r.host_delay)
         FOR NO KEY UPDATE OF l SKIP LOCKED
-    ) w;
-    IF woken IS NULL THEN
-        RETURN;
-    END IF;
-    UPDATE shoal.lane l
-    SET due_at = greatest(ts, h.paused_until, h.last_at + greatest(h.last_gap, h.delay, h.slowdown, w.host_delay))
-    FROM unnest(w_host, w_section, w_shard, w_delay) AS w(host, section, shard, host_delay)
-    JOIN (SELECT * FROM shoal.host WHERE id = ANY (p_hosts)) h ON h.id = w.host
-    WHERE l.ctid = ANY (woken) AND l.host = w.host AND l.section = w.section AND l.shard = w.shard;
+    )
+    UPDATE shoal.lane l SET due_at = w.due_at FROM woken w
+    WHERE l.host = ANY (p_hosts) AND l.host = w.host AND l.section = w.section AND l.shard = w.shard;
 END $$;
 
 -- The oldest transaction that may have stored tasks and has not ended: the lowest id of those that hold a writer's lock on `bundle`, the caller's own

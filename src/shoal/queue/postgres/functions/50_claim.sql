@@ -2,7 +2,7 @@
 --
 -- A fence is a note: nothing is leased unless it has this stamp, and it keeps it until the leases are committed.
 --
--- 0. Apply the changes caused by time: end lost leases, promote delayed tasks, expire old ones.
+-- 0. Apply the changes caused by time: end lost leases, promote delayed tasks, expire old ones, close empty lanes (see 46_closing.sql).
 -- 1. Lock lanes that are due, then their hosts, skipping those that another claimer holds: a claimer never waits.
 -- 2. Only then, in separate statements and so with newer snapshots, count the leases of those hosts and take tasks from the bundles. One statement
 -- that locks and counts would count in its initial snapshot, and exceed the limit of a host.
@@ -10,14 +10,6 @@
 --
 -- Floors. Lanes leave the due index on the left and come back on the right. The entries they leave are dead, but while an old transaction is open,
 -- vacuum cannot remove them. So the caller remembers, for each (section, band), a time before which it found nothing, and passes it back.
---
--- Closing an empty lane. An enqueue that saw the lane due does not write it, and its tasks may not be visible yet. So an empty lane is first marked with the
--- claim's own id (idle = -id), which every later enqueue sees and undoes. A claim that began after the mark was committed then sets its own id (idle = id): it
--- is larger than that of any enqueue that has not seen the mark, which the xmax of a snapshot need not be. Once all below it have ended, everything that
--- had not seen the mark is visible. If the lane is still empty then, it is empty.
--- A snapshot's xmin waits for every writing transaction of the whole server, also those of other databases. So a lane that has waited for a second is
--- closed by a narrower test: a transaction that has not seen the mark stored its tasks before it, so it holds a lock on `bundle` until it ends. Once no
--- holder of such a lock has an id below the stored one, the lane can be closed. If that takes long too, the lane is checked after 1, 2, 4 … 60 seconds.
 --
 -- Receipts. A claim that found something stores one, so that it can be repeated. A claim that found nothing stores one only if it is a retry:
 -- its first attempt may still arrive, must not lease tasks that nobody will receive, and fails at the receipt. An empty receipt is a result, for the same reason.
@@ -41,7 +33,6 @@ DECLARE
     began  timestamptz := clock_timestamp();
     before pg_snapshot := pg_current_snapshot();  -- taken before this call has an id
     me     bigint;                  -- its id
-    oldest bigint;                  -- no transaction below it has stored tasks and not ended; NULL until it is needed
     ts     timestamptz;
     first  timestamptz;             -- of the first round
     wanted int := p_limit;          -- tasks still to find
@@ -52,12 +43,13 @@ DECLARE
     -- Tracks: the (section, band) pairs to search, the highest band first.
     t_section int[]; t_band smallint[]; t_key bigint[]; t_floor timestamptz[];
     is_due boolean;                 -- whether time alone has changed anything
+    is_idle boolean;                -- whether an empty lane is to be checked
     lost   record;
     late   record;
-    t_lost timestamptz; t_later timestamptz;  -- floors of the lost leases and of the delayed tasks
+    t_lost timestamptz; t_later timestamptz; t_idle timestamptz;  -- floors of the lost leases, of the delayed tasks and of the empty lanes
     -- Lanes picked in a round.
     l_host int[]; l_section int[]; l_shard smallint[];
-    s_host int[]; s_shard smallint[]; s_first timestamptz; s_waits smallint;
+    s_host int[]; s_shard smallint[]; s_first timestamptz;
     -- Their hosts, as they are once locked.
     h_id int[]; h_gap interval[]; h_slow interval[]; h_free timestamptz[]; h_floor bigint[];
     h_live int[]; h_low bigint[]; h_poll interval[];
@@ -94,12 +86,14 @@ BEGIN
     ELSIF run.state = 'running' THEN
         t_lost := coalesce(p_floors[array_position(p_floor_keys, 1::bigint)], '-infinity');
         t_later := coalesce(p_floors[array_position(p_floor_keys, 0::bigint)], '-infinity');
+        t_idle := coalesce(p_floors[array_position(p_floor_keys, 2::bigint)], '-infinity');
         -- Usually nothing of this kind is due, and one statement shows it.
         SELECT EXISTS (SELECT FROM shoal.lease l WHERE l.deadline > t_lost AND l.deadline <= began)
             OR EXISTS (SELECT FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > t_later AND d.due_at <= began)
             OR EXISTS (SELECT FROM shoal.bundle b WHERE b.expires_at <= began)
-            OR EXISTS (SELECT FROM shoal.delayed d WHERE d.expires_at <= began)
-        INTO is_due;
+            OR EXISTS (SELECT FROM shoal.delayed d WHERE d.expires_at <= began),
+            EXISTS (SELECT FROM shoal.lane l WHERE l.run = run.id AND l.idle IS NOT NULL AND l.due_at > t_idle AND l.due_at <= began)
+        INTO is_due, is_idle;
         IF is_due THEN
             SELECT * INTO lost FROM shoal.take_back(t_lost, 1000);
             SELECT * INTO late FROM shoal.promote(run.id, t_later, 1000);
@@ -112,6 +106,7 @@ BEGIN
             t_lost := began - interval '1 second';
             t_later := t_lost;
         END IF;
+        t_idle := CASE WHEN is_idle THEN shoal.close_lanes(run.id, before, t_idle, 500) ELSE began END - interval '1 second';
         promoted := shoal.promoted_at();
 
         SELECT array_agg(k.section), array_agg(k.band), array_agg(k.key), array_agg(coalesce(p_floors[array_position(p_floor_keys, k.key)], '-infinity'))
@@ -135,10 +130,10 @@ BEGIN
             lanes := greatest(CASE WHEN rounds > 1 THEN 8 ELSE 1 END, (wanted + share - 1) / share);
             l_host := '{}'; l_section := '{}'; l_shard := '{}';
             FOR i IN 1 .. cardinality(t_section) LOOP
-                SELECT array_agg(l.host), array_agg(l.shard), min(l.due_at), max(l.waits) INTO s_host, s_shard, s_first, s_waits
+                SELECT array_agg(l.host), array_agg(l.shard), min(l.due_at) INTO s_host, s_shard, s_first
                 FROM (
-                    SELECT host, shard, due_at, waits FROM shoal.lane
-                    WHERE section = t_section[i] AND band = t_band[i] AND due_at > t_floor[i] AND due_at <= ts
+                    SELECT host, shard, due_at FROM shoal.lane
+                    WHERE section = t_section[i] AND band = t_band[i] AND idle IS NULL AND due_at > t_floor[i] AND due_at <= ts
                     ORDER BY due_at LIMIT lanes - cardinality(l_host)
                     FOR NO KEY UPDATE SKIP LOCKED
                 ) l;
@@ -151,9 +146,6 @@ BEGIN
                     l_host := l_host || s_host;
                     l_shard := l_shard || s_shard;
                     l_section := l_section || array_fill(t_section[i], ARRAY[cardinality(s_host)]);
-                    IF s_waits > 0 AND oldest IS NULL THEN
-                        oldest := shoal.oldest_storing(pg_current_xact_id()::text::bigint);
-                    END IF;
                 END IF;
                 -- One band at a time: what is left of a higher band goes before anything of a lower one.
                 EXIT WHEN cardinality(l_host) >= lanes OR cardinality(l_host) > 0 AND t_band[i + 1] < t_band[i];
@@ -289,19 +281,9 @@ BEGIN
             )
             UPDATE shoal.lane l
             SET band = coalesce(k.best, l.band),
-                due_at = CASE
-                    WHEN k.best IS NOT NULL THEN greatest(k.next, clock_timestamp())
-                    WHEN l.idle IS NULL THEN ts + interval '50 milliseconds'
-                    WHEN l.idle < 0 THEN ts + interval '100 milliseconds'
-                    WHEN l.idle <= greatest(oldest, pg_snapshot_xmin(pg_current_snapshot())::text::bigint) THEN NULL
-                    ELSE ts + least(60, 1 << l.waits) * interval '1 second' END,
-                idle = CASE
-                    WHEN k.best IS NOT NULL THEN NULL
-                    WHEN l.idle IS NULL THEN -me
-                    WHEN l.idle < 0 THEN CASE WHEN pg_visible_in_snapshot((-l.idle)::text::xid8, before) THEN me ELSE -me END
-                    WHEN l.idle <= greatest(oldest, pg_snapshot_xmin(pg_current_snapshot())::text::bigint) THEN NULL
-                    ELSE l.idle END,
-                waits = CASE WHEN k.best IS NULL AND l.idle > 0 THEN least(l.waits + 1, 6) ELSE 0 END
+                due_at = CASE WHEN k.best IS NOT NULL THEN greatest(k.next, clock_timestamp()) ELSE shoal.first_check(ts) END,
+                idle = CASE WHEN k.best IS NULL THEN -me END,
+                waits = 0
             FROM looked k
             WHERE l.host = ANY (l_host) AND l.section = ANY (l_section)
               AND l.host = k.host AND l.section = k.section AND l.shard = k.shard;
@@ -342,7 +324,7 @@ BEGIN
     END IF;
     task := NULL; token := NULL; attempt := NULL; start_in := NULL; step := NULL; partition := NULL; priority := NULL;
     depth := NULL; ttl := NULL; delay := NULL; url := NULL; key := NULL; payload := NULL;
-    floor_keys := ARRAY[0, 1]::bigint[] || t_key; floors := ARRAY[t_later, t_lost] || t_floor;
+    floor_keys := ARRAY[0, 1, 2]::bigint[] || t_key; floors := ARRAY[t_later, t_lost, t_idle] || t_floor;
     claimed_at := coalesce(first, began);
     outdated := false;
     RETURN NEXT;

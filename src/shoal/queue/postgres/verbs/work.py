@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from shoal.core.failures import error_text
@@ -16,7 +16,14 @@ from shoal.queue.postgres.purge import clear_purged
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.tracebacks import add_tracebacks
 from shoal.queue.postgres.verbs.base import PostgresQueueBase
-from shoal.queue.postgres.wire import entry_columns, lease_from, outcome_columns, scraper_keys
+from shoal.queue.postgres.wire import (
+    bytes_array,
+    entry_columns,
+    int_array,
+    lease_from,
+    outcome_columns,
+    scraper_keys,
+)
 from shoal.queue.rules import check_claim, in_runs
 
 BATCH = 1_000  # rows of one call of a sweep
@@ -109,17 +116,17 @@ class PostgresWork(PostgresQueueBase, WorkQueue):
         for run_id, positions, columns in calls:
             rows = await self._server.once(sql.SETTLE, run_id, *columns)
             for accepted in rows[0][0]:
-                fates[positions[accepted - 1]] = Fate.ACCEPTED
+                fates[positions[int(accepted) - 1]] = Fate.ACCEPTED
         await add_tracebacks(self._server, outcomes, fates)
         return fates
 
     async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
         check_claim(1, lease)
         fates = [Fate.STALE] * len(leases)
-        ids = [bytes.fromhex(held.task_id) for held in leases]
-        tokens = [held.token for held in leases]
+        ids = bytes_array([held.task_id for held in leases])
+        tokens = int_array([held.token for held in leases])
         for accepted in await self._server.value(sql.EXTEND, ids, tokens, lease):
-            fates[accepted - 1] = Fate.ACCEPTED
+            fates[int(accepted) - 1] = Fate.ACCEPTED
         return fates
 
     async def extend_worker(self, worker_id: str, *, lease: timedelta = DEFAULT_LEASE) -> int:
@@ -167,4 +174,4 @@ class _Floors:
 
     def __init__(self) -> None:
         self.created_at = time.monotonic()
-        self.known: dict[int, datetime] = {}
+        self.known: dict[str, str] = {}  # as the server writes them: nobody else reads them
