@@ -94,7 +94,9 @@ async def test_items_and_rejects_are_those_of_the_outcomes_that_count(queue: Que
     leases = await claim_all(queue, run)
     await queue.settle([Done(leases[0]), Done(leases[3])])
     outcomes = [
-        Done(lease, items=[f"{n}a", "b" * 50 * n], rejects=[Reject(data=n, reason=f"no {n}")] if n % 2 else [])
+        Done(
+            lease, items=[f"{n}a", "b" * 50 * n], rejects=[Reject(data=n, reason=f"no {n}")] if n % 2 else []
+        )
         for n, lease in enumerate(leases)
     ]
     fates = [Fate.STALE, Fate.ACCEPTED, Fate.ACCEPTED, Fate.STALE, Fate.ACCEPTED]

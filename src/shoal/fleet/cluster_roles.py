@@ -30,7 +30,7 @@ from shoal.queue.contract import Queue, QueueReports, WorkQueue
 from shoal.worker.background import run_beside
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason
-from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
+from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL
 
 POLL_INTERVAL_SECONDS = 1.0
 DELAY_AFTER_FAILURE = 30.0  # seconds

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.core.errors.commands import commands_use
+from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.redact import is_secret_header, shown_address
-from shoal.worker.run_settings.private_hosts import options_for
-from shoal.worker.run_settings.stored import storable
+from shoal.worker.run_settings.private_hosts import options_for, private_hosts_to_allow
+from shoal.worker.run_settings.stored import read_note, storable
 
 if TYPE_CHECKING:
+    from shoal.core.model import Run
     from shoal.fleet.job import Job
+    from shoal.queue.contract import Queue
 
 DEFAULT_QUEUE = "sqlite:///shoal.db"
 # Replaces an address with a password: the shell expands it, and no secret is shown.
 SECRET_QUEUE = "$SHOAL_QUEUE"
+PAGE_LIMIT = lazy_pattern(r"max_pages=([0-9]+)")  # in the reason of a run that has ended
 
 
 def worker_command(job: "Job", run_id: str, *, private: Iterable[str] = ()) -> str:
@@ -27,6 +31,18 @@ def worker_command(job: "Job", run_id: str, *, private: Iterable[str] = ()) -> s
     """
     words = ("shoal", "work", job.name, "--run", run_id)
     return command_for_job(job, *words, *options_for(private), elsewhere=True)
+
+
+async def command_to_resume(queue: "Queue", queue_url: str, run: "Run") -> str:
+    """Return the command that starts workers on a run; at its page limit, it gets as many pages again."""
+    stored = (await read_note(queue, run.id)).settings
+    words = ["shoal", "run", stored.scraper or run.scraper, "--resume", run.id, *queue_option(queue_url)]
+    words += [word for key in stored.withheld for word in ("--set", f"{key}=…")]
+    words += options_for(await private_hosts_to_allow(queue, run.id))
+    if limit := PAGE_LIMIT.search(run.reason):
+        stats = await queue.stats(run.id)
+        words += ["--set", f"max_pages={stats.completed + stats.dead + int(limit[1])}"]
+    return joined(words)
 
 
 class _Configured:

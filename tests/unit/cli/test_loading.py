@@ -1,9 +1,13 @@
 """A command imports only what it needs: anything else would delay the start of every run."""
 
+import json
 import subprocess
 import sys
 
 import pytest
+
+from shoal.core.model import Task
+from shoal.queue.open import open_queue
 
 LOADS = """
 import sys
@@ -71,6 +75,29 @@ def test_a_read_only_command_does_not_import_the_parser():
     looks = "import sys, shoal.cli.main, shoal.fleet.status.rows\nprint('turbohtml' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
     assert told.stdout == "False\n"
+
+
+async def test_the_status_of_a_run_needs_neither_scrapers_nor_workers(tmp_path):
+    address = f"sqlite:///{tmp_path}/books.db"
+    async with open_queue(address) as queue:
+        await queue.start_run("books", run_id="r1")
+        await queue.enqueue("r1", [Task(url="https://a.example/")])
+    looks = (
+        "import atexit, sys; from shoal.cli.main import main\n"
+        f"sys.argv = ['shoal', 'status', 'r1', '--json', '--queue', {address!r}]\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        "main()"
+    )
+    told = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
+    assert json.loads(told.stdout)["remaining"] == 1
+    needless = (
+        "turbohtml",
+        "wreq",
+        "shoal.scrape.scraper",
+        "shoal.worker.process.supervisor",
+        "shoal.fleet.run.",
+    )
+    assert [name for name in told.stderr.split() if name.startswith(needless)] == []
 
 
 @pytest.mark.slow

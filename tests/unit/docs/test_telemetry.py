@@ -18,8 +18,7 @@ from shoal.fleet.telemetry.metrics import (
     tally_families,
 )
 from shoal.worker.counters import WorkerCounters
-from shoal.worker.process.heartbeat import HOUR
-from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL, IDLE_HEARTBEAT_INTERVAL
+from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL, HOUR, IDLE_HEARTBEAT_INTERVAL
 
 FOLDER = Path(__file__).parents[3] / "docs" / "how-to"
 PAGES = {name: (FOLDER / f"{name}.md").read_text() for name in ("logs", "metrics")}

@@ -8,11 +8,10 @@ import msgspec
 
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import Run, RunState
 from shoal.core.text import printable, shorten
 from shoal.core.values import counted
-from shoal.fleet.command_hints import joined, queue_option
+from shoal.fleet.command_hints import command_to_resume
 from shoal.fleet.job import Job
 from shoal.fleet.run.args import bind_args, store_args
 from shoal.fleet.run.launch import find_unfinished, open_run
@@ -24,7 +23,6 @@ from shoal.queue.contract import Queue
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.run_hooks.record import allow_calls
-from shoal.worker.run_settings.private_hosts import options_for, private_hosts_to_allow
 from shoal.worker.run_settings.stored import (
     LIVE,
     MAX_TRIES,
@@ -48,7 +46,6 @@ FIXED: Mapping[str, str] = {
     "recrawl": "decides what is recorded of each page from the first one on",
     "replay": "is the recording that the run was made from",
 }
-PAGE_LIMIT = lazy_pattern(r"max_pages=([0-9]+)")  # in the reason of a run that has ended
 FOLLOWED = "Its workers follow within two seconds."
 MAX_SHOWN = 60  # characters of a value
 
@@ -164,18 +161,6 @@ def defaults_of(settings: ScraperSettings) -> dict[str, Any]:
         "skip": list(settings.skip.patterns) if settings.skip else None,
         "statuses": sorted(settings.statuses),
     }
-
-
-async def command_to_resume(queue: Queue, queue_url: str, run: Run) -> str:
-    """Return the command that starts workers on a run; at its page limit, it gets as many pages again."""
-    stored = (await read_note(queue, run.id)).settings
-    words = ["shoal", "run", stored.scraper or run.scraper, "--resume", run.id, *queue_option(queue_url)]
-    words += [word for key in stored.withheld for word in ("--set", f"{key}=…")]
-    words += options_for(await private_hosts_to_allow(queue, run.id))
-    if limit := PAGE_LIMIT.search(run.reason):
-        stats = await queue.stats(run.id)
-        words += ["--set", f"max_pages={stats.completed + stats.dead + int(limit[1])}"]
-    return joined(words)
 
 
 async def next_step(queue: Queue, queue_url: str, run: Run, followed: str = FOLLOWED) -> str:

@@ -5,10 +5,12 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from shoal.core.model import WorkerStatus
+from shoal.core.model import SECOND, WorkerStatus
 from shoal.worker.counters import WorkerCounters, top_counts
 from shoal.worker.ipc.protocol import WorkerConfig
 
+HEARTBEAT_INTERVAL = 5 * SECOND
+IDLE_HEARTBEAT_INTERVAL = 2 * HEARTBEAT_INTERVAL  # of a worker that holds no lease
 HOUR = 3600.0  # seconds
 SAMPLE_INTERVAL_SECONDS = 60.0
 SPAN = 300.0  # seconds; a heartbeat reports the last hour in spans of this length, so readers can age it

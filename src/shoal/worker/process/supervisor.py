@@ -43,13 +43,11 @@ from shoal.worker.ipc.protocol import (
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.process.dead_worker import DeadWorkerJudge, StepLimit, describe_death, once_steps
 from shoal.worker.process.forkserver import ForkServer, WorkerProcess, read_pipe
-from shoal.worker.process.heartbeat import Heartbeat
+from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL, IDLE_HEARTBEAT_INTERVAL, Heartbeat
 from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, LivenessProblem, LivenessSample
 from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
 from shoal.worker.settling.release import release_leases
 
-HEARTBEAT_INTERVAL = 5 * SECOND
-IDLE_HEARTBEAT_INTERVAL = 2 * HEARTBEAT_INTERVAL  # of a worker that holds no lease
 EXTEND_RETRY, MAX_EXTEND_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
 CLOSE_TIMEOUT = 10 * SECOND  # for a worker to close its resources, once all its leases are settled
 KILL_TIMEOUT_SECONDS = 5.0  # a process may be unkillable while its disk does not respond

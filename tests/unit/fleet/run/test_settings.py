@@ -9,9 +9,10 @@ from shoal.cli.options.job import read_job
 from shoal.cli.options.setting import read_change
 from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.model import ZERO, Task
+from shoal.fleet.command_hints import command_to_resume
 from shoal.fleet.run.change import change_settings, list_settings
 from shoal.fleet.run.lifecycle import purge
-from shoal.fleet.run.settings import command_to_resume, open_job
+from shoal.fleet.run.settings import open_job
 from shoal.queue.open import open_queue
 from shoal.worker.run_hooks import record
 from shoal.worker.run_hooks.record import START, HookState, find_record, new_record, topic_of

@@ -8,7 +8,7 @@ import pytest
 from shoal.core.model import MINUTE, TaskState, TaskStatus, WorkerStatus
 from shoal.fleet.dead_workers import MAX_SILENCE, liveness_info
 from shoal.fleet.status.stale import judge, state_of
-from shoal.worker.process.supervisor import HEARTBEAT_INTERVAL
+from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL
 
 NOW = datetime(2026, 2, 15, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from shoal.fleet.command_hints import command_to_resume
 from shoal.fleet.run.lifecycle import purge
-from shoal.fleet.run.settings import command_to_resume
 from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.worker.run_settings.private_hosts import note_private_hosts, private_hosts_to_allow
 from shoal.worker.run_settings.stored import StoredSettings, write_settings

@@ -98,10 +98,11 @@ async def fill(
     """Create the run and stream its tasks in."""
     from shoal.cli.enqueue_seeds import RefusedSeeds
     from shoal.core.errors import InvalidInput
+    from shoal.fleet.command_hints import command_to_resume
     from shoal.fleet.run.args import bind_args
     from shoal.fleet.run.enqueue import note_hosts_to_allow, queued_row
     from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
-    from shoal.fleet.run.settings import command_to_resume, open_job
+    from shoal.fleet.run.settings import open_job
     from shoal.fleet.status.find import NEWEST, find_run
 
     if run_id == NEWEST:

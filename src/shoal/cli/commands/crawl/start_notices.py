@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from shoal.core.model import RunState
 from shoal.core.values import counted
-from shoal.fleet.command_hints import command_for_job
-from shoal.fleet.run.settings import command_to_resume
+from shoal.fleet.command_hints import command_for_job, command_to_resume
 from shoal.fleet.status.at_work import has_workers
 from shoal.scrape.discarded import discarded_calls
 

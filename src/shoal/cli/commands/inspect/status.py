@@ -184,7 +184,7 @@ async def _with_tokens(
     queue: "Queue", run_id: str, url: str
 ) -> "tuple[Snapshot, int, StoreSize, str, Sequence[ServerStatus]]":
     """Return a run's progress, its retired API tokens, the store's size, how to resume, and its servers."""
-    from shoal.fleet.run.settings import command_to_resume
+    from shoal.fleet.command_hints import command_to_resume
     from shoal.fleet.status.tokens import tokens
 
     snapshot = await _snapshot(queue, run_id)
