@@ -19,6 +19,7 @@ print("\\n".join(sys.modules))
 """
 OF_OTHERS = (
     "asyncpg",
+    "http",
     "importlib.metadata",
     "pyarrow",
     "pydantic",
@@ -26,7 +27,7 @@ OF_OTHERS = (
     "rich",
     "shoal.cli.commands.crawl.fleet",
     "shoal.discover.sitemaps.walk",
-    "shoal.export.archive.warc_read",
+    "shoal.export.archive",
     "shoal.export.files.csv",
     "shoal.queue.postgres",
     "shoal.queue.redis",
