@@ -96,6 +96,13 @@ def test_the_fork_server_has_loaded_what_workers_need_before_it_forks_one(served
     assert {"shoal.worker.process.main", "shoal.fetch.http.wreq", "wreq", "turbohtml", "uvloop"} <= served
 
 
+def test_the_fork_server_has_compiled_what_every_worker_uses():
+    made_in = "sys.modules['shoal.core.model'].Task.__init__.__module__"
+    asks = SERVES.replace('"\\n".join(sys.modules)', made_in)
+    told = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True)
+    assert told.stdout == "shoal.core.model.work\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
