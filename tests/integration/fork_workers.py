@@ -16,9 +16,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import shoal.worker.process.main  # noqa: F401  # once, for all fork servers
-from shoal.scrape.parsing import html
-from shoal.worker.process import forkserver
+from shoal.worker.process import forkserver, main
 
 MAX_REQUEST = 1 << 17  # bytes
 ROOT = Path(__file__).parents[2]
@@ -106,7 +104,7 @@ def reap(*_):
 
 
 if __name__ == "__main__":
-    html.load()
+    main.prepare()  # once, for all fork servers
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, reap)

@@ -23,6 +23,7 @@ print("\\n".join(sys.modules))
 """
 OF_OTHERS = (
     "asyncpg",
+    "http",
     "importlib.metadata",
     "pyarrow",
     "pydantic",
@@ -30,7 +31,7 @@ OF_OTHERS = (
     "rich",
     "shoal.cli.commands.crawl.fleet",
     "shoal.discover.sitemaps.walk",
-    "shoal.export.archive.warc_read",
+    "shoal.export.archive",
     "shoal.export.files.csv",
     "shoal.queue.postgres",
     "shoal.queue.redis",
@@ -97,6 +98,13 @@ def served():
 
 def test_the_fork_server_has_loaded_what_workers_need_before_it_forks_one(served):
     assert {"shoal.worker.process.main", "shoal.fetch.http.wreq", "wreq", "turbohtml", "uvloop"} <= served
+
+
+def test_the_fork_server_has_compiled_what_every_worker_uses():
+    made_in = "sys.modules['shoal.core.model'].Task.__init__.__module__"
+    asks = SERVES.replace('"\\n".join(sys.modules)', made_in)
+    told = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True)
+    assert told.stdout == "shoal.core.model.work\n"
 
 
 @pytest.mark.slow

@@ -93,6 +93,13 @@ def _write_init_later(cls: Any) -> Callable[..., None]:
     return __init__
 
 
+def write_inits(*classes: Any) -> None:
+    """Compile the `__init__` of these classes now: before a fork, for all processes."""
+    for cls in classes:
+        if cls.__init__.__module__ == __name__:  # else it is compiled, or the standard library's
+            cls.__init__ = write_init(cls)
+
+
 def write_init(cls: Any) -> Callable[..., None]:
     """Compile the `__init__` of a class; that of a frozen one sets its slots without a lookup by name."""
     names: dict[str, Any] = {"MISSING": MISSING, "set_attribute": object.__setattr__}

@@ -129,11 +129,10 @@ def _serve(sock: socket.socket) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     child_exits = _sigchld_pipe()
-    # Here, because the process that starts workers needs neither.
-    import shoal.worker.process.main  # noqa: F401
-    from shoal.scrape.parsing import html
+    # Imported here, because the process that starts workers does not need it.
+    from shoal.worker.process import main
 
-    html.load()
+    main.prepare()
     gc.freeze()  # without a collection first, for which the first worker would wait
     requests: list[socket.socket | int] = [sock]
     status_pipes: dict[int, int] = {}  # by the pid of each live worker

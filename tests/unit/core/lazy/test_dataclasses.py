@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from shoal.core.lazy.dataclasses import dataclass, used_by_imports
+from shoal.core.lazy.dataclasses import dataclass, used_by_imports, write_inits
 
 STANDARD = dataclasses.dataclass
 
@@ -119,6 +119,20 @@ def test_subclasses_and_classes_without_fields_work():
     assert len({Empty(), Empty()}) == 1
 
 
+def test_the_initializers_can_be_compiled_before_the_first_use():
+    @dataclass(slots=True)
+    class Point:
+        x: int
+        y: int = 2
+
+    lazy = Point.__init__
+    write_inits(Point)
+    compiled = Point.__init__
+    assert compiled is not lazy and Point(1) == Point(1, 2)
+    write_inits(Point)
+    assert Point.__init__ is compiled
+
+
 def test_a_field_that_holds_its_own_object_can_be_shown():
     one = Mutable(1)
     one.x = one
@@ -164,7 +178,7 @@ def test_modules_that_are_imported_meanwhile_get_the_fast_decorator():
 
 def test_the_dataclasses_of_the_parser_are_made_by_the_fast_decorator():
     looks = (
-        "from shoal.scrape.parsing import html; html.Document; import turbohtml\n"
+        "from shoal.scrape.parsing import html; html.load(); import turbohtml\n"
         "print(turbohtml.Markdown.__repr__.__module__, turbohtml.Markdown().links.style)"
     )
     done = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)

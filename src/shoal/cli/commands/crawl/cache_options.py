@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.core.errors import InvalidSetting
-from shoal.export.archive.warc import warcio
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job
@@ -27,6 +26,8 @@ def as_changes(
     if warc and Path(warc).exists() and not resume:
         raise InvalidSetting("--warc", f"file {warc} already exists. Choose another name, or delete it")
     if warc or replay:
+        from shoal.export.archive.warc import warcio  # imported only if used
+
         warcio("archiveiterator")  # which may not be installed
     return [f"{key}={value}" for key, value in given.items() if value is not None]
 
