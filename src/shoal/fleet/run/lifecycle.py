@@ -77,12 +77,19 @@ async def end_at_budget(queue: Queue, run: Run, scraper: Scraper) -> None:
         await PageLimit(queue, run.id, most).end_if_used()
 
 
+async def pause(queue: Queue, run_id: str) -> Run:
+    """Pause a run; a finished one stays as it is, or those who wait for its end would wait for ever."""
+    return await _finished(queue, run_id) or await queue.pause(run_id)
+
+
 async def cancel(queue: Queue, run_id: str) -> Run:
     """Cancel a run; a finished one stays as it is."""
+    return await _finished(queue, run_id) or await queue.cancel(run_id)
+
+
+async def _finished(queue: Queue, run_id: str) -> Run | None:
     run, stats = await queue.run(run_id), await queue.stats(run_id)
-    if Snapshot(run, stats, 0, 0.0, None).is_finished:
-        return run
-    return await queue.cancel(run_id)
+    return run if Snapshot(run, stats, 0, 0.0, None).is_finished else None
 
 
 async def purge(queue: Queue, run_id: str) -> None:

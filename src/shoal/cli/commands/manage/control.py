@@ -19,13 +19,15 @@ def pause(
     run_id: common.RunId, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False
 ) -> None:
     """Pause a run: workers get no more of its tasks until you resume it."""
-    _steer(
-        queue,
-        run_id,
-        lambda opened, found: opened.pause(found),
-        as_json,
-        lambda run: f"Paused. To resume, run: {command_on(queue, f'resume {run.id}')}",
-    )
+    from shoal.core.model import RunState
+    from shoal.fleet.run import lifecycle
+
+    def words(run: "Run") -> str:
+        if run.state is RunState.PAUSED:
+            return f"Paused. To resume, run: {command_on(queue, f'resume {run.id}')}"
+        return f"Run {run.id} has already finished, and was not paused."
+
+    _steer(queue, run_id, lifecycle.pause, as_json, words)
 
 
 def resume(
