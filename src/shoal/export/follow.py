@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from shoal.core.errors import ExportUnavailable, QueueUnavailable
+from shoal.core.errors import ExportUnavailable, ItemsLost, QueueUnavailable
 from shoal.core.model import StoredItem
 from shoal.core.tasks import wait_for_event
 from shoal.export.contract import Writer
@@ -37,6 +37,7 @@ async def follow(
 
     `items` streams the items after an id; `ended` returns None while more may come, then the total
     number of items. The writer must be a live one, which keeps what it wrote before an error.
+    Raises ItemsLost if the store was set back: new items may have the ids of those that were written.
     """
     follower = _Follower(items, writer, since)
     stop = stop or asyncio.Event()
@@ -59,13 +60,18 @@ class _Follower:
     def __init__(self, items: ItemsAfter, writer: Writer, since: datetime | None) -> None:
         self._items, self._writer, self._since = items, writer, since
         self._seen = array("q")  # sorted ids, eight bytes per item
+        self._last: StoredItem | None = None  # of those seen
         self.counter = CountingWriter(writer)
 
     async def write_new(self) -> None:
-        """Write the items after the last one seen."""
-        async for batch in batches(self._items(self._seen[-1] if self._seen else 0)):
+        """Write the items after the last one seen; raises ItemsLost if that one is no longer there."""
+        stream = self._items(self._last.id - 1 if self._last else 0)
+        if self._last and not _is_same(self._last, await anext(stream, None)):
+            raise ItemsLost(self._last.id)
+        async for batch in batches(stream):
             await self._write(batch)
             self._seen.extend(item.id for item in batch)
+            self._last = batch[-1]
 
     async def finish(self, total: int | None) -> None:
         """Write the remaining items of a run that has ended with `total` items."""
@@ -94,6 +100,11 @@ class _Follower:
                     raise
                 log.warning("Waiting for %s: %s", error.place, error.reason)
                 await asyncio.sleep(RETRY_INTERVAL.total_seconds())
+
+
+def _is_same(item: StoredItem, other: StoredItem | None) -> bool:
+    known = (item.id, item.task_id, item.stored_at)
+    return other is not None and known == (other.id, other.task_id, other.stored_at)
 
 
 def is_among(ids: "array[int]", number: int) -> bool:

@@ -101,8 +101,8 @@ class RunHandle:
     # Controlling
 
     async def pause(self) -> Run:
-        """Stop handing out its tasks until it is resumed."""
-        return await self.queue.pause(self.id)
+        """Stop handing out its tasks until it is resumed; a finished run stays as it is."""
+        return await lifecycle.pause(self.queue, self.id)
 
     async def resume(self) -> Run:
         """Resume it; raises RunConflict if it was cancelled."""

@@ -83,8 +83,8 @@ class OperatorActions:
         await record_action(self._queue, self.principal, action, target, **details)
 
     async def pause(self, run_id: str) -> Run:
-        """Stop handing out tasks of a run until it is resumed."""
-        return await self._change_state("pause", self._queue.pause, run_id)
+        """Stop handing out tasks of a run until it is resumed. A finished run stays as it is."""
+        return await self._change_state("pause", lambda one: lifecycle.pause(self._queue, one), run_id)
 
     async def resume(self, run_id: str) -> Run:
         """Resume a paused or partial run; raises RunConflict if it was cancelled."""

@@ -1,11 +1,12 @@
 """Items that are written as they are stored."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from shoal.core.errors import ExportUnavailable, InvalidSetting, QueueUnavailable
+from shoal.core.errors import ExportUnavailable, InvalidSetting, ItemsLost, QueueUnavailable
 from shoal.export import follow as module
 from shoal.export.contract import Writer
 from shoal.export.follow import follow
@@ -22,12 +23,13 @@ class Store:
         self.numbers = list(numbers)
         self.is_over = False
         self.looks = 0
+        self.stored_at = NOON
 
     async def items(self, after):
         self.looks += 1
         for number in sorted(self.numbers):
             if number > after:
-                yield item({"n": number}, number)
+                yield replace(item({"n": number}, number), stored_at=self.stored_at)
 
     async def ended(self):
         return len(self.numbers) if self.is_over else None
@@ -71,6 +73,16 @@ async def test_an_item_stored_late_with_a_lower_id_is_written_at_the_end(tmp_pat
     report = await following
     assert numbers(path) == [1, 5, 3]
     assert report.items == 3
+
+
+@pytest.mark.parametrize(("left", "later"), [([1], NOON), ([1, 2, 3], NOON + timedelta(seconds=9))])
+async def test_a_store_that_was_set_back_is_noticed_even_if_it_has_the_same_ids_again(tmp_path, left, later):
+    path, store = tmp_path / "items.jsonl", Store(1, 2)
+    following = asyncio.create_task(follow_into(path, store))
+    await wait_until(lambda: path.exists() and numbers(path) == [1, 2])
+    store.numbers, store.stored_at = left, later
+    with pytest.raises(ItemsLost, match="no longer has item 2, which was written"):
+        await following
 
 
 async def test_a_complete_run_is_not_read_twice(tmp_path):

@@ -27,6 +27,7 @@ ShoalError
 │   │   └── HandshakeFailed   no encrypted connection is possible with these certificates
 │   ├── QueueReadOnly         the store cannot be written to
 │   ├── QueueFull             the store is full
+│   ├── ItemsLost             the store has lost items that were written to an output already
 │   └── SettleFailed          a worker could not store the outcomes of its tasks
 ├── ExportFailed              results could not be written: a full disk, a table constraint
 │   └── ExportUnavailable     the target's server cannot be reached; a later retry may help
@@ -128,6 +129,7 @@ from shoal.core.errors.not_now import (
 from shoal.core.errors.queue import (
     EditMovesServer,
     HandshakeFailed,
+    ItemsLost,
     MissingDriver,
     PartlySettled,
     QueueError,
@@ -192,6 +194,7 @@ __all__ = [
     "InvalidSetting",
     "InvalidTask",
     "InvalidUrl",
+    "ItemsLost",
     "LoginFailed",
     "MissingDriver",
     "NeedsBrowser",

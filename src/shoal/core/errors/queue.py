@@ -208,6 +208,17 @@ class QueueFull(QueueError):
         )
 
 
+class ItemsLost(QueueError):
+    """The store has lost items that were written to an output already."""
+
+    def __init__(self, item_id: int) -> None:
+        self.item_id = item_id
+        super().__init__(
+            f"The queue no longer has item {item_id}, which was written: it was restored from a backup, or "
+            "has lost its last writes. An export of the whole run replaces what was written."
+        )
+
+
 class SettleFailed(QueueError):
     """A worker could not store the outcomes of its tasks."""
 

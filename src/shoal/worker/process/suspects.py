@@ -25,7 +25,7 @@ class Suspects:
         """Record the tasks in progress at a death; return how many may be in progress from now on."""
         limit = max(1, len(task_ids) // SHARE)
         for task_id in task_ids:
-            # Entered anew, because the oldest are forgotten.
+            # Moved to the end, because the oldest are forgotten.
             self._limits[task_id] = min(limit, self._limits.pop(task_id, limit))
         for task_id in list(self._limits)[:-MAX_SUSPECTS]:
             del self._limits[task_id]

@@ -435,3 +435,14 @@ async def test_a_run_is_not_resumed_by_code_that_lacks_the_step_of_its_tasks(fol
     (folder / "pages.py").write_text(code)
     done = await typed(*again, folder=folder)
     assert done.code == Exit.OK, done.err
+
+
+async def test_a_finished_run_is_not_paused_and_watching_it_ends(folder, origin):
+    origin.answer = lambda path: Answer()
+    done = await typed("run", "pages.py", f"--url={origin.url}/", "--run", "r", *LOCAL, folder=folder)
+    assert done.code == Exit.OK, done.err
+    paused = await typed("pause", "r", folder=folder)
+    assert paused.code == Exit.OK and "Run r has already finished; nothing was paused." in paused.err
+    assert (await typed("pause", "r", "--json", folder=folder)).row["state"] == "finished"
+    async with asyncio.timeout(30):
+        assert (await typed("watch", "r", folder=folder)).code == Exit.OK
