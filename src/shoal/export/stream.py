@@ -20,7 +20,7 @@ async def export(items: Items, writer: Writer) -> Report:
     """
     counter = CountingWriter(writer)
     try:
-        last = await _survey(items, writer) if writer.needs_survey else None
+        last = await survey_items(items, writer) if writer.needs_survey else None
         await _write(items, writer, counter, last)
         await in_thread(writer.close)
     except BaseException:
@@ -58,7 +58,7 @@ async def in_thread(call: Callable[..., None], *args: object) -> None:
         raise
 
 
-async def _survey(items: Items, writer: Writer) -> int:
+async def survey_items(items: Items, writer: Writer) -> int:
     """Show the writer all items; return their highest id."""
     last = 0
     async for batch in batches(items()):
@@ -69,7 +69,11 @@ async def _survey(items: Items, writer: Writer) -> int:
 
 async def _write(items: Items, writer: Writer, counter: CountingWriter, last: int | None) -> None:
     async for batch in batches(items()):
-        # Items stored after the survey are left to the next export.
-        known = batch if last is None else [item for item in batch if item.id <= last]
+        known = stored_until(batch, last)
         await in_thread(writer.write, known)
         counter.add(known)
+
+
+def stored_until(items: list[StoredItem], last: int | None) -> list[StoredItem]:
+    """Return the items up to this id: those stored after the survey may have other columns, and must wait."""
+    return items if last is None else [item for item in items if item.id <= last]

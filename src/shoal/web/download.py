@@ -4,11 +4,10 @@ import io
 from collections.abc import AsyncIterator
 from typing import Literal
 
-from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
 from shoal.export.files.csv import CsvWriter
 from shoal.export.files.jsonl import JsonlWriter
-from shoal.export.stream import Items, batches, in_thread
+from shoal.export.stream import Items, batches, in_thread, stored_until, survey_items
 from shoal.export.target import OutputTarget
 
 Format = Literal["jsonl", "csv"]
@@ -45,12 +44,7 @@ async def download(
     """
     buffer = _ChunkBuffer()
     writer = _writer(buffer, format, envelope=envelope, raw=raw)
-    last: int | None = None
-    if writer.needs_survey:
-        last = 0
-        async for batch in batches(items()):
-            await in_thread(writer.survey, batch)
-            last = max(last, batch[-1].id)
+    last = await survey_items(items, writer) if writer.needs_survey else None
     return _chunks(items, writer, buffer, last)
 
 
@@ -58,16 +52,11 @@ async def _chunks(
     items: Items, writer: Writer, buffer: _ChunkBuffer, last: int | None
 ) -> AsyncIterator[bytes]:
     async for batch in batches(items()):
-        await in_thread(writer.write, _stored_until(batch, last))
+        await in_thread(writer.write, stored_until(batch, last))
         if chunk := buffer.take():
             yield chunk
     await in_thread(writer.close)
     yield buffer.take()
-
-
-def _stored_until(items: list[StoredItem], last: int | None) -> list[StoredItem]:
-    # Items stored after the survey may have other columns; they are left to the next download.
-    return items if last is None else [item for item in items if item.id <= last]
 
 
 def _writer(buffer: _ChunkBuffer, format: Format, *, envelope: bool, raw: bool) -> Writer:

@@ -73,3 +73,8 @@ class CompactSetting(Generic[T]):
 
     def _refusal(self, key: str) -> InvalidSetting:
         return InvalidSetting(key, f"must look like {self.example}")
+
+
+def optional(reader: Reader) -> Reader:
+    """Return a reader that also accepts None, for no value."""
+    return lambda key, value: None if value is None else reader(key, value)

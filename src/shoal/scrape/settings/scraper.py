@@ -1,7 +1,7 @@
 """The settings of a scraper: each one is validated when it is set."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
 from datetime import timedelta
 from difflib import get_close_matches
@@ -34,6 +34,7 @@ from shoal.scrape.other_tools import setting_instead_of
 from shoal.scrape.scope import Scope
 from shoal.scrape.settings.browser import read_browser
 from shoal.scrape.settings.cache import CacheSettings, read_cache, read_replay, read_warc
+from shoal.scrape.settings.compact import Reader, optional
 from shoal.scrape.settings.dedup import DedupSettings, read_dedup
 from shoal.scrape.settings.files import read_files
 from shoal.scrape.settings.proxies import count_exits, read_proxies, read_site_proxies
@@ -172,9 +173,6 @@ class ScraperSettings:
         return self.delivery == "at_most_once"
 
 
-Reader = Callable[[str, Any], Any]
-
-
 def is_setting(key: str) -> bool:
     """Tell whether a scraper has a setting of this name."""
     return key in _READERS
@@ -188,10 +186,6 @@ def _find_reader(key: str) -> Reader:
     close = get_close_matches(key, _READERS, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(sorted(_READERS))}."
     raise InvalidSetting(key, f"is not a setting of a scraper. {hint}")
-
-
-def _optional(reader: Reader) -> Reader:
-    return lambda key, value: None if value is None else reader(key, value)
 
 
 def _check_engine(settings: ScraperSettings) -> None:
@@ -307,29 +301,29 @@ _READERS: dict[str, Reader] = {
     "mode": partial(read_choice, known=("single", "distributed")),
     "rate": read_rate,
     "delay": lambda key, value: ZERO if value is None else read_duration(key, value),
-    "per_host": _optional(partial(read_whole, least=1)),
+    "per_host": optional(partial(read_whole, least=1)),
     "retries": partial(read_whole, least=0, most=100),
     "retry": read_retry,
     "timeout": read_positive_duration,
     "lease": read_positive_duration,
-    "ttl": _optional(read_positive_duration),
+    "ttl": optional(read_positive_duration),
     "dedup": read_dedup,
     "robots": read_flag,
     "missing": partial(read_choice, known=("count", "dead")),
     "scope": Scope.read,
     "skip": _read_skip,
     "max_depth": partial(read_whole, least=0),
-    "max_pages": _optional(partial(read_whole, least=1)),
-    "max_per_pattern": _optional(partial(read_whole, least=1)),
+    "max_pages": optional(partial(read_whole, least=1)),
+    "max_per_pattern": optional(partial(read_whole, least=1)),
     "fetch": read_fetch,
     "engine": partial(read_choice, known=("wreq", "aiohttp")),
     "browser": read_browser,
     "headers": _read_headers,
-    "user_agent": _optional(_read_line),
+    "user_agent": optional(_read_line),
     "delivery": read_delivery,
-    "pause": _optional(read_range),
+    "pause": optional(read_range),
     "statuses": _read_statuses,
-    "block": _optional(_read_pattern),
+    "block": optional(_read_pattern),
     "max_body": read_size,
     "allow_private": _read_private,
     "cache": read_cache,
@@ -337,13 +331,13 @@ _READERS: dict[str, Reader] = {
     "tokens": read_tokens,
     "sessions": read_sessions,
     "tor": read_tor,
-    "warc": _optional(read_warc),
-    "replay": _optional(read_replay),
+    "warc": optional(read_warc),
+    "replay": optional(read_replay),
     "recrawl": read_flag,
-    "again": _optional(_read_line),
+    "again": optional(_read_line),
     "failed_pages": _read_failed_pages,
-    "files": _optional(read_files),
-    "keep": _optional(read_positive_duration),
+    "files": optional(read_files),
+    "keep": optional(read_positive_duration),
 }
 _OF_SITES: dict[str, Reader] = {
     "rate": read_rate,

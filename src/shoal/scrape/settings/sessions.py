@@ -10,7 +10,7 @@ from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.text import shorten
 from shoal.core.values import hint, read_choice, read_positive_duration, read_whole
-from shoal.scrape.settings.compact import CompactSetting, Reader
+from shoal.scrape.settings.compact import CompactSetting, optional
 
 BROWSERS = ("chrome", "edge", "firefox", "opera", "safari")
 MAX_SIZE = 1_000
@@ -48,10 +48,6 @@ def _read_profile(key: str, word: Any) -> str:
     return found[0]
 
 
-def _or_none(read: Reader) -> Reader:
-    return lambda key, value: None if value is None else read(key, value)
-
-
 def _build(key: str, fields: dict[str, Any]) -> SessionSettings:
     return SessionSettings(profiles=fields.pop("profile", ()), **fields)
 
@@ -60,8 +56,8 @@ _SESSIONS = CompactSetting(
     kind=SessionSettings,
     fields={
         "size": partial(read_whole, least=1, most=MAX_SIZE),
-        "max_uses": _or_none(partial(read_whole, least=1)),
-        "max_age": _or_none(read_positive_duration),
+        "max_uses": optional(partial(read_whole, least=1)),
+        "max_age": optional(read_positive_duration),
         "profile": _read_profiles,
         "per": partial(read_choice, known=("host", "run")),
         "logins": partial(read_whole, least=1, most=MAX_LOGINS),

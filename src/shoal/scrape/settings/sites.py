@@ -1,6 +1,6 @@
 """The setting `sites`: settings that apply to the pages of some hosts only."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, fields, replace
 from datetime import timedelta
 from difflib import get_close_matches
@@ -11,6 +11,7 @@ from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import NOTHING
 from shoal.core.proxies import ProxyRules
 from shoal.core.text import shorten
+from shoal.scrape.settings.compact import Reader
 
 MAX_HOSTS = 10_000  # whose settings are remembered
 ANY = "*"
@@ -19,8 +20,6 @@ NO_PER_HOST = (
     "Give the scraper the lowest per_host, or the site a rate: with one that is slower than its responses, "
     "it gets one request at a time"
 )
-
-Reader = Callable[[str, Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
