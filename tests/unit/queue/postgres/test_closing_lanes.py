@@ -1,9 +1,9 @@
 """No interleaving of an enqueue and its claimers closes a lane that has just been given a task.
 
-A model of the protocol on top of `50_claim.sql` with PostgreSQL's rules: a statement sees what was committed
-when it began, a row's writer holds its lock until it commits, and a snapshot's `xmax` is one more than the
-newest transaction that has *ended*, so one that runs may lie above it. An enqueue and three claimers take
-their steps in every possible order. A foreign transaction has an id lower than theirs, and never ends.
+A model of the protocol on top of `46_closing.sql` with PostgreSQL's rules: a statement sees what was
+committed when it began, a row's writer holds its lock until it commits, and a snapshot's `xmax` is one more
+than the newest transaction that has *ended*, so one that runs may lie above it. An enqueue and three claimers
+take their steps in every possible order. A foreign transaction has an id lower than theirs, and never ends.
 """
 
 from collections.abc import Callable, Iterator
@@ -76,7 +76,7 @@ def note_my_own_id(world: World, me: Call) -> Lane:
 
 
 def note_my_own_id_if_i_began_after_the_mark(world: World, me: Call) -> Lane:
-    """The protocol of `50_claim.sql`: whoever did not see the mark has a smaller id than the noted one."""
+    """The protocol of `46_closing.sql`: whoever did not see the mark has a smaller id than the noted one."""
     idle = world.lane.idle
     if idle is not None and idle < 0 and -idle not in me.committed:
         return Lane(idle=-me.xid)
@@ -84,7 +84,7 @@ def note_my_own_id_if_i_began_after_the_mark(world: World, me: Call) -> Lane:
 
 
 def wait_for_those_who_store_tasks(world: World, me: Call) -> Lane:
-    """The same with the second test of `50_claim.sql`, where a foreign transaction keeps `xmin` low."""
+    """The same with the second test of `46_closing.sql`, where a foreign transaction keeps `xmin` low."""
     idle = world.lane.idle
     if idle is not None and idle < 0 and -idle not in me.committed:
         return Lane(idle=-me.xid)

@@ -126,8 +126,8 @@ BEGIN
             rounds := rounds + 1;
             ts := clock_timestamp();
             first := coalesce(first, ts);
-            -- Every lane that is read is written. What the first round did not find is searched in more of them.
-            lanes := greatest(CASE WHEN rounds > 1 THEN 8 ELSE 1 END, (wanted + share - 1) / share);
+            -- Every lane that is read is written. What the first round did not find is searched in more of them, but in at most twice as many.
+            lanes := CASE WHEN rounds = 1 THEN (wanted + share - 1) / share ELSE greatest(8, least(2 * lanes, (wanted + share - 1) / share)) END;
             l_host := '{}'; l_section := '{}'; l_shard := '{}';
             FOR i IN 1 .. cardinality(t_section) LOOP
                 SELECT array_agg(l.host), array_agg(l.shard), min(l.due_at) INTO s_host, s_shard, s_first
@@ -229,6 +229,7 @@ BEGIN
             INTO n_task, n_attempt, n_start, n_slow, n_host, n_section, n_turn
             FROM taken;
 
+            share := greatest(1, coalesce(cardinality(n_task), 0) / cardinality(l_host));
             IF n_task IS NOT NULL THEN
                 wanted := wanted - cardinality(n_task);
                 fences := fences || fence;
