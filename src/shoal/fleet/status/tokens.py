@@ -18,7 +18,7 @@ class TokenState(StrEnum):
 
     READY = "ready"
     RESTING = "resting"  # its quota is used up until the reset
-    UNTOLD = "untold"  # no response has told its quota yet
+    UNKNOWN = "unknown"  # no response has told its quota yet
     RETIRED = "retired"  # the API has rejected it
 
 
@@ -40,7 +40,7 @@ class TokenStatus:
         if self.budget.retired:
             return TokenState.RETIRED
         if not self.budget.is_known:
-            return TokenState.UNTOLD
+            return TokenState.UNKNOWN
         return TokenState.RESTING if self.budget.left == 0 else TokenState.READY
 
     def as_json(self) -> dict[str, Any]:
