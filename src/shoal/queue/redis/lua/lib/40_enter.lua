@@ -41,7 +41,8 @@ local function enter(host, section, priority, element, expires, due)
     elements[#elements + 1] = expires > 0 and element:sub(1, ID) or element
 end
 
-local function write_lane(run, host, lane, elements)
+-- Append tasks to a lane; a lane that becomes armed is added to `armed`: lane -> moment and host, alternating.
+local function write_lane(run, host, lane, elements, armed)
     local section, priority = floor(lane / 10), lane % 10
     local key = run.R .. 'q:' .. section .. ':' .. priority .. ':' .. host
     local length
@@ -51,7 +52,10 @@ local function write_lane(run, host, lane, elements)
     -- A lane that was not empty is armed or parked already.
     if length == #elements then
         call('SADD', P .. 'lanes:' .. host, lane_number(run, section, priority))
-        arm(run, host, section, priority, now)
+        local hosts = armed[lane] or {}
+        armed[lane] = hosts
+        hosts[#hosts + 1] = digits(now)
+        hosts[#hosts + 1] = host
     end
 end
 
@@ -59,10 +63,15 @@ local function write_entered(run)
     call_chunked('HSET', run.R .. 'bodies', bodies)
     call_chunked('ZADD', run.R .. 'delayed', delayed)
     call_chunked('ZADD', run.R .. 'expiry', expiry)
+    local armed = {}
     for host, lanes in pairs(waiting) do
         for lane, elements in pairs(lanes) do
-            write_lane(run, host, lane, elements)
+            write_lane(run, host, lane, elements, armed)
         end
+    end
+    for lane, hosts in pairs(armed) do
+        call_chunked('ZADD', run.R .. 'due:' .. floor(lane / 10) .. ':' .. lane % 10, hosts)
+        call('SADD', run.R .. 'tracks', lane)
     end
     if soonest < huge then
         call('ZADD', P .. 'moments', 'LT', soonest, run.number)
