@@ -17,6 +17,13 @@ def use_queue(context: typer.Context, value: str | None) -> str | None:
     return value
 
 
+def refuse_option(value: str | None) -> str | None:
+    """Refuse the option that follows where the id of a run was forgotten."""
+    if value is not None and value.startswith("--"):
+        raise typer.BadParameter(f"needs a run before {value}: write --resume RUN, or --resume newest.")
+    return value
+
+
 Queue = Annotated[
     str,
     typer.Option(
@@ -75,7 +82,12 @@ Append = Annotated[
 ]
 Resume = Annotated[
     str | None,
-    typer.Option("--resume", help="Resume this run, or the newest unfinished one.", metavar="RUN|newest"),
+    typer.Option(
+        "--resume",
+        help="Resume this run, or the newest unfinished one.",
+        metavar="RUN|newest",
+        callback=refuse_option,
+    ),
 ]
 NewRunId = Annotated[str | None, typer.Option("--run", help="Id for the new run.", metavar="RUN")]
 Rejects = Annotated[
