@@ -68,6 +68,7 @@ FACTS = {
     QueueRefused: (ADDRESS, "wrong password"),
     QueueReadOnly: (ADDRESS, "permission denied"),
     QueueFull: (ADDRESS, "no space left on device"),
+    errors.ItemsLost: (16,),
     errors.SettleFailed: (3, "QueueError: XX000"),
     ExportFailed: ("items.csv", "No space left on device", "Make room, and export again"),
     errors.StorageFailed: ("files/a.jpg", "No space left on device", "Free disk space"),

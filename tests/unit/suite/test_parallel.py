@@ -1,5 +1,6 @@
 """Tests that run in forked processes are reported as if they ran in one."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_that_fails(number):
         "--jobs=2",
         "-x",
     )
-    assert "stopping after 1 failures" in told
+    assert re.search(r"stopping after [12] failures", told)  # the other process may have been in one
     assert "500 failed" not in told
 
 

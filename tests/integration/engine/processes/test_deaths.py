@@ -11,6 +11,7 @@ import pytest
 from shoal.fleet import job as job_module
 from shoal.fleet.run.pool import MAX_RESTARTS
 from shoal.worker.process.supervisor import WorkerSupervisor
+from shoal.worker.slots import AT_ONCE
 from tests.integration.engine.origin import Answer
 
 SHORT = timedelta(seconds=1)
@@ -141,7 +142,8 @@ async def test_killed_workers_are_replaced_and_nothing_is_lost_or_stored_twice(b
     items, letters = await outcome(bench, summary)
     assert len(killed) >= 2
     assert items == Counter({f"good{number}": 1 for number in range(1_500)}) and not letters
-    assert sum(origin.visits.values()) - 1_500 <= sum(killed)
+    # The supervisor hears of a claim a little later: a worker may have had as many again as it can handle.
+    assert sum(origin.visits.values()) - 1_500 <= sum(killed) + AT_ONCE
 
 
 async def test_a_worker_that_cannot_start_is_given_up_with_its_last_words(bench, origin, monkeypatch):

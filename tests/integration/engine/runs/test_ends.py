@@ -422,7 +422,7 @@ async def test_a_run_is_not_resumed_by_code_that_lacks_the_step_of_its_tasks(fol
     stopped = ("--set", "max_pages=1", "--run", "r", *LOCAL)
     await typed("run", "pages.py", f"--url={origin.url}/1", f"--url={origin.url}/2", *stopped, folder=folder)
     code = (folder / "pages.py").read_text()
-    (folder / "pages.py").write_text(code.replace("async def page(", "async def leaf("))
+    (folder / "pages.py").write_text(code.replace("async def page(", "async def renamed("))
     again = ("run", "pages.py", "--resume", "r", "--set", "max_pages=9", *LOCAL)
     refused = await typed(*again, folder=folder)
     assert refused.code == Exit.USAGE
