@@ -39,7 +39,7 @@ class TaskWaits:
             log.warning(
                 "Requests start late more often than not (now by %.0f ms): those of several workers to one "
                 "host may follow each other sooner than its delay. Start fewer workers on this machine, or "
-                "see whether the queue is slow: shoal bench --queue …",
+                "use a queue that responds faster",
                 1000 * late,
                 extra=as_event(STARTS_LATE),
             )
