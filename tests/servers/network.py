@@ -90,7 +90,9 @@ class Network:
         return Machine(f"shoal-{number}-{place}", address, f"shoal{number}v{place}", self.bridge)
 
     def _build(self) -> None:
-        _ip("link", "add", self.bridge, "type", "bridge")
+        # With an address of its own. Otherwise it has that of its first cable, and packets of the machine at
+        # that cable arrive here also when it is cut off: they are sent to the address of the cable itself.
+        _ip("link", "add", self.bridge, "address", "02:00:00:00:00:01", "type", "bridge")
         self._undoing.callback(_ip, "link", "del", self.bridge)
         _ip("addr", "add", f"{self.address}/24", "dev", self.bridge)
         _ip("link", "set", self.bridge, "up")

@@ -1,3 +1,4 @@
+import socket
 import subprocess
 
 import pytest
@@ -29,6 +30,25 @@ def test_a_machine_that_is_cut_off_hears_nothing_until_it_is_joined_again(networ
     assert not reaches(first, network.address) and reaches(second, network.address)
     first.join()
     assert reaches(first, network.address)
+
+
+def test_what_a_machine_sends_while_it_is_cut_off_does_not_arrive(network):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind((network.address, 0))
+        receiver.settimeout(0.3)
+        port = receiver.getsockname()[1]
+        for machine in network.machines:
+            send(machine, network.address, port)  # learns where to send
+            assert receiver.recv(9) == b"here\n"
+            machine.cut_off()
+            send(machine, network.address, port)
+            with pytest.raises(TimeoutError):
+                receiver.recv(9)
+
+
+def send(machine, address, port):
+    words = [*machine.inside, "bash", "-c", f"echo here > /dev/udp/{address}/{port}"]
+    subprocess.run(words, check=True)
 
 
 def test_nothing_of_a_network_is_left_behind(network):
