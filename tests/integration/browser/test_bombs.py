@@ -89,6 +89,7 @@ PARTS = {
 }
 
 
+@pytest.mark.short_for(part="frame")
 @pytest.mark.parametrize("part", PARTS)
 async def test_a_bomb_among_the_parts_of_a_page_ends_the_page(browse, origin, part):
     """Each is decoded by another part of the browser, and some do not report its size."""

@@ -7,6 +7,9 @@ import pytest
 
 from tests.parallel import share_out
 
+# Each test starts a pytest, and shows nothing about Shoal itself.
+pytestmark = pytest.mark.long
+
 MIXED = """
 import os, signal, tempfile
 import pytest

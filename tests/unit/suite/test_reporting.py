@@ -2,6 +2,9 @@
 
 import pytest
 
+# Each test starts a pytest, and shows nothing about Shoal itself.
+pytestmark = pytest.mark.long
+
 
 def test_a_failure_that_pytest_cannot_format_is_named_with_its_error(run_pytest):
     told = run_pytest("""

@@ -2,6 +2,9 @@
 
 import pytest
 
+# Each test starts a pytest, and shows nothing about Shoal itself.
+pytestmark = pytest.mark.long
+
 MATRIX = """
 import pytest
 
