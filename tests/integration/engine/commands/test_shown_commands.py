@@ -118,7 +118,7 @@ EFFECTS = {
     "forget": "Cleared",
     "hosts": "127.0.0.1",
     "hosts resume": "Resumed",
-    "fleet": "Done: ",
+    "fleet": "Done: |Partial: ",
     "items": "Book|Film 1",
     "new": "Created|made|project",
     "partitions": "partition",
@@ -129,7 +129,7 @@ EFFECTS = {
     "records": "completed",
     "rejects": "price: Expected",
     "resume": "Resumed",
-    "run": "Done: |You left the debugger",
+    "run": "Done: |Partial: |You left the debugger",
     "runs": "books",
     "scrapers": "",
     "set": "Changed|rate",
@@ -138,7 +138,7 @@ EFFECTS = {
     "status": r"Run \S+ of (books|pause)",
     "tokens": "",
     "watch": "finished",
-    "work": "Done: |tasks? left|0 tasks",
+    "work": "Done: |Partial: |tasks? left|0 tasks",
     "workers": "Queue",
 }
 LATE = ("resume", "run", "work", "dead replay", "dead drop", "cancel", "forget", "purge")

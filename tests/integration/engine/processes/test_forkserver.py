@@ -122,7 +122,7 @@ async def test_workers_outlive_the_fork_server_and_new_ones_are_started(fork_ser
 
 
 async def test_a_run_goes_on_when_its_fork_server_and_a_worker_are_killed(bench, origin):
-    origin.answer = lambda path: Answer(after=0.02)
+    origin.answer = lambda path: Answer(after=0.1)  # so that it goes on for a second at least
     killed = []
 
     def kill_both(snapshot, pool):
@@ -140,7 +140,7 @@ async def test_a_run_goes_on_when_its_fork_server_and_a_worker_are_killed(bench,
         yield {"url": page.url}
     """
     summary = await bench.run(code, [f"{origin.url}/{number}" for number in range(1_500)], workers=2)
-    assert killed and "vanished" in bench.witness.said_lines[0]
+    assert killed and any("vanished" in line for line in bench.witness.said_lines), bench.witness.said_lines
     assert summary.snapshot.stats.items == summary.snapshot.stats.completed == 1_500
 
 

@@ -93,7 +93,7 @@ async def test_a_worker_with_the_old_budget_does_not_end_a_run_that_was_resumed_
 async def test_the_command_says_where_the_run_was_cut_and_what_to_type_for_more(folder, origin):
     done = await typed("run", "pages.py", f"--url={origin.url}/", "--set", "max_pages=5", folder=folder)
     assert done.code == Exit.LIMIT_REACHED, done.err
-    assert "Done: 5 pages, 5 items" in done.err
+    assert "Partial: 5 pages, 5 items" in done.err and "Done" not in done.err
     assert "Stopped at max_pages=5 with 6 tasks left." in done.err
     (row,) = await runs(folder)
     assert (row["state"], row["reason"], row["remaining"]) == ("partial", "max_pages=5 reached", 6)

@@ -281,7 +281,9 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
 
 
 def _head(snapshot: "Snapshot") -> str:
-    if not snapshot.stats.remaining or snapshot.state is ReportedState.PARTIAL:
+    if snapshot.state is ReportedState.PARTIAL:
+        return "Partial"
+    if not snapshot.stats.remaining:
         return "Done"
     word = "Cancelled" if snapshot.state is ReportedState.CANCELLED else "Stopped"
     return f"{word} with {counted(snapshot.stats.remaining, 'task')} left"
