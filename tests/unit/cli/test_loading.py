@@ -68,13 +68,15 @@ forkserver._serve(theirs)
 """
 
 
+def words_of(code):
+    """Run code in a process of its own, and return the words that it prints."""
+    command = [sys.executable, "-c", code]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
 @pytest.fixture(scope="module")
 def loaded():
-    return set(
-        subprocess.run(
-            [sys.executable, "-c", LOADS], capture_output=True, text=True, check=True
-        ).stdout.split()
-    )
+    return words_of(LOADS)
 
 
 @pytest.mark.slow
@@ -89,11 +91,7 @@ def test_a_run_on_sqlite_has_loaded_its_queue_and_the_event_loop(loaded):
 
 @pytest.fixture(scope="module")
 def served():
-    return set(
-        subprocess.run(
-            [sys.executable, "-c", SERVES], capture_output=True, text=True, check=True
-        ).stdout.split()
-    )
+    return words_of(SERVES)
 
 
 def test_the_fork_server_has_loaded_what_workers_need_before_it_forks_one(served):
