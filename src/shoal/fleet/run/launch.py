@@ -25,7 +25,7 @@ from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.run.retention import apply_keep
 from shoal.fleet.sources.recrawl import Comparison, compared
-from shoal.fleet.status.find import find_run
+from shoal.fleet.status.find import find_run, is_standing
 from shoal.fleet.status.findings import RunFindings, read_findings
 from shoal.fleet.status.progress import (
     ProgressReader,
@@ -156,7 +156,7 @@ async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None,
 async def find_unfinished(queue: QueueReports, scraper: str) -> Run:
     """Return the newest run of a scraper that has tasks left and has not ended; raises InvalidSetting."""
     for run in await queue.runs():
-        is_open = run.scraper == scraper and not run.state.has_ended
+        is_open = run.scraper == scraper and not run.state.has_ended and not is_standing(run)
         if is_open and (await queue.stats(run.id)).remaining:
             return run
     raise InvalidSetting(
