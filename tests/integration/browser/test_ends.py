@@ -64,7 +64,9 @@ def knows_of_crashes(fetcher):
     """Tell whether every tab that is ready for a page, as far as is known, has a process."""
     browser = fetcher._current
     ready = [tab for context in browser._contexts.values() for tab in context.idle]
-    if browser._spare and browser._spare.done():
+    if browser._spare:
+        if not browser._spare.done():
+            return False  # its process may be among those that were killed
         ready.append(browser._spare.result()[0])
     sound = sum(not tab.is_broken for tab in ready)
     return not browser._closing_count and sound <= len(renderers(browser.pid))
