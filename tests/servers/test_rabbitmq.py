@@ -65,6 +65,13 @@ def test_it_answers_rabbitmqctl(rabbitmq):
         rabbitmq.ctl("list_nonsense")
 
 
+def test_it_evaluates_erlang_and_says_what_is_wrong_with_it(rabbitmq):
+    assert rabbitmq.evaluate("Two = 1 + 1, {Two, node()}") == f"{{2, '{rabbitmq.node}'}}"
+    for wrong in ("1 +", "nobody:knows()", "1 = 2"):
+        with pytest.raises(ServerFailed):
+            rabbitmq.evaluate(wrong)
+
+
 @pytest.fixture
 async def proxy(rabbitmq):
     async with LossyProxy(rabbitmq.port, RabbitTalk) as proxy:

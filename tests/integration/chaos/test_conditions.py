@@ -113,7 +113,7 @@ def test_a_file_that_another_program_writes_to_is_locked(tmp_path):
 def test_a_broker_with_an_alarm_says_so_until_it_is_over(rabbitmq):
     undo = alarm(rabbitmq).begin()
     try:
-        assert "memory" in rabbitmq.ctl("eval", "rabbit_alarm:get_alarms().")
+        assert "memory" in rabbitmq.evaluate("rabbit_alarm:get_alarms()")
     finally:
         undo()
-    assert "memory" not in rabbitmq.ctl("eval", "rabbit_alarm:get_alarms().")
+    assert "memory" not in rabbitmq.evaluate("rabbit_alarm:get_alarms()")

@@ -268,13 +268,13 @@ def fill(server, number):
 async def test_a_broker_that_is_short_of_memory_is_full(queue, rabbitmq, rabbitmq_url, monkeypatch):
     run = await start(queue, *pages(3))
     monkeypatch.setattr(broker, "CALL_TIMEOUT_SECONDS", 1.0)
-    rabbitmq.ctl("set_vm_memory_high_watermark", "absolute", "1MB")
+    rabbitmq.set_memory_limit("1MB")
     try:
         with pytest.raises(QueueFull, match="short of memory"):
             await queue.enqueue(run.id, pages(3, "b.example"))
         assert len(await claim_all(queue, run)) == 3
     finally:
-        rabbitmq.ctl("set_vm_memory_high_watermark", "absolute", "1GB")
+        rabbitmq.set_memory_limit("1GB")
     async with await RabbitQueue.open(rabbitmq_url, skew=lambda: 6 * SECOND) as later:
         assert len(await claim_all(later, run)) == 3
 
@@ -317,12 +317,12 @@ async def test_while_the_broker_takes_nothing_what_it_has_is_worked_off(
 def alarmed(rabbitmq, alarm):
     """Make the broker short of memory or disk."""
     few, many = ("1MB", "1GB") if alarm == "memory" else ("900000GB", "50MB")
-    words = ["set_vm_memory_high_watermark", "absolute"] if alarm == "memory" else ["set_disk_free_limit"]
-    rabbitmq.ctl(*words, few)
+    limit = rabbitmq.set_memory_limit if alarm == "memory" else rabbitmq.set_disk_limit
+    limit(few)
     try:
         yield
     finally:
-        rabbitmq.ctl(*words, many)
+        limit(many)
 
 
 async def test_queues_of_other_programs_are_not_changed(queue, depths):
