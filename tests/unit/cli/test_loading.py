@@ -89,6 +89,24 @@ def test_a_run_on_sqlite_has_loaded_its_queue_and_the_event_loop(loaded):
     assert {"shoal.queue.sqlite.queue", "uvloop"} <= loaded
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("address", ["redis://localhost", "amqp://localhost?state=redis://localhost"])
+def test_a_run_on_redis_does_not_import_the_opentelemetry_sdk(address):
+    loaded = words_of(LOADS.replace("sqlite:///books.db", address))
+    assert "redis.asyncio" in loaded
+    assert not {name for name in loaded if name.startswith("opentelemetry.sdk")}
+
+
+@pytest.mark.slow
+def test_the_opentelemetry_sdk_can_be_imported_after_the_driver_of_redis():
+    imports = (
+        "import shoal.queue.redis.driver",
+        "from opentelemetry.sdk.metrics import MeterProvider",
+        "print(MeterProvider.__module__)",
+    )
+    assert words_of("\n".join(imports)) == {"opentelemetry.sdk.metrics._internal"}
+
+
 @pytest.fixture(scope="module")
 def served():
     return words_of(SERVES)
