@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shoal.core.model import Grant, Run
-from shoal.core.tasks import loop_time
+from shoal.core.tasks import exact_time
 from shoal.queue.contract import Fence, Queue
 from shoal.worker.claiming.clock import StoreClock
 from shoal.worker.partitions import PartitionShare
@@ -51,9 +51,9 @@ class TaskClaims:
     async def set_clock(self) -> None:
         """Learn the store's time from empty claims, which also let old tasks of the run expire."""
         for _ in range(CLOCK_SAMPLES):
-            sent_at = loop_time()
+            sent_at = exact_time()
             grant = await self._claim_nothing()
-            self.clock.to_local(grant.claimed_at, loop_time(), sent_at)
+            self.clock.to_local(grant.claimed_at, exact_time(), sent_at)
 
     async def cap(self, limit: int) -> int:
         """Return how many tasks may be claimed, up to `limit`; an estimate, because it holds no lock."""
@@ -89,7 +89,7 @@ class TaskClaims:
         )
 
     async def _claim(self, limit: int, fence: Fence | None) -> Claimed:
-        sent_at = loop_time()
+        sent_at = exact_time()
         grant = await self._queue.claim(
             self._worker_id,
             run_id=self._run_id,
@@ -99,4 +99,4 @@ class TaskClaims:
             partitions=list(self._share.partitions) if self._share else self._partitions,
             fence=fence,
         )
-        return Claimed(grant, self.clock.to_local(grant.claimed_at, loop_time(), sent_at))
+        return Claimed(grant, self.clock.to_local(grant.claimed_at, exact_time(), sent_at))
