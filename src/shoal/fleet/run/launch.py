@@ -20,6 +20,7 @@ from shoal.core.values import counted
 from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job
 from shoal.fleet.lock import FILLING, WORKING, ScraperLock
+from shoal.fleet.other_steps import OtherSteps, left_to_others
 from shoal.fleet.run.lifecycle import end_at_budget, reopen
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
@@ -108,6 +109,11 @@ class Summary:
         """Whether there was nothing to do because no seed could be queued, or none of the sources read."""
         return bool(self.refused) and not self.snapshot.stats.tasks and not self.enqueued.known
 
+    @property
+    def left_to_other_steps(self) -> dict[str, int]:
+        """The tasks left by step, if its workers run none of them because of `--steps`; otherwise empty."""
+        return left_to_others(self.snapshot.stats, self.job.steps if self.job else None)
+
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal run --json` promises."""
         stats = self.snapshot.stats
@@ -133,6 +139,7 @@ class Summary:
             if self.seconds
             else 0.0,
             "remaining": stats.remaining,
+            "left_to_other_steps": self.left_to_other_steps,
             "invalid": self.refused,
             "known": self.enqueued.known,
             **self.findings.as_json(),
@@ -256,7 +263,8 @@ async def launch(
         on_pool(pool)
         observer.on_start(run, pool)
         progress = ProgressReader(queue, run.id)
-        poll = partial(_poll, progress, pool, observer, metrics)
+        others = OtherSteps(queue, job, say=observer.on_message, stop=pool.stop) if job.steps else None
+        poll = partial(_poll, progress, pool, observer, metrics, others)
         duty = restarted("Reading the run's progress", poll, observer.on_message)
         polling = watched(asyncio.create_task(duty))
         try:
@@ -287,10 +295,15 @@ async def launch(
 
 
 async def _poll(
-    progress: ProgressReader, pool: WorkerPool, observer: RunObserver, metrics: PoolMetrics
+    progress: ProgressReader,
+    pool: WorkerPool,
+    observer: RunObserver,
+    metrics: PoolMetrics,
+    others: OtherSteps | None,
 ) -> None:
     def report(snapshot: Snapshot) -> None:
         metrics.update(snapshot)
         observer.on_progress(snapshot, pool)
 
-    await follow_progress(progress, report, is_at_work=lambda: bool(pool.pids))
+    check = others.check if others else None
+    await follow_progress(progress, report, is_at_work=lambda: bool(pool.pids), check=check)
