@@ -38,6 +38,7 @@ from shoal.fleet.status.progress import (
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.metrics import PoolMetrics
 from shoal.fleet.telemetry.setup import logs_of, metrics_of
+from shoal.fleet.telemetry.worker_log import Warned
 from shoal.queue.contract import Queue, QueueReports, Tasks
 from shoal.scrape.scraper import HTTP_ONLY, Scraper
 from shoal.worker.secrets import all_secrets
@@ -87,6 +88,7 @@ class RunObserver(Protocol):
     def on_progress(self, snapshot: Snapshot, pool: WorkerPool) -> None: ...
     def on_message(self, text: str) -> None: ...
     def on_output(self, line: str) -> None: ...
+    def on_warning(self, warned: Warned) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +201,7 @@ def open_pool(
     lock: ScraperLock | None = None,
     on_event: Callable[[str], None] = lambda text: None,
     on_output: Callable[[str], None] = lambda line: None,
+    on_warning: Callable[[Warned], None] | None = None,
     make_pool: Callable[..., WorkerPool] = WorkerPool,
 ) -> WorkerPool:
     """Return the worker pool of a job for a run; it holds the job's lock, or the given one."""
@@ -218,6 +221,7 @@ def open_pool(
         fork_server=job.fork_server,
         on_event=on_event,
         on_output=on_output,
+        on_warning=on_warning,
         logs=logs,
         stagger=job.stagger,
     )
@@ -252,6 +256,7 @@ async def launch(
             lock=lock,
             on_event=observer.on_message,
             on_output=observer.on_output,
+            on_warning=observer.on_warning,
             make_pool=make_pool,
         )
         # A port that is in use is refused before anything is queued.

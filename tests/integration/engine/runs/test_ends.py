@@ -349,6 +349,30 @@ async def test_a_run_ends_and_says_so_when_only_tasks_of_other_steps_are_left(fo
     assert resumed.code == Exit.OK, resumed.err
 
 
+async def test_with_json_every_line_on_stderr_is_json_also_of_steps_and_libraries(folder, origin):
+    code = """
+    print("printed")
+    logging.getLogger("mine").warning("careful")
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        logging.getLogger("mine").exception("broken")
+"""
+    step = "async def page(page: Page):"
+    (folder / "pages.py").write_text("import logging\n" + SCRAPER.replace(step, step + code))
+    origin.answer = lambda path: Answer()
+    done = await typed("run", "pages.py", "--url", origin.url, "--json", *LOCAL, folder=folder)
+    assert done.code == Exit.OK, done.err
+    lines = [json.loads(line) for line in done.err.splitlines()]
+    assert {"output": "printed"} in lines
+    careful, broken = [line for line in lines if "level" in line]
+    assert (careful["message"], careful["level"], careful["event"]) == ("careful", "warning", "log")
+    assert broken["level"] == "error" and broken["message"].startswith("broken\nTraceback")
+    assert careful["worker"] == broken["worker"]
+    plain = await typed("run", "pages.py", "--url", origin.url, *LOCAL, folder=folder)
+    assert {"printed", "careful", "broken"} <= set(plain.err.splitlines())
+
+
 @pytest.mark.parametrize("words", [("run", "--url", "http://a.example"), ("work", "--run", "newest")])
 async def test_a_step_that_the_scraper_does_not_have_is_refused_with_those_it_has(folder, words):
     command, *more = words

@@ -83,6 +83,7 @@ def run(
         args=args,
         changes=[*kept, *common.setting("dedup", dedup), *common.setting("files", files)],
         has_data=as_json or out == "-",
+        reports_warnings=as_json,
     )
     declared = choose_seeds(typed, job, again=again is not None, resume=resume is not None, as_json=as_json)
     seeds = declared or seeds
