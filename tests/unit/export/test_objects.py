@@ -43,7 +43,7 @@ class PermissionDeniedError(Exception):
         (
             "az",
             ValueError("GET https://abc.blob.core.windows.net/shop/x - HTTP error: error sending request"),
-            "its server cannot be reached",
+            "its server (Azure Blob Storage) cannot be reached",
             "Check the network and AZURE_STORAGE_ACCOUNT_NAME",
         ),
     ],
@@ -51,7 +51,7 @@ class PermissionDeniedError(Exception):
 def test_an_error_says_what_to_check(scheme, error, reason, advice):
     problem = ObjectAddress.read(f"{scheme}://shop/items.jsonl").explain(error)
     assert problem.reason == reason and advice in problem.advice
-    assert problem.is_unreachable is (reason == "its server cannot be reached")
+    assert problem.is_unreachable is ("its server" in reason)
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,7 @@ def run(
         args=args,
         changes=[*kept, *common.setting("dedup", dedup), *common.setting("files", files)],
         has_data=as_json or out == "-",
+        reports_warnings=as_json,
     )
     declared = choose_seeds(typed, job, again=again is not None, resume=resume is not None, as_json=as_json)
     seeds = declared or seeds
@@ -226,6 +227,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     from shoal.cli.first_errors import first_error_lines
     from shoal.export.tables.address import display_location
     from shoal.fleet.command_hints import command_on, export_command
+    from shoal.fleet.other_steps import tasks_of
     from shoal.queue.namespace import shown_queue
     from shoal.worker.counters import format_counts
 
@@ -257,7 +259,10 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
         lines.append(f"More:     {resume_command(job, run_id, max_pages=_more_pages(summary, job))}")
     elif stats.remaining and snapshot.state is not ReportedState.CANCELLED:
         private = next(filter(None, map(ALLOW_PRIVATE.search, summary.ending.failures)), None)
-        again = resume_command(job, run_id, allow_private=private and private[1])
+        others = summary.left_to_other_steps
+        again = resume_command(job, run_id, allow_private=private and private[1], steps=others)
+        if others:
+            lines.append(f"Left: {tasks_of(others)}, which --steps {','.join(job.steps or ())} does not run.")
         if snapshot.run.state is RunState.PAUSED:
             resume = command_on(job.queue_url, f"resume {run_id}")
             lines.append(f"The run is paused: its workers wait until you run: {resume}")
