@@ -12,7 +12,7 @@ from pamqp.commands import Basic
 from tests.conftest import or_skip
 from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.process import ServerFailed
-from tests.servers.rabbitmq import RabbitServer
+from tests.servers.rabbitmq import RabbitServer, SharedRabbit
 from tests.servers.rabbitmq_talk import RabbitTalk
 
 KEPT = Basic.Properties(delivery_mode=2)
@@ -46,6 +46,10 @@ async def test_a_killed_node_keeps_what_it_confirmed_and_leaves_nothing_behind()
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_the_processes_of_a_test_run_share_one(rabbitmq, request):
+    assert isinstance(rabbitmq, SharedRabbit) == bool(request.config.option.jobs)
 
 
 def test_it_listens_on_loopback_only(rabbitmq):
