@@ -132,6 +132,7 @@ def run(
             overwrite=overwrite,
             append=append,
         ),
+        meanwhile=import_modules,
     )
     if as_json:
         has_cache = (summary.job or job).scraper.settings.cache
@@ -145,6 +146,15 @@ def run(
     else:
         say(summary_text(summary, out, job))
     raise typer.Exit(exit_code(summary))
+
+
+def import_modules() -> None:
+    """Import what `carry_out` uses."""
+    import shoal.cli.commands.crawl.start_notices
+    import shoal.cli.enqueue_seeds
+    import shoal.cli.progress
+    import shoal.fleet.run.launch
+    import shoal.fleet.run.settings  # noqa: F401
 
 
 async def carry_out(
