@@ -11,6 +11,7 @@ from shoal.core.pacing import recovered
 
 ONE_COMPLAINT = 1.0  # seconds: requests in flight together get the same response, and slow the host once
 LEASED_BEFORE = 5.0  # seconds after a complaint; most successes in them are of leases from before it
+REPLAN_AGAIN = 60.0  # seconds
 MAX_HOSTS = 10_000
 
 
@@ -22,6 +23,7 @@ class HostBackoff:
         self._complaints: dict[
             str, tuple[float, timedelta]
         ] = {}  # the last one of each host, and its slowdown
+        self._replanned: dict[str, float] = {}  # when the crawl delay of a host was learned
 
     def before_complaint(self, host: str | None, known: timedelta, now: float) -> timedelta:
         """Return the delay that a complaint now increases; `known` is the slowdown in the lease."""
@@ -37,6 +39,20 @@ class HostBackoff:
             self._complaints[host] = (at if now - at < ONE_COMPLAINT else now, slowdown)
             if len(self._complaints) > MAX_HOSTS:
                 del self._complaints[next(iter(self._complaints))]
+
+    def must_replan(self, host: str, now: float) -> bool:
+        """Return whether starts that were planned without the crawl delay of a host are planned again.
+
+        For some seconds only, and again after a minute: if the delay does not stay in the store, because
+        a run that ignores robots.txt shortens it, the tasks must not be released for ever.
+        """
+        since = self._replanned.get(host, float("-inf"))
+        if now - since > REPLAN_AGAIN:
+            self._replanned.pop(host, None)
+            self._replanned[host] = since = now
+            if len(self._replanned) > MAX_HOSTS:
+                del self._replanned[next(iter(self._replanned))]
+        return now - since < LEASED_BEFORE
 
     def after_success(
         self, host: str | None, known: timedelta, floor: timedelta | None, now: float

@@ -67,15 +67,25 @@ class OutcomeJudge:
 
     def ease_host(self, lease: Lease) -> timedelta | None:
         """Return the new slowdown of a host after a success; None if it does not change."""
-        robots, url = self._robots, lease.task.url
-        crawl_delay = robots.crawl_delay(url) if robots and url else None
-        floor = max(crawl_delay or ZERO, self._site_delay(url))
+        url = lease.task.url
+        floor = max(self._crawl_delay(url) or ZERO, self._site_delay(url))
         return self._backoff.after_success(host_of(lease), lease.host_slowdown, floor, time.monotonic())
 
     def slow_site(self, lease: Lease) -> timedelta | None:
         """Return the gap of a task's site if its start was planned with a shorter one, and must be again."""
         delay = self._site_delay(lease.task.url)
         return delay if delay and lease.host_slowdown < NEARLY * delay else None
+
+    def new_crawl_delay(self, lease: Lease) -> timedelta | None:
+        """Return the crawl delay of a task's host if its start was planned before that was known."""
+        delay, host = self._crawl_delay(lease.task.url), host_of(lease)
+        if not delay or not host or self._settings.replay:
+            return None
+        is_planned = max(self._gap, lease.host_slowdown) >= NEARLY * delay
+        return delay if not is_planned and self._backoff.must_replan(host, time.monotonic()) else None
+
+    def _crawl_delay(self, url: str | None) -> timedelta | None:
+        return self._robots.crawl_delay(url) if self._robots and url else None
 
     def _site_delay(self, url: str | None) -> timedelta:
         """Return the gap of a URL's site, zero unless it is longer than that of all hosts."""

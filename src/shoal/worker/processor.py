@@ -34,7 +34,7 @@ from shoal.worker.files.sink import FileSink
 from shoal.worker.hook_calls import HookCalls, apply_decision
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease
-from shoal.worker.requests.attempt import NothingKnown, ProcessorTools, TaskAttempt, TooLate
+from shoal.worker.requests.attempt import NothingKnown, ProcessorTools, TaskAttempt, TooLate, TooSoon
 from shoal.worker.requests.sender import StepRequests
 from shoal.worker.requests.step_runner import StepRunner
 from shoal.worker.task_waits import TaskWaits
@@ -164,6 +164,8 @@ class TaskProcessor:
             # Its turn is used all the same: else a machine that is always late would claim without end.
             attempt.asked = True
             return Release(lease)
+        except TooSoon as error:
+            return Release(lease, slow_host=error.delay)
         except NotNow as wait:
             return self._judge.postpone(lease, wait)
         except Exception as error:
@@ -368,6 +370,8 @@ class TaskProcessor:
 
     def _begin_request(self, attempt: TaskAttempt) -> None:
         self._waits.wait_for_host(attempt.number)
+        if delay := self._judge.new_crawl_delay(attempt.start.lease):
+            raise TooSoon(delay)
         if attempt.turn_used or not self._waits.try_request(attempt.start):
             raise TooLate
         attempt.asked = True

@@ -104,3 +104,12 @@ def test_a_host_that_never_complained_has_nothing_to_change():
     assert backoff.after_success(HOST, ZERO, None, 0.0) is None
     assert backoff.after_success(None, ZERO, None, 0.0) is None
     assert backoff.before_complaint(None, ZERO, 0.0) == GAP
+
+
+def test_starts_are_planned_again_for_some_seconds_and_not_for_ever():
+    backoff = HostBackoff(SECOND)
+    assert backoff.must_replan(HOST, 100.0)
+    assert backoff.must_replan(HOST, 104.0)
+    assert not backoff.must_replan(HOST, 106.0), "the delay does not stay in the store"
+    assert backoff.must_replan("b.test", 106.0)
+    assert backoff.must_replan(HOST, 161.0)

@@ -123,3 +123,11 @@ def test_a_success_eases_a_slowed_host_down_to_its_crawl_delay():
     eased = Bench(delay=1).judge.ease_host(lease(slowdown=MINUTE))
     assert timedelta(0) < eased < MINUTE
     assert Bench(robots=Rules(), delay=1).judge.ease_host(lease()) == 10 * SECOND
+
+
+def test_a_start_that_was_planned_without_the_crawl_delay_is_planned_again():
+    judge = Bench(robots=Rules(), delay=1).judge
+    assert judge.new_crawl_delay(lease()) == 10 * SECOND
+    assert judge.new_crawl_delay(lease(slowdown=10 * SECOND)) is None
+    assert Bench(robots=Rules(), delay=20).judge.new_crawl_delay(lease()) is None
+    assert Bench(delay=1).judge.new_crawl_delay(lease()) is None

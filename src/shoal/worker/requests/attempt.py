@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from shoal.core.http import BodySink, LiveTab, Response
@@ -28,6 +29,14 @@ class NothingKnown(Exception):
 
 class TooLate(Exception):
     """No request may be sent to the host now: its turn has passed, or was used for robots.txt."""
+
+
+class TooSoon(Exception):
+    """The turn of a task was planned before the crawl delay of its host was known."""
+
+    def __init__(self, delay: timedelta) -> None:
+        self.delay = delay
+        super().__init__(f"its host wants {delay.total_seconds():g} s between requests")
 
 
 # Called with every error of a task; may return the outcome in place of the usual one.

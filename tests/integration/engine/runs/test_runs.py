@@ -3,6 +3,8 @@
 import re
 from itertools import pairwise
 
+import pytest
+
 from tests.integration.engine.origin import Answer
 
 TITLES = """
@@ -234,10 +236,24 @@ async def test_a_crawl_delay_of_robots_txt_becomes_the_host_s_pace(bench, origin
         at_once=1,
     )
     assert summary.snapshot.stats.completed == 8
-    times = [moment for moment, path in origin.moments if path != "/robots.txt"]
+    times = [moment for moment, _ in origin.moments]
     gaps = [later - earlier for earlier, later in pairwise(times)]
-    # The first few were claimed before the wish was known.
-    assert all(gap > 0.4 for gap in gaps[-3:])
+    assert all(gap > 0.4 for gap in gaps)
+
+
+@pytest.mark.parametrize("rate", ["50/s", "none"])
+async def test_no_start_that_was_planned_before_the_crawl_delay_was_known_is_made(bench, origin, rate):
+    rules = "User-agent: *\nCrawl-delay: 1"
+    origin.answer = lambda path: Answer(rules if path == "/robots.txt" else "<title>x</title>")
+    summary = await bench.run(
+        TITLES,
+        [f"{origin.url}/{number}" for number in range(4)],
+        changes=["robots=true", "per_host=4", f"rate={rate}"],
+    )
+    assert summary.snapshot.stats.completed == 4
+    times = [moment for moment, path in origin.moments if path != "/robots.txt"]
+    assert len(times) == 4
+    assert all(later - earlier > 0.9 for earlier, later in pairwise(times))
 
 
 async def test_a_pause_between_tasks_is_kept(bench, origin):
