@@ -16,6 +16,7 @@ app_for("run")
 import shoal.cli.options.job, shoal.cli.progress, shoal.cli.enqueue_seeds, shoal.cli.options.telemetry
 import shoal.cli.commands.crawl.start_notices, shoal.cli.commands.crawl.cache_options
 import shoal.fleet.sources.names, shoal.worker.process.forkserver, shoal.fleet.run.launch
+import shoal.discover.files.files
 ForkServer = shoal.worker.process.forkserver.ForkServer
 ForkServer.__init__ = lambda self, *, here: None
 shoal.cli.options.job.fork_server_for("sqlite:///books.db")
@@ -23,13 +24,17 @@ print("\\n".join(sys.modules))
 """
 OF_OTHERS = (
     "asyncpg",
+    "csv",
     "http",
     "importlib.metadata",
     "pyarrow",
     "pydantic",
     "redis",
     "rich",
+    "shoal.cli.commands.crawl.enqueue",
     "shoal.cli.commands.crawl.fleet",
+    "shoal.discover.files.records",
+    "shoal.discover.files.table",
     "shoal.discover.sitemaps.walk",
     "shoal.export.archive",
     "shoal.export.files.csv",

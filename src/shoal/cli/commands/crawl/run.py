@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from shoal.cli.commands.crawl.enqueue import report
 from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.console import counted, duration, print_error, put_json, say
 from shoal.cli.exits import Exit
@@ -111,6 +110,8 @@ def run(
             )
         )
     if job.scraper.settings.mode == "distributed" and worker_options.workers is None and not resume:
+        from shoal.cli.commands.crawl.enqueue import report
+
         # Its workers run elsewhere: print the command that starts them.
         report(
             with_queue(queue, lambda opened: fill_again(opened, job, seeds, rejects, run_id, invalid)),
