@@ -3,7 +3,6 @@
 import errno
 import os
 import secrets
-import stat
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -70,7 +69,8 @@ class AtomicFile(OutputTarget):
 class AppendFile(OutputTarget):
     """A file that can be read while it grows; existing content is kept, unless `overwrite`.
 
-    With `undo`, discarding it removes what was appended.
+    With `undo`, discarding it removes what was appended. Writing or committing fails if another program has
+    shortened, removed or replaced the file meanwhile, or with `overwrite` has written to it too.
     """
 
     def __init__(self, path: Path, *, overwrite: bool = False, undo: bool = False) -> None:
@@ -81,7 +81,9 @@ class AppendFile(OutputTarget):
                 os.ftruncate(file, 0)
             if path.suffix not in (".gz", ".csv"):
                 repair_last_line(file)
-            self._start = os.fstat(file).st_size if undo and not is_special else None
+            size = os.fstat(file).st_size
+            self._start = size if undo and not is_special else None
+            self._end, self._is_ours = None if is_special else size, overwrite
         super().__init__(str(path), os.fdopen(file, "ab", buffering=0))
 
     def write(self, data: bytes) -> None:
@@ -89,16 +91,37 @@ class AppendFile(OutputTarget):
         with translate_os_errors(self.name):
             while rest:
                 rest = rest[self.stream.write(rest) :]
+            if self._end is not None:
+                self._check_size(self.stream.tell(), self._end + len(data))
 
     def commit(self) -> None:
         with translate_os_errors(self.name):
-            if stat.S_ISREG(os.fstat(self.stream.fileno()).st_mode):
+            if self._end is not None:
                 os.fsync(self.stream.fileno())
+                found = os.fstat(self.stream.fileno())
+                self._check_size(found.st_size, self._end)
+                self._check_name(found)
             self.stream.close()
+
+    def _check_size(self, size: int, expected: int) -> None:
+        if size < expected:
+            raise ExportFailed(self.name, "another program has shortened it meanwhile", "Export again")
+        if size > expected and self._is_ours:
+            raise ExportFailed(self.name, "another program has written to it meanwhile", "Export again")
+        self._end = size
+
+    def _check_name(self, written: os.stat_result) -> None:
+        try:
+            named = Path(self.name).stat()
+        except FileNotFoundError:
+            raise ExportFailed(self.name, "it was removed meanwhile", "Export again") from None
+        if not os.path.samestat(named, written):
+            raise ExportFailed(self.name, "another file has replaced it meanwhile", "Export again")
 
     def discard(self) -> None:
         if self._start is not None and not self.stream.closed:
-            os.ftruncate(self.stream.fileno(), self._start)
+            size = os.fstat(self.stream.fileno()).st_size
+            os.ftruncate(self.stream.fileno(), min(self._start, size))  # never filled up with zeros
         self.stream.close()
 
 

@@ -108,12 +108,14 @@ class HookCalls:
                 markers.set_loop(0)
             if result is not None and hasattr(result, "__await__"):
                 result = await self._wait_for(hook, result, number, limit)
-        except (SystemExit, GeneratorExit) as error:
-            raise StepEnded(str(hook), error, is_hook=True) from error
         except asyncio.CancelledError as error:
             if owner.cancelling() > before and self._may_cancel():
                 raise
             await forget_cancellation(before)
+            raise StepEnded(str(hook), error, is_hook=True) from error
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:
             raise StepEnded(str(hook), error, is_hook=True) from error
         if owner.cancelling() > before and not self._may_cancel():
             await forget_cancellation(before)

@@ -11,6 +11,7 @@ from shoal.core.errors import (
     QueueFull,
     QueueReadOnly,
     QueueRefused,
+    QueueReplaced,
     QueueUnavailable,
     RunConflict,
     SchemaTooNew,
@@ -22,7 +23,7 @@ from shoal.core.events import QUEUE_AWAY, as_event
 # The store is unreachable, full, or a replica: not the worker's fault, and temporary. Retried without end.
 TRANSIENT = (QueueUnavailable, QueueFull, QueueReadOnly)
 # A retry cannot help.
-FINAL = (QueueRefused, UnknownRun, RunConflict, SchemaTooNew, UnknownQueue, MissingDriver)
+FINAL = (QueueRefused, QueueReplaced, UnknownRun, RunConflict, SchemaTooNew, UnknownQueue, MissingDriver)
 
 FIRST_WAIT, MAX_WAIT = 0.1, 5.0  # seconds
 

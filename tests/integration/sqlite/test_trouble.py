@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, QueueUnavailable
+from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, QueueReplaced, QueueUnavailable
 from shoal.core.model import Done, Task
 from shoal.queue.sqlite.queue import SqliteQueue
 
@@ -250,3 +250,18 @@ async def test_an_interrupted_purge_is_finished_by_a_reclaim(queue, path):
     assert list(connection.execute("SELECT count(*) FROM purged")) == [(0,)]
     connection.close()
     assert len((await queue.claim("me", run_id=again.id, limit=100)).leases) == 10
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_a_file_that_was_removed_or_replaced_takes_and_tells_nothing_more(queue, path, is_replaced):
+    run = await queue.start_run("shop")
+    await queue.enqueue(run.id, [Task(url="https://a.test/1")])
+    path.rename(path.with_name("moved.db"))
+    if is_replaced:
+        path.touch()
+    with pytest.raises(QueueReplaced, match=r"queue\.db was removed or replaced"):
+        await queue.enqueue(run.id, [Task(url="https://a.test/2")])
+    with pytest.raises(QueueReplaced):
+        await queue.stats(run.id)
+    path.with_name("moved.db").rename(path)
+    assert (await queue.stats(run.id)).remaining == 1

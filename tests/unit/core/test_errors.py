@@ -69,6 +69,7 @@ FACTS = {
     QueueReadOnly: (ADDRESS, "permission denied"),
     QueueFull: (ADDRESS, "no space left on device"),
     errors.ItemsLost: (16,),
+    errors.QueueReplaced: (ADDRESS,),
     errors.SettleFailed: (3, "QueueError: XX000"),
     ExportFailed: ("items.csv", "No space left on device", "Make room, and export again"),
     errors.StorageFailed: ("files/a.jpg", "No space left on device", "Free disk space"),

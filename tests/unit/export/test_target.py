@@ -131,3 +131,12 @@ def test_lines_go_to_stdout(capfdbinary):
     with open_writer("-") as writer:
         writer.write(items({"n": 1}))
     assert capfdbinary.readouterr().out == b'{"n":1}\n'
+
+
+def test_an_append_to_a_file_that_was_emptied_meanwhile_is_undone_without_filling_it(tmp_path):
+    path = tmp_path / "items.jsonl"
+    path.write_text('{"a":1}\n' * 9)
+    with pytest.raises(ExportFailed, match="shortened"), open_writer(path, existing="append") as writer:
+        path.write_text("")
+        writer.write(items({"name": "lamp"}))
+    assert b"\0" not in path.read_bytes()

@@ -196,6 +196,27 @@ async def cancel_itself(page: Page):
     yield {}
 
 
+class Panic(BaseException):
+    """As libraries in Rust raise, and gevent's Timeout is."""
+
+
+async def panic(page: Page):
+    raise Panic("index out of bounds")
+    yield {}
+
+
+def panic_in_a_thread(page: Page):
+    raise Panic("index out of bounds")
+    yield {}
+
+
+@pytest.mark.parametrize("step", [panic, panic_in_a_thread])
+async def test_the_panic_of_a_library_in_a_step_is_an_error_of_the_step(process, step):
+    outcome = await process(step)
+    assert isinstance(outcome, Retry)
+    assert f"StepEnded: Step {step.__name__!r} raised Panic: index out of bounds" in outcome.error
+
+
 @pytest.mark.parametrize("step", [leave, leave_a_thread, cancel_itself])
 async def test_a_step_cannot_end_its_worker(process, step):
     outcome = await process(step)

@@ -27,6 +27,7 @@ ShoalError
 │   │   └── HandshakeFailed   no encrypted connection is possible with these certificates
 │   ├── QueueReadOnly         the store cannot be written to
 │   ├── QueueFull             the store is full
+│   ├── QueueReplaced         the file of the queue was removed or replaced while it was open
 │   ├── ItemsLost             the store has lost items that were written to an output already
 │   └── SettleFailed          a worker could not store the outcomes of its tasks
 ├── ExportFailed              results could not be written: a full disk, a table constraint
@@ -136,6 +137,7 @@ from shoal.core.errors.queue import (
     QueueFull,
     QueueReadOnly,
     QueueRefused,
+    QueueReplaced,
     QueueUnavailable,
     RunConflict,
     SchemaTooNew,
@@ -219,6 +221,7 @@ __all__ = [
     "QueueFull",
     "QueueReadOnly",
     "QueueRefused",
+    "QueueReplaced",
     "QueueUnavailable",
     "RetryLater",
     "RobotsDenied",

@@ -208,6 +208,17 @@ class QueueFull(QueueError):
         )
 
 
+class QueueReplaced(QueueError):
+    """The file of the queue was removed or replaced while it was open."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(
+            f"The queue at {address} was removed or replaced while it was open: it takes nothing more. "
+            "End all programs that use it, put the file in its place, then resume the run."
+        )
+
+
 class ItemsLost(QueueError):
     """The store has lost items that were written to an output already."""
 

@@ -122,8 +122,10 @@ class StepEnded(ShoalError):
     """A step raised an exception that is meant to end a program or a task, not to report an error."""
 
     def __init__(self, step: str, error: BaseException, *, is_hook: bool = False) -> None:
-        name = type(error).__name__
-        super().__init__(f"{_named(step, is_hook)} raised {name}. Raise an error of another class, or return")
+        name, what = type(error).__name__, _named(step, is_hook)
+        is_end = isinstance(error, (SystemExit, GeneratorExit)) or name == "CancelledError"
+        text = f"{what} raised {name}. Raise an error of another class, or return"
+        super().__init__(text if is_end else f"{what} raised {name}: {_message(error)}".removesuffix(": "))
         self.step, self.error = step, error
 
 
@@ -160,3 +162,10 @@ class BrowserMissing(ShoalError):
 
 def _named(step: str, is_hook: bool) -> str:
     return f"The hook {step}" if is_hook else f"Step {step!r}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "its message cannot be read"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from shoal.core.errors import InvalidSetting
+from shoal.core.errors import ExportFailed, InvalidSetting
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import StoredItem
 from shoal.core.urls import is_object_url
@@ -56,6 +56,12 @@ class OutputFile:
             return
         whose = f"has the items of run {last.run_id} at its end" if last else "was not written by this run"
         raise InvalidSetting(self._name, f"{whose}. Choose another file, or add --overwrite")
+
+    async def check_last_writer(self, run_id: str) -> None:
+        """Raise ExportFailed if another run of this queue has begun to write to the file since."""
+        last = await self._last()
+        if last and last.run_id != run_id:
+            raise ExportFailed(self._name, f"run {last.run_id} writes to it too", "Export to another file")
 
     async def begin(self, run_id: str, items: Callable[[], AsyncIterator[StoredItem]]) -> int:
         """Cut what the run has appended before, and return where it begins: at the end for a new one.

@@ -69,16 +69,22 @@ class ResultWriter:
         """Write the rest of a run that has ended with `count` items."""
         self._total = count
         self._over.set()
-        if self._follower:
-            try:
-                await self._follower
-                return
-            except Exception:
-                if self._path == STDOUT:
-                    raise
+        is_written = self._follower is not None and await self._is_followed(self._follower)
+        if self._file and self._existing != "append":
+            await self._file.check_last_writer(self._run_id)
         # What broke the first attempt, a full disk or an unreachable store, may be over.
-        if self._path:
+        if self._path and not is_written:
             await self._write_all(self._path)
+
+    async def _is_followed(self, follower: "asyncio.Task[object]") -> bool:
+        """Return whether all items were written as they came; raises if they cannot be written again."""
+        try:
+            await follower
+        except Exception:
+            if self._path == STDOUT:
+                raise
+            return False
+        return True
 
     async def _write_all(self, path: str) -> None:
         if not (self._file and self._existing == "append"):
@@ -114,9 +120,10 @@ class ResultWriter:
         elif isinstance(failed, ExportFailed):
             log.warning(
                 "%s could not be written: %s. The items stay in the queue, and are written at the end of the "
-                "run: make room until then.",
+                "run%s.",
                 failed.place,
                 self._reason(failed),
+                ": make room until then" if isinstance(failed.__cause__, OSError) else "",
             )
         else:
             log.warning("%s The items will be written at the end of the run.", _sentence(failed))
@@ -125,8 +132,11 @@ class ResultWriter:
         """Return the error of a file that could not be written, with the command that writes it later."""
         if self._file is None:
             return error
-        words = joined(["export", self._run_id, "--to", str(self._path), "--overwrite"])
-        advice = f"The items are safe in the queue. Make room, then run: {command_on(queue_url, words)}"
+        can_repeat = isinstance(error.__cause__, OSError)
+        place = [str(self._path), "--overwrite"] if can_repeat else ["FILE"]
+        command = command_on(queue_url, joined(["export", self._run_id, "--to", *place]))
+        first = "Make room, then run" if can_repeat else "Run"
+        advice = f"The items are safe in the queue. {first}: {command}"
         return ExportFailed(error.place, self._reason(error), advice)
 
     def _reason(self, error: ExportFailed) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from shoal.core.errors import InvalidSetting, QueueReadOnly
+from shoal.core.errors import InvalidSetting, QueueReadOnly, QueueReplaced
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.queue.sqlite.errors import not_a_queue, translate_error
 from shoal.queue.sqlite.store import Store
@@ -97,21 +97,48 @@ def _to_wal(connection: apsw.Connection, busy_timeout: timedelta) -> None:
             time.sleep(0.01)
 
 
-class ReadHandler:
-    """Serves each call in its own short read transaction."""
+class _Handler:
+    """Opens the file, and refuses calls once another file, or none, has its name.
+
+    What is written to a file without a name is gone when the last program closes it.
+    """
 
     def __init__(self, address: SqliteAddress, clock: Callable[[], datetime]) -> None:
         self._address, self._clock = address, clock
 
     def open(self) -> Store:
         connection = connect(self._address)
-        connection.pragma("query_only", True)
+        self._opened = self._address.path.stat()
         return Store(connection, self._clock)
+
+    def refuse_if_replaced(self, calls: Sequence[ThreadCall]) -> bool:
+        """Set the error of all calls and return True if the file was removed or replaced."""
+        try:
+            if os.path.samestat(self._address.path.stat(), self._opened):
+                return False
+        except FileNotFoundError:
+            pass
+        except OSError:  # it cannot be known now
+            return False
+        for call in calls:
+            call.error = QueueReplaced(str(self._address.path))
+        return True
+
+
+class ReadHandler(_Handler):
+    """Serves each call in its own short read transaction."""
+
+    def open(self) -> Store:
+        store = super().open()
+        store.connection.pragma("query_only", True)
+        return store
 
     def close(self, store: Store) -> None:
         store.connection.close()
 
     def serve(self, store: Store, calls: Sequence[ThreadCall]) -> None:
+        if self.refuse_if_replaced(calls):
+            return
         for call in calls:
             try:
                 with store.connection:
@@ -120,14 +147,8 @@ class ReadHandler:
                 call.error = translate_error(error, self._address.path)
 
 
-class WriteHandler:
+class WriteHandler(_Handler):
     """Serves calls in batches: each call is atomic, and the whole batch needs one commit."""
-
-    def __init__(self, address: SqliteAddress, clock: Callable[[], datetime]) -> None:
-        self._address, self._clock = address, clock
-
-    def open(self) -> Store:
-        return Store(connect(self._address), self._clock)
 
     def close(self, store: Store) -> None:
         # As far as possible without waiting for other processes; the last one to close does the rest.
@@ -137,6 +158,8 @@ class WriteHandler:
         store.connection.close()
 
     def serve(self, store: Store, calls: Sequence[ThreadCall]) -> None:
+        if self.refuse_if_replaced(calls):
+            return
         # A full disk can roll back the whole batch. Then each call runs in its own transaction.
         if len(calls) == 1 or not self._serve_batch(store, calls):
             for call in calls:

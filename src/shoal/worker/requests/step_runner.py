@@ -36,12 +36,14 @@ class StepRunner:
                 return await self._run_in_thread(step, subject, number, time_limit.total_seconds())
         except TimeoutError as error:
             raise StepTimeout(step.name, time_limit.total_seconds()) from error
-        except (SystemExit, GeneratorExit) as error:
-            raise StepEnded(step.name, error) from error  # it must end neither the worker nor the run
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
             raise StepEnded(step.name, error) from error
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # a panic of a library in Rust, for one
+            raise StepEnded(step.name, error) from error  # it must end neither the worker nor the run
         finally:
             self._waits.end_step(number)
 
@@ -50,7 +52,9 @@ class StepRunner:
             with self._markers.mark_thread(number):
                 try:
                     return step.harvest(subject)
-                except (SystemExit, GeneratorExit) as error:
+                except (Exception, KeyboardInterrupt, asyncio.CancelledError):
+                    raise
+                except BaseException as error:
                     # Here: a future does not carry these from one thread to another as it does others.
                     raise StepEnded(step.name, error) from error
 

@@ -252,3 +252,44 @@ def test_only_rows_and_lines_can_be_appended_by_a_run(name, tmp_path):
 def test_append_and_overwrite_exclude_each_other():
     with pytest.raises(InvalidSetting, match="Use one of them"):
         output_mode(is_new=True, overwrite=True, append=True)
+
+
+def remove(path):
+    path.unlink()
+
+
+def replace(path):
+    path.with_name("other").write_text('{"n":9}\n')
+    path.with_name("other").replace(path)
+
+
+def shorten(path):
+    path.write_text("")
+
+
+@pytest.mark.parametrize("harm", [remove, replace, shorten])
+@pytest.mark.parametrize("more", [[], [3]])
+async def test_a_file_that_another_program_has_changed_has_all_items_in_the_end(path, harm, more):
+    store = Store(1, 2)
+    async with ResultWriter(store, "r", str(path)) as results:
+        await has(path, 1, 2)
+        harm(path)
+        store.numbers += more
+        await results.finish(2 + len(more))
+    assert numbers(path.read_text()) == [1, 2, *more]
+
+
+async def test_a_file_that_another_run_has_taken_is_left_to_it_and_the_error_says_how_to_get_the_items(path):
+    store = Store(1, 2)
+    async with ResultWriter(store, "r", str(path)) as results:
+        await has(path, 1, 2)
+        async with ResultWriter(store, "other", str(path)) as taker:
+            await has(path, 1, 2)
+            store.numbers += [3]
+            with pytest.raises(ExportFailed, match="run other writes to it too") as raised:
+                await results.finish(3)
+            store.numbers += [4]
+            await taker.finish(4)
+    assert numbers(path.read_text()) == [1, 2, 3, 4]
+    told = str(results.with_command(raised.value, "sqlite:///shoal.db"))
+    assert told.endswith("The items are safe in the queue. Run: shoal export r --to FILE")
