@@ -295,6 +295,7 @@ class ClaimsNothing(ModelQueue):
         steps: Names = None,
         partitions: Names = None,
         fence: Fence | None = None,
+        lead: timedelta = ZERO,
     ) -> Grant:
         return Grant(drained=self.data.drained(run_id))
 
