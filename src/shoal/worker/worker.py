@@ -177,6 +177,7 @@ class Worker:
         self._run, self._settings = run, self._scraper.settings
         self._processor.read_settings(run)
         self._claims.set_max_pages(self._settings.max_pages)
+        self._claims.set_gap(run.settings.host_delay)
         self._release(self._scheduler.change_settings(run.settings.host_delay, self._settings.pause))
         self._settlements.flush()
         if is_clock_needed:

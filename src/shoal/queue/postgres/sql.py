@@ -65,7 +65,7 @@ def _call(function: str, *types: str, columns: str = "*") -> str:
 _ONCE = ("uuid", "bool", "text")  # the call's id, whether it is a retry, the run or topic
 _CLAIM = (
     *("text", "int", "interval", "interval", "text[]", "text[]", "text[]::bigint[]", "text[]::timestamptz[]"),
-    *("text", "bytea", "bigint"),
+    *("text", "bytea", "bigint", "interval"),
 )
 _GRANT = (
     "task, token, attempt, start_in, step, partition, priority, depth, ttl, delay, url, key, payload"
