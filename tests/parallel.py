@@ -23,9 +23,9 @@ from tests.servers.rabbitmq import SharedRabbit
 # Tests that a process is given beside the one it runs: the next must be known when one begins, and a process
 # need not wait for the one after it.
 AHEAD = 2
-# Folders and files whose tests run in one process: each would start a network of eleven programs, or fill a
-# database with 250,000 tasks.
-TOGETHER = {"tor", "test_claim_cost.py"}
+# Folders and files whose tests run in one process: each would start a network of eleven programs, fill a
+# database with 250,000 tasks, or start a RabbitMQ of its own.
+TOGETHER = {"tor", "test_claim_cost.py", "test_alarms.py", "test_restarts.py", "test_tls.py"}
 SLOW = 120  # seconds that a test may take if it says nothing; others are begun first
 
 
