@@ -23,7 +23,9 @@ from tests.servers.rabbitmq import SharedRabbit
 # Tests that a process is given beside the one it runs: the next must be known when one begins, and a process
 # need not wait for the one after it.
 AHEAD = 2
-TOGETHER = {"tor"}  # folders whose tests run in one process: each would start a network of eleven programs
+# Folders and files whose tests run in one process: each would start a network of eleven programs, fill a
+# database with 250,000 tasks, or start a RabbitMQ of its own.
+TOGETHER = {"tor", "test_claim_cost.py", "test_alarms.py", "test_restarts.py", "test_tls.py"}
 SLOW = 120  # seconds that a test may take if it says nothing; others are begun first
 
 
@@ -32,7 +34,7 @@ def share_out(items: Sequence[pytest.Item], jobs: int) -> list[deque[int]]:
     slow, together, rest = [], [], []
     for number, item in enumerate(items):
         limit = item.get_closest_marker("timeout")
-        if item.path.parent.name in TOGETHER:
+        if TOGETHER & {item.path.parent.name, item.path.name}:
             together.append(number)
         elif limit and limit.args[0] > SLOW:
             slow.append(number)

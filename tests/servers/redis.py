@@ -105,20 +105,21 @@ class RedisServer(ServerProcess):
         return done.stdout.strip()
 
     def flush(self) -> None:
-        """Forget everything; for this tests need not wait for a process of redis-cli."""
-        if (answer := self._say(b"FLUSHALL")) != b"+OK\r\n":
+        """Forget everything."""
+        if (answer := self.ask(b"FLUSHALL")) != b"+OK\r\n":
             raise ServerFailed(f"FLUSHALL: {answer!r}")
 
     def _is_ready(self) -> bool:
         try:
-            return not self._say(b"PING").startswith(b"-LOADING")
+            return not self.ask(b"PING").startswith(b"-LOADING")
         except OSError:
             return False
 
-    def _say(self, command: bytes) -> bytes:
+    def ask(self, command: bytes) -> bytes:
+        """Send a command and return the beginning of its raw reply, without a process of redis-cli."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
             connection.sendall(command + b"\r\n")
-            return connection.recv(64)
+            return connection.recv(4096)
 
 
 class ValkeyServer(RedisServer):
@@ -176,5 +177,5 @@ class RedisCluster:
 
 
 def _has_joined(node: RedisServer) -> bool:
-    info = node.cli("CLUSTER", "INFO")
-    return "cluster_state:ok" in info and "cluster_known_nodes:3" in info
+    info = node.ask(b"CLUSTER INFO")
+    return b"cluster_state:ok" in info and b"cluster_known_nodes:3" in info

@@ -91,10 +91,10 @@ def test_of_a_share(number, tmp_path_factory, request):
 
 
 class Item:
-    """Stands for a test of a folder."""
+    """Stands for a test of a file."""
 
-    def __init__(self, folder, limit=None):
-        self.path = Path("tests") / folder / "test_made.py"
+    def __init__(self, folder, limit=None, file="test_made.py"):
+        self.path = Path("tests") / folder / file
         self._limit = limit
 
     def get_closest_marker(self, name):
@@ -107,3 +107,9 @@ def test_slow_tests_come_first_and_those_of_a_costly_server_stay_together():
     assert sorted(number for share in shares for number in share) == list(range(len(items)))
     assert shares[0][0] == 21
     assert [list(share)[:2] for share in shares if 0 in share] == [[0, 22]]
+
+
+def test_those_of_a_file_that_fills_a_database_stay_together_though_they_are_slow():
+    slow = [Item("postgres", 600, "test_claim_cost.py") for _ in range(3)]
+    shares = share_out([*slow, *(Item("engine") for _ in range(20))], 3)
+    assert [list(share)[:3] for share in shares if 0 in share] == [[0, 1, 2]]
