@@ -33,6 +33,7 @@ from shoal.fleet.run.wait import TaskWaiter, outcomes
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.sources.seeds import Stream
+from shoal.fleet.status.at_work import has_lost_counts
 from shoal.fleet.status.findings import RunFindings, read_findings, sample_of
 from shoal.fleet.status.letter_ids import find_letter, whole_ids
 from shoal.fleet.status.progress import ProgressReader, Snapshot
@@ -189,7 +190,10 @@ class RunHandle:
         return await tokens(self.queue, self.id)
 
     async def not_followed(self) -> dict[str, SkippedLinks]:
-        """Return the links not followed so far, by reason: count, example, option that follows them."""
+        """Return the links not followed so far, by reason: count, example, option that follows them.
+
+        With `lost_counts` they are lower bounds; so are `missing` and `files`.
+        """
         return await links_not_followed(self.queue, self.id)
 
     async def missing(self) -> MissingPages:
@@ -199,6 +203,10 @@ class RunHandle:
     async def files(self) -> FileCounts:
         """Return the files that were downloaded so far: stored, unchanged, and refused by reason."""
         return await file_counts(self.queue, self.id)
+
+    async def lost_counts(self) -> bool:
+        """Return whether a worker was killed before it wrote its last counts of what was left out."""
+        return await has_lost_counts(self.queue, self.id)
 
     async def proxies(self) -> list[ProxyStatus]:
         """Return the proxies by name: pages, failures, and which are benched."""

@@ -102,6 +102,7 @@ class Scheduler:
         self._started: dict[int, Lease] = {}  # not finished yet, by number
         self._suspects = suspects or {}
         self._limits: dict[int, int] = {}  # of the suspects that it holds, by number
+        self._ended = set[int]()  # tasks that have ended and are not settled yet; only if there are suspects
         self._max_interval = MAX_RESTING_INTERVAL_SECONDS if may_rest else MAX_POLL_INTERVAL_SECONDS
         self._rest_until = 0.0
         self._idle_polls = 0  # polls in a row that found nothing while no lease was held
@@ -254,7 +255,8 @@ class Scheduler:
         return self.slots.is_free and is_planned and self._may_start_beside_suspects()
 
     def _may_start_beside_suspects(self) -> bool:
-        return not self._limits or len(self._started) < min(self._limits.values())
+        # What a task has left may end the process after it: it counts until it is settled.
+        return not self._limits or len(self._started) + len(self._ended) < min(self._limits.values())
 
     def try_request(self, start: ScheduledLease, now: float) -> bool:
         """Return whether a started task may still send its request; if so, the request counts as sent."""
@@ -270,7 +272,8 @@ class Scheduler:
     def finish(self, number: int, now: float) -> None:
         """End a started task: its slot is free, and the pause after it begins."""
         del self._started[number]
-        self._limits.pop(number, None)
+        if self._suspects:
+            self._ended.add(number)
         self.slots.leave(number, now)
         if self._pause:
             shortest, longest = (bound.total_seconds() for bound in self._pause)
@@ -279,7 +282,8 @@ class Scheduler:
     def should_settle_now(self, outcome: Outcome) -> bool:
         """Return whether an outcome is settled without waiting for others."""
         # With nothing left to start, the next claim may be waiting for what this outcome frees at its host.
-        return not self._prefetch or self.frees_host(outcome)
+        # A suspect, or one that waits for others to be settled, holds up all tasks of the worker.
+        return not self._prefetch or bool(self._limits) or self.frees_host(outcome)
 
     def frees_host(self, outcome: Outcome) -> bool:
         """Return whether an outcome gives an unused turn at its host back."""
@@ -288,9 +292,20 @@ class Scheduler:
     def forget(self, lease: Lease) -> int | None:
         """Forget a lease that is settled, and return its number; None if it is not known."""
         number = self._numbers.pop(key_of(lease), None)
-        if number in self._limits:
-            del self._limits[number]
+        if self._suspects and number is not None:
+            self._limits.pop(number, None)
+            self._ended.discard(number)
         return number
+
+    def set_aside(self, number: int) -> None:
+        """Let a task that has ended, and whose outcome is held back, no longer hold up others."""
+        self._limits.pop(number, None)
+        self._ended.discard(number)
+
+    @property
+    def may_hold_suspects(self) -> bool:
+        """Whether tasks that ended earlier workers may be among those of this one."""
+        return bool(self._suspects)
 
     # Release
 

@@ -378,10 +378,12 @@ class Worker:
         self._wake.set()
 
     def _finish(self, number: int, outcome: Outcome) -> None:
-        self._markers.mark_progress(number, 0)
         self._scheduler.finish(number, exact_time())
         self._settlements.urgent = self._standby or self._scheduler.should_settle_now(outcome)
-        if not (self._refusals and self._refusals.hold(outcome)):
+        if self._refusals and self._refusals.hold(outcome):
+            self._markers.mark_progress(number, 0)
+            self._scheduler.set_aside(number)
+        else:
             self._settlements.put(self._callers.withhold_links(outcome))
         self._start_due()
         if self._scheduler.is_low:
@@ -392,6 +394,8 @@ class Worker:
         for outcome, fate in zip(outcomes, fates, strict=True):
             number = self._scheduler.forget(outcome.lease)
             if number is not None:
+                # Not before: what a task has left may end the process a moment after the task.
+                self._markers.mark_progress(number, 0)
                 numbers.append(number)
             self.tally.count(outcome, fate)
             self._processor.count_settled(outcome, fate)
@@ -399,6 +403,8 @@ class Worker:
             if self._scheduler.frees_host(outcome):
                 self._host_freed.set()
         self._channel.send(LeasesSettled(numbers, self.tally.pages - before))
+        if self._scheduler.may_hold_suspects:
+            self._start_due()
         self._wake.set()
 
     async def _report_progress(self) -> None:

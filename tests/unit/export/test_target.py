@@ -63,7 +63,7 @@ def test_what_a_killed_export_left_is_removed_by_the_next_one_to_the_same_file(t
 
 
 def test_an_export_that_is_killed_leaves_a_file_that_the_next_one_removes(tmp_path, caplog):
-    path = tmp_path / "items.csv"
+    path = tmp_path / "items.jsonl"
     code = f"import os; from shoal.export.target import open_target; open_target({str(path)!r}, live=False); "
     killed = subprocess.run([sys.executable, "-c", code + "os.kill(os.getpid(), 9)"], check=False)
     assert killed.returncode == -9 and len(list(tmp_path.iterdir())) == 1

@@ -395,10 +395,29 @@ def test_a_suspect_starts_first_and_beside_as_few_tasks_as_its_limit_says():
     desk = Desk(suspects={"t3": 2})
     desk.claim(4)
     assert desk.start() == [3, 1]
-    desk.scheduler.finish(1, desk.now)
+    desk.finish(1)
     assert desk.start() == [2]
-    desk.scheduler.finish(3, desk.now)
+    desk.finish(3)
     assert desk.start() == [4]
+
+
+def test_nothing_starts_beside_a_suspect_that_has_ended_until_it_is_settled():
+    desk = Desk(suspects={"t1": 1})
+    desk.claim(2)
+    assert desk.start() == [1]
+    desk.scheduler.finish(1, desk.now)
+    assert desk.start() == [] and desk.scheduler.should_settle_now(Done(lease(1)))
+    desk.scheduler.forget(lease(1))
+    assert desk.start() == [2]
+
+
+def test_a_suspect_whose_outcome_is_held_back_does_not_hold_up_the_others():
+    desk = Desk(suspects={"t1": 1})
+    desk.claim(2)
+    assert desk.start() == [1]
+    desk.scheduler.finish(1, desk.now)
+    desk.scheduler.set_aside(1)
+    assert desk.start() == [2]
 
 
 def test_a_suspect_of_its_own_runs_alone_and_may_start_late_because_it_waits_for_the_others():
@@ -406,15 +425,15 @@ def test_a_suspect_of_its_own_runs_alone_and_may_start_late_because_it_waits_for
     desk.claim(4)
     assert desk.start() == [1, 2, 3, 4]
     for number in (1, 2):
-        desk.scheduler.finish(number, desk.now)
+        desk.finish(number)
     desk.claim(2)
     assert desk.start() == []
     for number in (3, 4):
-        desk.scheduler.finish(number, desk.now)
+        desk.finish(number)
     ((number, start),) = desk.scheduler.start_due(desk.now)
     assert number == 5 and start.may_be_late
     assert desk.scheduler.next_claim_size(desk.now) == 0
-    desk.scheduler.finish(5, desk.now)
+    desk.finish(5)
     assert desk.start() == [6]
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import logging
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from shoal.core.model import StoredItem
 from shoal.core.text import shorten
 from shoal.export.contract import Writer
 from shoal.export.kinds import as_text
-from shoal.export.table import VALUE, check_width, describe_columns, mismatch_error, row
+from shoal.export.table import check_width, describe_columns, mismatch_error, row
 from shoal.export.target import OutputTarget
 
 # Characters that make a spreadsheet treat a cell as a formula, also full-width, after what it skips.
@@ -24,10 +25,13 @@ _BEGINS = re.compile(rf"{_SKIPPED}[{_FORMULA_CHARS}\t\r\n]")
 _BEHIND_SEPARATOR = re.compile(rf"([;\t])(?={_SKIPPED}[{_FORMULA_CHARS}])")
 
 MAX_HEADER = 1 << 20  # bytes
+log = logging.getLogger(__name__)
 
 
 class CsvWriter(Writer):
     """Writes one row per item; the columns are those given, else all that the survey found.
+
+    Without items and columns the file is empty, without a header.
 
     A text that a spreadsheet would run as a formula gets a leading apostrophe, unless `raw`.
     """
@@ -78,8 +82,10 @@ class CsvWriter(Writer):
         if self._existing is not None:
             self._use_existing_header()
             return
-        self._columns = self._columns or {VALUE: None}
-        self._write_rows([[self._text(name) for name in self._columns]])
+        if self._columns:
+            self._write_rows([[self._text(name) for name in self._columns]])
+        else:
+            log.warning("%s has no header, because no item has a column", self._target.name)
 
     def _use_existing_header(self) -> None:
         """Write in the order of the columns of the file; raises InvalidSetting if it lacks some."""

@@ -45,7 +45,7 @@ class Snapshot:
     cuts: Sequence[str] = ()  # by what links were cut; known once no task is left
     files: FileCounts = field(default_factory=FileCounts)
     hooks: Mapping[str, HookRecord] = field(default_factory=dict)  # of the run, by kind
-    lost_counts: bool = False  # whether what it has left out is a lower bound; known at its end
+    lost_counts: bool = False  # whether what it has left out is a lower bound; known while it is not at work
     private: Sequence[str] = ()  # private hosts that workers have to allow; known while it is stopped
     lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
 
@@ -88,6 +88,11 @@ class Snapshot:
         has_work = self.stats.remaining or self.lacks_seeds
         is_stopped = self.run.state is RunState.RUNNING and has_work and not self.at_work
         return ReportedState.STOPPED if is_stopped else ReportedState(self.run.state)
+
+    @property
+    def has_final_counts(self) -> bool:
+        """Whether nothing is being counted: while a run is at work, all counts are those so far."""
+        return self.state is not ReportedState.RUNNING
 
     @property
     def pages(self) -> int:
@@ -188,14 +193,13 @@ async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
     from shoal.fleet.status.at_work import has_lost_counts  # imports the worker, which rows do not need
 
     run_id = snapshot.run.id
-    has_ended = snapshot.is_over or snapshot.state is ReportedState.STOPPED
     return replace(
         snapshot,
         not_followed=await links_not_followed(queue, run_id),
         missing=await missing_pages(queue, run_id),
         files=await file_counts(queue, run_id),
         hooks=await hook_records(queue, run_id),
-        lost_counts=has_ended and await has_lost_counts(queue, run_id),
+        lost_counts=snapshot.has_final_counts and await has_lost_counts(queue, run_id),
     )
 
 
@@ -240,14 +244,15 @@ class ProgressReader:
             hooks=self._hooks,
             lacks_seeds=lacks_seeds,
         ).with_rate(rate)
-        if snapshot.is_finished or snapshot.state is ReportedState.STOPPED:
-            from shoal.fleet.status.at_work import has_lost_counts  # imports the worker, as below
+        if not (last or snapshot.has_final_counts):
+            return snapshot
+        from shoal.fleet.status.at_work import has_lost_counts  # imports the worker, as below
 
-            lost = await has_lost_counts(self._queue, self._run_id)
-            cuts = await cuts_of(self._queue, self._run_id) if snapshot.is_finished else ()
-            private = await private_hosts_to_allow(self._queue, self._run_id) if stats.remaining else []
-            return replace(snapshot, cuts=cuts, lost_counts=lost, private=private)
-        return snapshot
+        lost = await has_lost_counts(self._queue, self._run_id)
+        cuts = await cuts_of(self._queue, self._run_id) if snapshot.is_finished else ()
+        is_stuck = snapshot.state is ReportedState.STOPPED and stats.remaining
+        private = await private_hosts_to_allow(self._queue, self._run_id) if is_stuck else []
+        return replace(snapshot, cuts=cuts, lost_counts=lost, private=private)
 
     def _rate(self, now: float, ended: int) -> float:
         self._seen.append((now, ended))

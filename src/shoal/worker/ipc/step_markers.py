@@ -1,8 +1,8 @@
 """Step markers in shared memory: which lease's step is running, since when, and whether the event loop runs.
 
 A step can crash its process or block it for good. The markers outlive that, so that the supervisor, which is
-another process, charges the task that did it and no other. Tasks in progress are marked too: if no step was
-running, one of them may have done it.
+another process, charges the task that did it and no other. Tasks in progress are marked too, until they are
+settled: if no step was running, one of them may have done it, or left something that did.
 
 Python offers no memory barrier between processes, so a reader may see the words of a marker in any order, old
 next to new. Each marker therefore carries a checksum of its words, and the reader trusts no other.
@@ -115,7 +115,7 @@ class StepMarkers:
         return count if count == inverted ^ _ALL_BITS else None
 
     def mark_progress(self, number: int, is_in_progress: int) -> None:
-        """Mark a task as in progress, from its start to its outcome, or no longer so."""
+        """Mark a task as in progress, from its start until it is settled, or no longer so."""
         self._memory[_PROGRESS_AT + number % PROGRESS_CELLS] = is_in_progress
 
     def in_progress(self, numbers: Iterable[int]) -> set[int]:

@@ -90,7 +90,8 @@ class DeadWorkerJudge:
         if self.is_alone:
             return (
                 f"WorkerDied: the worker {self.how} while it had no other task in progress, and one had died "
-                "with this task before. No step was running: its response may crash the code that fetches it"
+                "with this task before. No step was running: its response may crash the code that fetches "
+                "it, or its step has left a thread or an object that does"
             )
         match self.problem:
             case LivenessProblem.HUNG:

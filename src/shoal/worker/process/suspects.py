@@ -1,7 +1,8 @@
 """Finds the task that ends its workers while no step runs, as by a response that crashes a library. Pure.
 
-Each task that was in progress at such a death is a suspect. The next workers run it beside a quarter as many
-tasks, until it is alone: then it is charged. Tasks that did nothing are only slowed down, and never charged.
+Each task that was in progress at such a death, or had ended and was not settled yet, is a suspect. The next
+workers run it beside a quarter as many tasks, until it is alone: then it is charged. Tasks that did nothing
+are only slowed down, and never charged.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -310,6 +310,33 @@ async def test_a_response_that_crashes_the_http_client_costs_its_own_task_and_no
     assert any("tasks were in progress: they run" in line for line in bench.witness.said_lines)
 
 
+async def test_a_step_that_leaves_what_ends_the_process_after_its_task_costs_its_own_task_and_no_other(
+    bench, origin, monkeypatch
+):
+    monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
+    # As a thread that the step has left may: after the outcome is there, and before it is settled.
+    code = f"""
+    import os
+    from shoal.core.model import Done
+    from shoal.worker.settling.settlements import Settlements
+
+    put = Settlements.put
+
+    def put_and_crash(self, outcome):
+        put(self, outcome)
+        if isinstance(outcome, Done) and "/bad" in outcome.lease.task.url:
+            os.abort()
+
+    Settlements.put = put_and_crash
+    {scraper("pass")}"""
+    async with asyncio.timeout(100):
+        summary = await bench.run(code, pages(origin, good=20, bad=2))
+    items, letters = await outcome(bench, summary)
+    assert items == Counter({f"good{number}": 1 for number in range(20)})
+    assert set(letters) == {"bad0", "bad1"} and not summary.ending.failures
+    assert all("its step has left a thread or an object that does" in error for error in letters.values())
+
+
 @pytest.mark.long
 async def test_a_response_that_freezes_the_http_client_costs_its_own_task_and_no_other(
     bench, origin, monkeypatch

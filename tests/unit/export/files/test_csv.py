@@ -39,6 +39,17 @@ async def test_an_item_that_is_not_a_mapping_has_a_column_called_value(tmp_path)
     assert read(path) == [["value"], ["lamp"], ["3"]]
 
 
+async def test_without_items_there_is_no_header_unless_columns_are_chosen(tmp_path, caplog):
+    path, chosen = tmp_path / "items.csv", tmp_path / "chosen.csv"
+    await export(source([]), open_writer(path))
+    assert path.read_bytes() == b""
+    assert caplog.messages == [f"{path} has no header, because no item has a column"]
+    await export(source([]), open_writer(chosen, columns=["name", "price"]))
+    assert read(chosen) == [["name", "price"]] and len(caplog.messages) == 1
+    await export(source(items({"name": "lamp"})), open_writer(path, existing="append"))
+    assert read(path) == [["name"], ["lamp"]]
+
+
 async def test_the_envelope_comes_first(tmp_path):
     path = tmp_path / "items.csv"
     await export(source(items({"n": 1})), open_writer(path, envelope=True))
