@@ -178,7 +178,14 @@ def redis_cluster_url(redis_cluster: RedisCluster) -> str:
 
 @pytest.fixture(scope="session")
 def rabbitmq() -> Iterator[RabbitServer]:
-    """A private RabbitMQ."""
+    """A private RabbitMQ, which the processes of `--jobs` share.
+
+    A test that stops it or raises an alarm starts its own.
+    """
+    if shared := ForkedProcesses.rabbitmq:
+        shared.join()
+        yield shared
+        return
     with or_skip(RabbitServer) as server:
         yield server
 

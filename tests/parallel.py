@@ -9,14 +9,16 @@ import sys
 import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from typing import ClassVar
 
 import pytest
 
-from tests.servers.process import PROCESS
+from tests.servers.process import PROCESS, ServerMissing
+from tests.servers.rabbitmq import SharedRabbit
 
 # Tests that a process is given beside the one it runs: the next must be known when one begins, and a process
 # need not wait for the one after it.
@@ -44,8 +46,15 @@ def share_out(items: Sequence[pytest.Item], jobs: int) -> list[deque[int]]:
     return shares
 
 
+def needs_rabbitmq(item: pytest.Item) -> bool:
+    """Tell whether a test is one of those that may use a RabbitMQ; those in tests/unit start no server."""
+    return "rabbitmq" in item.nodeid and not item.nodeid.startswith("tests/unit/")
+
+
 class ForkedProcesses:
     """Gives each process a share of the tests, and the shares of slow ones to those that have ended."""
+
+    rabbitmq: ClassVar[SharedRabbit | None] = None  # of all processes, if a test needs it
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
@@ -59,16 +68,27 @@ class ForkedProcesses:
         sys.stdout.flush()
         sys.stderr.flush()
         processes: list[TestProcess] = []
+        servers = ExitStack()
         try:
+            self._begin_servers(session, servers)
             for number, share in enumerate(share_out(session.items, self._jobs)):
                 processes.append(TestProcess(session, number, share, processes))
             self._run(session, processes)
         finally:
             for process in processes:
                 process.end()
+            servers.close()
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         return True
+
+    def _begin_servers(self, session: pytest.Session, servers: ExitStack) -> None:
+        """Begin to start what is too costly to start in each process."""
+        if any(needs_rabbitmq(item) for item in session.items):
+            with suppress(ServerMissing):  # each test says so
+                ForkedProcesses.rabbitmq = SharedRabbit()
+                servers.callback(ForkedProcesses.rabbitmq.close)
+                ForkedProcesses.rabbitmq.begin()
 
     def _run(self, session: pytest.Session, processes: list["TestProcess"]) -> None:
         by_connection = {process.connection: process for process in processes}

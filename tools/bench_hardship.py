@@ -92,7 +92,7 @@ async def _paced_in_a_room(folder: Path, name: str, store: Store) -> list[Line]:
 
 
 def _paced(folder: Path, name: str, queue: str) -> Iterator[Line]:
-    with Hosts() as hosts:
+    with Hosts(stamped=True) as hosts:
         urls = [hosts.url(host, page) for page in range(POLITE_PAGES) for host in range(POLITE_HOSTS)]
         before = _stolen()
         run(folder, urls, {"rate": f"{1 / DELAY:g}/s", "per_host": 8}, workers=8, queue=queue)

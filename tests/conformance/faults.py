@@ -176,8 +176,8 @@ class SaysDrainedTooEarly(ModelState):
 
 
 class OversleepsDelays(ModelState):
-    def first_due(self, run: Run, steps: Names, partitions: Names) -> datetime | None:
-        due = super().first_due(run, steps, partitions)
+    def first_due(self, run: Run, steps: Names, partitions: Names, lead: timedelta = ZERO) -> datetime | None:
+        due = super().first_due(run, steps, partitions, lead)
         return due and due + timedelta(seconds=10)
 
 
@@ -295,6 +295,7 @@ class ClaimsNothing(ModelQueue):
         steps: Names = None,
         partitions: Names = None,
         fence: Fence | None = None,
+        lead: timedelta = ZERO,
     ) -> Grant:
         return Grant(drained=self.data.drained(run_id))
 

@@ -152,8 +152,9 @@ class ModelQueue(ModelReports):
         steps: Names = None,
         partitions: Names = None,
         fence: Fence | None = None,
+        lead: timedelta = ZERO,
     ) -> Grant:
-        check_claim(limit, lease, fence)
+        check_claim(limit, lease, fence, lead)
         data, run = self.data, self.data.run(run_id)
         if fence is not None and not self.fence_holds(fence):
             return Grant(outdated=True)
@@ -165,11 +166,11 @@ class ModelQueue(ModelReports):
         for row in data.candidates(run_id, steps, partitions):
             if len(leases) == limit:
                 break
-            start = data.start_of(run, row.entry.host)
+            start = data.start_of(run, row.entry.host, lead)
             if start is not None:
                 data.lease(row, worker_id, data.last_token + 1, start, start + lease)
                 leases.append(_lease(row, start - data.now(), lease, data.hosts[row.entry.host].slowdown))
-        due = data.first_due(run, steps, partitions)
+        due = data.first_due(run, steps, partitions, lead)
         return Grant(
             leases=leases,
             next_due=None if due is None else max(ZERO, due - data.now()),

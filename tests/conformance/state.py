@@ -267,13 +267,13 @@ class ModelState:
         gap = max(run.settings.host_delay, host.last_delay, host.delay, host.slowdown)
         return max(now, host.paused_until or now, host.last_start + gap if host.last_start else now)
 
-    def start_of(self, run: Run, name: str) -> datetime | None:
+    def start_of(self, run: Run, name: str, lead: timedelta = ZERO) -> datetime | None:
         """Return the start for a task of this host in a claim; None if it must wait."""
-        now, paused_until = self.now(), self.hosts[name].paused_until
-        if paused_until and paused_until > now:
+        first, paused_until = self.now() + (ZERO if name == NO_HOST else lead), self.hosts[name].paused_until
+        if paused_until and paused_until > first:
             return None
         start = self.host_free_at(run, name)
-        return start if start and start - now < BURST_HORIZON else None
+        return max(first, start) if start and start - first < BURST_HORIZON else None
 
     def pause(self, name: str, duration: timedelta) -> None:
         """Pause a host; a running pause is never shortened."""
@@ -300,11 +300,13 @@ class ModelState:
         )
         return sorted(rows, key=lambda row: (-row.entry.priority, row.order))
 
-    def first_due(self, run: Run, steps: Names, partitions: Names) -> datetime | None:
+    def first_due(self, run: Run, steps: Names, partitions: Names, lead: timedelta = ZERO) -> datetime | None:
         """Return the first time at which a task becomes claimable by time alone."""
         rows = [row for row in self.of_run(run.id) if row.state in WAITING and row.matches(steps, partitions)]
         free = {host: self.host_free_at(run, host) for host in {row.entry.host for row in rows}}
-        moments = ((max(row.due_at, free_at), row) for row in rows if (free_at := free[row.entry.host]))
+        moments = (
+            (max(row.due_at, free_at - lead), row) for row in rows if (free_at := free[row.entry.host])
+        )
         return min(
             (moment for moment, row in moments if row.expires_at is None or moment < row.expires_at),
             default=None,

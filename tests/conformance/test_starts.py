@@ -1,7 +1,7 @@
 """An unused start on a host is given back, and no two used starts come closer together because of it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise, permutations
 from random import Random
@@ -241,8 +241,11 @@ async def test_what_was_given_back_survives_a_restart(bench: Bench, clock: Clock
 class Hosts:
     """A host with random used and unused starts, in bursts, by two runs, settled in any order."""
 
-    def __init__(self, queue: Queue, clock: Clock, runs: list[Run], seed: int) -> None:
+    def __init__(
+        self, queue: Queue, clock: Clock, runs: list[Run], seed: int, leads: Sequence[timedelta]
+    ) -> None:
         self.queue, self.clock, self.runs, self.random = queue, clock, runs, Random(seed)
+        self.leads = leads
         self.held: list[tuple[datetime, Lease]] = []
         self.asked: list[datetime] = []
         self.moved = ZERO  # a clock that cannot be moved does not report it
@@ -250,7 +253,9 @@ class Hosts:
     async def go(self, turns: int) -> None:
         for _ in range(turns):
             run, limit = self.random.choice(self.runs), self.random.randint(1, 4)
-            grant = await self.queue.claim(ME, run_id=run.id, limit=limit)
+            lead = self.random.choice(self.leads)
+            grant = await self.queue.claim(ME, run_id=run.id, limit=limit, lead=lead)
+            assert all(lease.start_in >= lead for lease in grant.leases)
             now = (grant.claimed_at or self.clock.now()) + self.moved
             self.held += [(now + lease.start_in, lease) for lease in grant.leases]
             self.random.shuffle(self.held)
@@ -272,12 +277,13 @@ class Hosts:
 
 
 @pytest.mark.short_for(seed=0)
+@pytest.mark.parametrize("leads", [(ZERO,), (ZERO, GAP / 3, 3 * GAP)])
 @pytest.mark.parametrize("seed", range(3))
 async def test_no_two_starts_that_were_used_come_closer_than_the_gap(
-    queue: Queue, clock: Clock, seed: int
+    queue: Queue, clock: Clock, seed: int, leads: Sequence[timedelta]
 ) -> None:
     runs = [await start(queue, *pages(120), host_delay=gap, per_host=5) for gap in (GAP, 2 * GAP)]
-    hosts = Hosts(queue, clock, runs, seed)
+    hosts = Hosts(queue, clock, runs, seed, leads)
     await hosts.go(60)
     starts = sorted(hosts.asked)
     assert len(starts) > 10

@@ -96,6 +96,7 @@ class ServerProcess:
         self.folder = Path(tempfile.mkdtemp(prefix=f"shoal-{self.name}-"))
         self.log = self.folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._owner = os.getpid()
         if self.user:
             shutil.chown(self.folder, self.user)
         atexit.register(self.close)
@@ -107,8 +108,10 @@ class ServerProcess:
         return self._process.pid
 
     def close(self) -> None:
-        """Stop the server if it runs, and remove its folder."""
+        """Stop the server if it runs, and remove its folder; a copy in a forked process does nothing."""
         atexit.unregister(self.close)
+        if os.getpid() != self._owner:
+            return
         self.resume()
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -132,7 +135,7 @@ class ServerProcess:
         if self._process is not None:
             self._process.wait(STOP_TIMEOUT)
         self._process = None
-        wait_until(lambda: not any(map(_alive, family)), "the killed processes to end", STOP_TIMEOUT)
+        wait_until(lambda: not any(map(is_alive, family)), "the killed processes to end", STOP_TIMEOUT)
 
     def pause(self) -> None:
         """Freeze the server and its children: connections stay open, and nobody answers."""
@@ -148,9 +151,7 @@ class ServerProcess:
 
     def _spawn(self, command: Sequence[str | Path], is_ready: Callable[[], bool]) -> None:
         """Start the command as the unprivileged user and wait until it is ready."""
-        if self._process is not None:
-            raise ServerFailed(f"{self.name} is already running")
-        self._process = self._popen([*_end_with_parent(self.stop_signal), *command])
+        self._begin(command)
         try:
             wait_until(lambda: self._exited() or is_ready(), f"{self.name} to start", START_TIMEOUT)
         except ServerFailed as error:
@@ -159,6 +160,12 @@ class ServerProcess:
         if self._exited():
             self._process = None
             raise ServerFailed(f"{self.name} ended at its start:\n{self.log_tail()}")
+
+    def _begin(self, command: Sequence[str | Path]) -> None:
+        """Start the command as the unprivileged user."""
+        if self._process is not None:
+            raise ServerFailed(f"{self.name} is already running")
+        self._process = self._popen([*_end_with_parent(self.stop_signal), *command])
 
     def _run(self, command: Sequence[str | Path]) -> None:
         """Run one command to its end as the unprivileged user."""
@@ -223,7 +230,7 @@ def _children(parent: int) -> list[int]:
     return [pid for pid in _pids() if _stat(pid)[1] == parent]
 
 
-def _alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     return _stat(pid)[0] not in "ZX"
 
 

@@ -12,7 +12,7 @@ from pamqp.commands import Basic
 from tests.conftest import or_skip
 from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.process import ServerFailed
-from tests.servers.rabbitmq import RabbitServer
+from tests.servers.rabbitmq import RabbitServer, SharedRabbit
 from tests.servers.rabbitmq_talk import RabbitTalk
 
 KEPT = Basic.Properties(delivery_mode=2)
@@ -48,6 +48,10 @@ async def test_a_killed_node_keeps_what_it_confirmed_and_leaves_nothing_behind()
             os.kill(pid, 0)
 
 
+def test_the_processes_of_a_test_run_share_one(rabbitmq, request):
+    assert isinstance(rabbitmq, SharedRabbit) == bool(request.config.option.jobs)
+
+
 def test_it_listens_on_loopback_only(rabbitmq):
     ports = [rabbitmq.port, rabbitmq._dist_port, rabbitmq._epmd.port]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -63,6 +67,13 @@ def test_it_answers_rabbitmqctl(rabbitmq):
     assert "shoal-" in rabbitmq.ctl("eval", "node().")
     with pytest.raises(ServerFailed, match="list_nonsense"):
         rabbitmq.ctl("list_nonsense")
+
+
+def test_it_evaluates_erlang_and_says_what_is_wrong_with_it(rabbitmq):
+    assert rabbitmq.evaluate("Two = 1 + 1, {Two, node()}") == f"{{2, '{rabbitmq.node}'}}"
+    for wrong in ("1 +", "nobody:knows()", "1 = 2"):
+        with pytest.raises(ServerFailed):
+            rabbitmq.evaluate(wrong)
 
 
 @pytest.fixture

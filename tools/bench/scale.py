@@ -65,7 +65,7 @@ BIG = replace(
     DEFAULT,
     name="big",
     claims=500,
-    pending=(1_000_000, 5_000_000),
+    pending=(1_000_000, 10_000_000),
     one_host=1_000_000,
     many_hosts=(1_000_000, 100_000),
     blocked=(1_000_000, 100_000),

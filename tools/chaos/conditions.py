@@ -207,11 +207,7 @@ def alarm(broker: RabbitServer) -> Condition:
     """Raise the broker's memory alarm: it reads nothing from connections that publish."""
 
     def begin() -> Undo:
-        _watermark(broker, "1MB")
-        return lambda: _watermark(broker, "1GB")
+        broker.set_memory_limit("1MB")
+        return lambda: broker.set_memory_limit("1GB")
 
     return Condition(broker.name, begin)
-
-
-def _watermark(broker: RabbitServer, most: str) -> None:
-    broker.ctl("set_vm_memory_high_watermark", "absolute", most)

@@ -39,7 +39,12 @@ def say(text: str) -> None:
 
 def put_message(text: str) -> None:
     """Write a message as one line of JSON to stderr."""
-    sys.stderr.write(msgspec.json.encode({"message": text}).decode() + "\n")
+    put_line({"message": text})
+
+
+def put_line(record: Mapping[str, Any]) -> None:
+    """Write one line of JSON to stderr, beside the data on stdout."""
+    sys.stderr.write(msgspec.json.encode(record).decode() + "\n")
 
 
 def print_error(message: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typer.main import get_command
 
 from shoal.cli.configuration import option_defaults, read_config
-from shoal.cli.console import print_error, put_json, say
+from shoal.cli.console import print_error, put_json, put_line, say
 from shoal.cli.exits import Exit
 from shoal.cli.registry import app_for
 from shoal.core.errors import (
@@ -33,7 +33,10 @@ class _StderrHandler(logging.Handler):
     """Prints the library's warnings, such as waiting for a server."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(self.format(record))
+        if "--json" in sys.argv:
+            put_line({"message": self.format(record), "level": record.levelname.lower()})
+        else:
+            say(self.format(record))
 
 
 def main(script: str | None = None) -> None:

@@ -14,11 +14,18 @@ T = TypeVar("T")
 DEFAULT_LIMIT = 50  # rows of a list
 
 
-def with_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
-    """Open the queue, run `work` with it, close it, and return the result."""
+def with_queue(
+    url: str, work: "Callable[[Queue], Awaitable[T]]", *, meanwhile: Callable[[], object] | None = None
+) -> T:
+    """Open the queue, run `work` with it, close it, and return the result.
+
+    `meanwhile` runs in a thread while the queue is opened: it imports what `work` needs.
+    """
     import uvloop
 
     async def run() -> T:
+        import asyncio
+
         from shoal.cli.signals import ignore_further_signals
         from shoal.core.tasks import supervise
         from shoal.core.values import read_duration
@@ -28,7 +35,11 @@ def with_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
         given = current_config().text("SHOAL_PATIENCE")
         patience = read_duration("SHOAL_PATIENCE", given) if given else RETRY_TIMEOUT
         with ignore_further_signals():
+            loop = asyncio.get_running_loop()
+            importing = loop.run_in_executor(None, meanwhile) if meanwhile else None
             async with open_queue(url, patience=patience) as queue:
+                if importing:
+                    await importing
                 return await supervise(work(queue))
 
     return uvloop.run(run())

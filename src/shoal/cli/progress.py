@@ -5,12 +5,14 @@ import time
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Self
 
-from shoal.cli.console import console, counted, duration, escaped, put_message, say
+from shoal.cli.console import console, counted, duration, escaped, put_line, put_message, say
+from shoal.cli.first_errors import retry_words
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.telemetry.logs import LogPlan
+from shoal.fleet.telemetry.worker_log import Warned
 from shoal.queue.namespace import shown_queue
 from shoal.worker.counters import format_counts
 
@@ -80,12 +82,24 @@ class ProgressView(AbstractContextManager["ProgressView"]):
             console().print(f"[yellow]{escaped(text)}")
 
     def on_output(self, line: str) -> None:
-        """Print the output of a step."""
-        console().print(escaped(line))
+        """Print a line that a step has printed."""
+        if self._as_json:
+            put_line({"output": line})
+        else:
+            console().print(escaped(line))
+
+    def on_warning(self, warned: Warned) -> None:
+        """Print what a worker has logged: with its fields as JSON, else like the output of a step."""
+        if self._as_json:
+            put_line(warned.as_json())
+            return
+        for line in warned.text.split("\n"):
+            self.on_output(line)
 
     def _line(self, snapshot: Snapshot, pool: WorkerPool) -> None:
+        waits_for = snapshot.waits_for or retry_words(snapshot.stats, pool.tally, time.time())
         if self._as_json:
-            put_progress(snapshot)
+            put_progress(snapshot, waits_for)
             return
         stats = snapshot.stats
         troubles = [format_counts(counts) for counts in (pool.tally.errors, pool.tally.postponed) if counts]
@@ -93,7 +107,7 @@ class ProgressView(AbstractContextManager["ProgressView"]):
             f"{stats.completed:,} done, {stats.remaining:,} left, {snapshot.rate:,.1f} pages/s",
             f"{counted(stats.items, 'item')}, {stats.dead:,} dead, ETA {duration(snapshot.eta_seconds)}",
         ]
-        waits = [f"waiting for {snapshot.waits_for}"] if snapshot.waits_for else []
+        waits = [f"waiting for {waits_for}"] if waits_for else []
         say(", ".join([*parts, *troubles, *waits]))
 
 
@@ -106,8 +120,6 @@ def open_view() -> "RunView | None":
     return RunView() if console().is_terminal else None
 
 
-def put_progress(snapshot: Snapshot) -> None:
+def put_progress(snapshot: Snapshot, waits_for: str | None = None) -> None:
     """Write the run's counts as one line of JSON to stderr: stdout carries only the result."""
-    import msgspec
-
-    sys.stderr.write(msgspec.json.encode(snapshot.as_json()).decode() + "\n")
+    put_line(snapshot.as_json() | {"waits_for": waits_for or snapshot.waits_for})

@@ -1,11 +1,14 @@
 """The live view of a run in a terminal."""
 
+import time
+
 from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
 from rich.text import Text
 
 from shoal.cli.console import console, duration, escaped
+from shoal.cli.first_errors import retry_words
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
 from shoal.worker.counters import top_counts
@@ -69,8 +72,8 @@ def view(snapshot: Snapshot, pool: WorkerPool) -> list[Text]:
             lines.append(
                 _pairs(*((name, f"{count:,}") for name, count in top_counts(counts)), style="yellow")
             )
-    if snapshot.waits_for:
-        lines.append(_pairs(("waiting for", snapshot.waits_for), style="yellow"))
+    if waits_for := snapshot.waits_for or retry_words(stats, tally, time.time()):
+        lines.append(_pairs(("waiting for", waits_for), style="yellow"))
     return lines
 
 

@@ -62,19 +62,26 @@ def remember_options(*, sources: Collection[str] = ()) -> Callable[[Command], Co
 
 
 def resume_command(
-    job: "Job", run_id: str, *, max_pages: int | None = None, allow_private: str | None = None
+    job: "Job",
+    run_id: str,
+    *,
+    max_pages: int | None = None,
+    allow_private: str | None = None,
+    steps: Collection[str] = (),
 ) -> str:
-    """Return the command that resumes a run: the one that was typed, or `shoal run`."""
+    """Return the command that resumes a run: the one that was typed, or `shoal run`; with other `steps`."""
     typed = _typed.get()
     more = [] if max_pages is None else ["--set", f"max_pages={max_pages}"]
     more += [] if allow_private is None else ["--allow-private", allow_private]
+    more += ["--steps", ",".join(sorted(steps))] if steps else []
     if typed is None:
         return " ".join(
             [command_for_job(job, "shoal", "run", job.name, "--resume", run_id), *map(shlex.quote, more)]
         )
     is_work = typed.command == "work"
     words = ["shoal", typed.command, job.name, "--run" if is_work else "--resume", run_id]
-    words += [word for name in typed.options for word in _words(typed, name)]
+    kept = [name for name in typed.options if name != "steps" or not steps]
+    words += [word for name in kept for word in _words(typed, name)]
     return joined([*words, *queue_option(job.queue_url), *more])
 
 

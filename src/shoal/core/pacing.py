@@ -10,6 +10,7 @@ from typing import NamedTuple
 from shoal.core.model import MINUTE, SECOND, ZERO
 
 BURST_HORIZON = SECOND
+MAX_LEAD = 2 * SECOND  # of a claim: leases that wait count against `per_host`
 MIN_SLOWDOWN, MAX_SLOWDOWN = SECOND / 10, MINUTE
 MAX_PAUSE = 60 * MINUTE
 NEGLIGIBLE = timedelta(milliseconds=50)

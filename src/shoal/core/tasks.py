@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from datetime import timedelta
@@ -13,6 +14,7 @@ T = TypeVar("T")
 
 WATCHED = "shoal_watched"  # key in the context of a reported error
 JITTER = 0.2  # of an interval: workers that were started together must not act all at once
+TIMER_ERROR = 0.0005  # seconds: uvloop rounds its timers to milliseconds
 MIN_WAIT, MAX_WAIT = 1.0, 30.0  # seconds before a failed background task is restarted
 
 
@@ -25,9 +27,14 @@ def watched(task: asyncio.Task[T]) -> asyncio.Task[T]:
     return task
 
 
-def loop_time() -> float:
-    """Return the time of the running event loop, in seconds."""
-    return asyncio.get_running_loop().time()
+def exact_time() -> float:
+    """Return the monotonic time in seconds; uvloop's own is cut to whole milliseconds."""
+    return time.monotonic()
+
+
+def call_at(moment: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+    """Call back at a moment of `exact_time`, give or take `TIMER_ERROR`."""
+    return asyncio.get_running_loop().call_later(max(0.0, moment - exact_time()), callback)
 
 
 async def wait_for_event(event: asyncio.Event, seconds: float) -> None:

@@ -8,6 +8,7 @@ from typing import Self
 from shoal.core.errors import (
     Blocked,
     BreakpointRefused,
+    ConnectFailed,
     DnsFailed,
     HttpStatus,
     InvalidInput,
@@ -26,6 +27,8 @@ from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, Bury, Lease, Retry
 from shoal.core.pacing import slower
 
+BASE_DELAY = SECOND  # after the first failed attempt, unless a setting says otherwise
+CONNECT_WAIT = 5 * SECOND  # times the attempt: a server that restarts refuses connections for some seconds
 DNS_WAIT = MINUTE  # resolvers cache a failure for about as long
 ROBOTS_WAIT = MINUTE  # fetchers cache a failure to get robots.txt for as long
 TLS_TRIES = 2
@@ -63,7 +66,7 @@ class RetryPolicy:
     """
 
     max_attempts: int = 3
-    base: timedelta = SECOND
+    base: timedelta = BASE_DELAY
     cap: timedelta = 5 * MINUTE
     factor: float = 2.0
     jitter: float = 1.0  # the random share of a delay
@@ -168,6 +171,8 @@ def judge(
             return Bury(lease, error)
         case DnsFailed() if rule.delay is None:
             return Retry(lease, error, after=DNS_WAIT + wait)
+        case ConnectFailed() if type(error) is ConnectFailed and policy.base == BASE_DELAY:
+            return Retry(lease, error, after=lease.attempt * CONNECT_WAIT + wait)
         case _:
             return Retry(lease, error, after=wait)
 

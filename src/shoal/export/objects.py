@@ -1,7 +1,10 @@
 """Object storage: s3://, gs:// and az:// addresses, through obstore."""
 
+import logging
 import os
 import re
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,14 +16,18 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 
 from shoal.core.errors import ExportFailed, ExportUnavailable, InvalidSetting
-from shoal.core.redact import redacted
+from shoal.core.redact import redacted, shown_address
 from shoal.core.text import printable, shorten
 from shoal.export.target import OutputTarget, translate_os_errors
 
 MAX_KEY = 1_024  # bytes of the name of an object
 MAX_PUT = 64 << 20  # bytes that are uploaded in one request
-TIMEOUT, CONNECT_TIMEOUT = timedelta(minutes=2), timedelta(seconds=10)  # of one request
-RETRY_TIMEOUT, MAX_RETRIES = timedelta(seconds=30), 5
+SMALL = 1 << 20  # bytes; a request with fewer gets its response as soon as one without a body
+UPLOAD_TIMEOUT, REPLY_TIMEOUT = timedelta(minutes=2), timedelta(seconds=10)  # of one request, by its size
+CONNECT_TIMEOUT = timedelta(seconds=10)
+RETRY_TIMEOUT, MAX_RETRIES = timedelta(seconds=30), 5  # after the timeout, no further try begins
+SLOW_SECONDS = 5.0  # then a warning names the server
+WARNING_INTERVAL_SECONDS = 60.0  # between two such warnings
 # Variables with the address of a server that is not the provider's own; obstore does not read all of them.
 ENDPOINTS = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
@@ -39,11 +46,52 @@ NETWORK_VARIABLES = {
     # The account is a part of the host's name.
     "az": "AZURE_STORAGE_ACCOUNT_NAME",
 }
+SERVICES = {"s3": "Amazon S3", "gs": "Google Cloud Storage", "az": "Azure Blob Storage"}
 BUCKET_WORDS = {"s3": "bucket", "gs": "bucket", "az": "container"}
 # What the error of a host without credentials mentions: the service that a machine of a cloud has.
 _NO_CREDENTIALS = ("169.254.169.254", "metadata.google.internal", "credential", "Account must be specified")
 _LIBRARY_PREFIX = re.compile(r"^Generic \w+ error: ")
+_BUSY = re.compile(r"non-2xx status code: ((?:429|5\d\d)[\w ]*)")
 _UNREACHABLE = ("error sending request", "dns error", "connect", "timed out", "HTTP error")
+
+
+log = logging.getLogger(__name__)
+
+
+class BucketClients(NamedTuple):
+    """The clients of one bucket: the timeout of the library counts from the beginning of an upload."""
+
+    requests: Any  # for small ones
+    uploads: Any  # for files
+    waiting: "WaitNotice"
+
+    def of_size(self, size: int) -> Any:
+        """Return the client for a request with a body of this size."""
+        return self.requests if size < SMALL else self.uploads
+
+
+class WaitNotice:
+    """Warns that a server has not replied, at most once in a while; safe in several threads."""
+
+    def __init__(self, location: str, server: str) -> None:
+        self._location, self._server, self._warned_at = location, server, -WARNING_INTERVAL_SECONDS
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Warn while the block takes long."""
+        timer = threading.Timer(SLOW_SECONDS, self._warn)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _warn(self) -> None:
+        now = time.monotonic()
+        if now >= self._warned_at + WARNING_INTERVAL_SECONDS:
+            self._warned_at = now
+            log.warning("%s: waiting for %s, which has not replied yet", self._location, self._server)
 
 
 class ObjectProblem(NamedTuple):
@@ -78,8 +126,19 @@ class ObjectAddress:
         """The address in messages."""
         return f"{self.scheme}://{self.bucket}/{self.key}"
 
-    def open(self) -> Any:
-        """Return the store of the bucket; raises InvalidSetting if the library is not installed."""
+    @property
+    def server(self) -> str:
+        """The server of the bucket in messages: its address if that is set, else the name of the service."""
+        endpoint = next(filter(None, map(os.environ.get, ENDPOINTS[self.scheme])), None)
+        return shown_address(endpoint) if endpoint else SERVICES[self.scheme]
+
+    def open(self) -> BucketClients:
+        """Return the clients of the bucket; raises InvalidSetting if the library is not installed."""
+        return BucketClients(
+            self._client(REPLY_TIMEOUT), self._client(UPLOAD_TIMEOUT), WaitNotice(self.location, self.server)
+        )
+
+    def _client(self, timeout: timedelta) -> Any:
         stores = _library("obstore.store", self.location)
         endpoint = _read_endpoint(self.scheme)
         config = {ENDPOINT_KEYS[self.scheme]: endpoint} if endpoint else {}
@@ -90,7 +149,9 @@ class ObjectAddress:
                 config=config or None,
                 client_options={
                     "allow_http": endpoint.startswith("http://") or bool(os.environ.get("AWS_ALLOW_HTTP")),
-                    "timeout": TIMEOUT,
+                    # Not of the whole request: the response may be a large object.
+                    "timeout": UPLOAD_TIMEOUT,
+                    "read_timeout": timeout,
                     "connect_timeout": CONNECT_TIMEOUT,
                 },
                 retry_config={"max_retries": MAX_RETRIES, "retry_timeout": RETRY_TIMEOUT},
@@ -114,47 +175,59 @@ class ObjectAddress:
             return ObjectProblem("no credentials were found", f"Set {variables}")
         if any(word in text for word in _UNREACHABLE):
             advice = f"Check the network and {NETWORK_VARIABLES[scheme]}"
-            return ObjectProblem("its server cannot be reached", advice, is_unreachable=True)
+            verb = "does not reply" if "TimedOut" in text else "cannot be reached"
+            return ObjectProblem(f"its server ({self.server}) {verb}", advice, is_unreachable=True)
+        if busy := _BUSY.search(text):
+            reason = f"its server ({self.server}) returned {busy[1].strip()}"
+            return ObjectProblem(reason, "Try again later", is_unreachable=True)
         first = _LIBRARY_PREFIX.sub("", text.strip().partition("\n")[0]).removesuffix(".")
         return ObjectProblem(
             printable(shorten(redacted(first), 200)) or kind, f"Check {variables}, and the {bucket}"
         )
 
 
-def put_object(store: Any, key: str, file: BinaryIO, attributes: dict[str, str] | None = None) -> None:
+def put_object(
+    store: BucketClients, key: str, file: BinaryIO, attributes: dict[str, str] | None = None
+) -> None:
     """Upload a file from its beginning, a large one in parts; it is visible when all of it is there."""
+    client = store.of_size(file.seek(0, os.SEEK_END))
     file.seek(0)
-    import_module("obstore").put(store, key, file, attributes=attributes)
+    with store.waiting.shown():
+        import_module("obstore").put(client, key, file, attributes=attributes)
 
 
-def create_object(store: Any, key: str, file: BinaryIO, attributes: dict[str, str]) -> bool:
+def create_object(store: BucketClients, key: str, file: BinaryIO, attributes: dict[str, str]) -> bool:
     """Upload a file unless there is an object of this name; return whether it was uploaded."""
-    if file.seek(0, os.SEEK_END) > MAX_PUT:
+    size = file.seek(0, os.SEEK_END)
+    if size > MAX_PUT:
         # Only an upload in one request can depend on whether there is an object.
         put_object(store, key, file, attributes)
         return True
     file.seek(0)
-    obstore = import_module("obstore")
+    obstore, client = import_module("obstore"), store.of_size(size)
     try:
-        obstore.put(store, key, file, attributes=attributes, mode="create", use_multipart=False)
+        with store.waiting.shown():
+            obstore.put(client, key, file, attributes=attributes, mode="create", use_multipart=False)
     except obstore.exceptions.AlreadyExistsError:
         return False
     return True
 
 
-def size_of_object(store: Any, key: str) -> int | None:
+def size_of_object(store: BucketClients, key: str) -> int | None:
     """Return the size of an object; None if there is none, or no bucket."""
     try:
-        return int(import_module("obstore").head(store, key)["size"])
+        with store.waiting.shown():
+            return int(import_module("obstore").head(store.requests, key)["size"])
     except FileNotFoundError:
         return None
 
 
-def attributes_of_object(store: Any, key: str) -> dict[str, str] | None:
+def attributes_of_object(store: BucketClients, key: str) -> dict[str, str] | None:
     """Return the attributes of an object, None if there is none; a missing bucket raises."""
     try:
         # Not a HEAD, whose response does not tell a missing bucket from a missing object.
-        return dict(import_module("obstore").get(store, key).attributes)
+        with store.waiting.shown():
+            return dict(import_module("obstore").get(store.requests, key).attributes)
     except FileNotFoundError as error:
         if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
             raise
@@ -164,7 +237,7 @@ def attributes_of_object(store: Any, key: str) -> dict[str, str] | None:
 class ObjectTarget(OutputTarget):
     """An object that is uploaded when it is complete; until then it is a file without a name."""
 
-    def __init__(self, address: ObjectAddress, store: Any) -> None:
+    def __init__(self, address: ObjectAddress, store: BucketClients) -> None:
         self._address, self._store = address, store
         with translate_os_errors("A temporary file"):
             stream = TemporaryFile(buffering=1 << 18)  # noqa: SIM115 - `discard` closes it

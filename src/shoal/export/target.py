@@ -1,7 +1,9 @@
 """Output targets: a file that appears only when complete, a file that is appended to, or stdout."""
 
 import errno
+import logging
 import os
+import re
 import secrets
 import sys
 from abc import ABC, abstractmethod
@@ -11,9 +13,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from shoal.core.errors import ExportFailed, InvalidSetting
+from shoal.export.leftovers import open_locked, remove_if_left
 from shoal.export.tail import repair_last_line
 
 STDOUT = "-"
+PART = ".part"
+MAX_PREFIX = 80  # characters of the target's name in that of its hidden file
+log = logging.getLogger(__name__)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _GROWING = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -46,24 +52,45 @@ class AtomicFile(OutputTarget):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # In the same folder: a rename is atomic only within one file system.
-        self._part = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.part")
+        _remove_leftovers(path)
         with _translate_open_errors(str(path)):
-            stream = os.fdopen(os.open(self._part, _NEW, 0o666), "wb", buffering=1 << 18)
+            handle = None
+            while handle is None:
+                # In the same folder: a rename is atomic only within one file system.
+                self._part = path.with_name(f"{_part_prefix(path)}{secrets.token_hex(6)}{PART}")
+                handle = open_locked(self._part, _NEW)
+            stream = os.fdopen(handle, "wb", buffering=1 << 18)
         super().__init__(str(path), stream)
 
     def commit(self) -> None:
         with translate_os_errors(self.name):
             self.stream.flush()
             os.fsync(self.stream.fileno())
+            self._part.replace(self._path)  # before it is closed: without its lock it would be a leftover
             self.stream.close()
-            self._part.replace(self._path)
             sync_folder(self._path.parent)
 
     def discard(self) -> None:
         with suppress(OSError):
             self.stream.close()
         self._part.unlink(missing_ok=True)
+
+
+def _part_prefix(path: Path) -> str:
+    return f".{path.name[:MAX_PREFIX]}."
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what exports to the same file have left that were killed; those that still run hold a lock."""
+    pattern, removed = re.compile(re.escape(_part_prefix(path)) + "[0-9a-f]{12}" + re.escape(PART)), 0
+    with suppress(OSError):
+        for entry in list(os.scandir(path.parent)):
+            if pattern.fullmatch(entry.name):
+                with suppress(OSError):
+                    removed += remove_if_left(Path(entry.path))
+    if removed:
+        what = "a hidden file" if removed == 1 else f"{removed:,} hidden files"
+        log.warning("%s: removed %s that an export which was killed had left", path, what)
 
 
 class AppendFile(OutputTarget):

@@ -15,7 +15,7 @@ from typing import Any
 from shoal.core.errors import InvalidInput, RunConflict, UnknownRun
 from shoal.core.model import NOTHING, ZERO, HostStatus, Run, Stats, Task, WorkerStatus
 from shoal.core.values import read_positive_duration
-from shoal.fleet.build_job import job_of_run, load, make_job, with_declared_hosts
+from shoal.fleet.build_job import check_served, job_of_run, load, make_job, with_declared_hosts
 from shoal.fleet.command_hints import messages_on
 from shoal.fleet.handle import RunHandle
 from shoal.fleet.job import Job
@@ -144,6 +144,7 @@ class App:
             heartbeat=heartbeat,
             **({"at_once": at_once} if at_once else {}),
         )
+        check_served(job.steps, job.scraper, option="steps")
         if workers is None:
             workers = 1 if job.scraper.settings.mode_given and job.scraper.settings.mode == "single" else 0
         if not workers and (logs or metrics or trace):

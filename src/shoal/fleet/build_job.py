@@ -1,7 +1,7 @@
 """Build a job from a scraper's name: the same for commands, programs and the JSON API."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from shoal.core.errors import InvalidSetting, ShoalError, UnknownScraper
 from shoal.core.model import NOTHING, Run
+from shoal.core.text import shorten
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import LoadedScraper, Project, ProjectScraper
 from shoal.fleet.sources.declared import declared_private_hosts
@@ -68,6 +69,18 @@ def make_job(
         homes=dict(homes),
         **more,
     )
+
+
+def check_served(steps: Iterable[str] | None, *scrapers: Scraper, option: str = "--steps") -> None:
+    """Raise InvalidSetting for a step that no scraper has: its workers would wait for ever."""
+    known = list(dict.fromkeys(step for scraper in scrapers for step in scraper.steps))
+    names = " and ".join(repr(scraper.name) for scraper in scrapers)
+    for step in steps or ():
+        if step not in known:
+            raise InvalidSetting(
+                option,
+                f"names {shorten(repr(step))}, which {names} does not have. Its steps: {', '.join(known)}",
+            )
 
 
 def is_mode(partitions: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.run.retention import apply_keep
 from shoal.fleet.run.settings import OpenedRun, open_job, use_settings
-from shoal.fleet.status.find import find_run
+from shoal.fleet.status.find import find_run, is_standing
 from shoal.fleet.status.findings import read_findings
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.telemetry.metrics import PoolMetrics
@@ -271,7 +271,8 @@ class WorkerHost:
     async def _next_run(self, job: Job) -> Run | None:
         """Return the newest run of a scraper that has work left."""
         try:
-            runs = [run for run in await self._queue.runs() if run.scraper == job.scraper.name]
+            name = job.scraper.name
+            runs = [run for run in await self._queue.runs() if run.scraper == name and not is_standing(run)]
             for run in runs[:MAX_RUNS_CHECKED]:
                 is_open = run.state is RunState.RUNNING and run.id not in self._finished
                 if is_open and (await self._queue.stats(run.id)).remaining:

@@ -47,6 +47,7 @@ class Job:
     homes: dict[str, int] = field(default_factory=dict)  # a fixed plan: worker number of each partition
     heartbeat: timedelta = HEARTBEAT
     logs: LogPlan | None = None
+    reports_warnings: bool = False  # its workers report what is logged as a warning, rather than print it
     metrics: tuple[str, int] | None = None  # the address that serves them
     trace: bool = False
     listening: Listening | None = None  # its workers handle on-demand calls, and claim nothing
@@ -85,7 +86,7 @@ class Job:
             steps=self.steps,
             partitions=self.partitions if self.sharing is None else None,
             sharing=self.sharing,
-            log_level=self.logs.level if self.logs else Level.OFF,
+            log_level=self.logs.level if self.logs else Level.WARNING if self.reports_warnings else Level.OFF,
             measure=self.metrics is not None,
             trace=self.trace,
             listening=self.listening,

@@ -35,6 +35,6 @@ class ServerClocks:
 
 def shift_lease(lease: Lease, later: timedelta) -> Lease:
     """Count the durations of a lease from an earlier moment; a task without a host starts at once."""
-    if lease.task.url is None:
+    if not later or lease.task.url is None:
         return lease
     return replace(lease, start_in=lease.start_in + later, deadline_in=lease.deadline_in + later)

@@ -10,6 +10,7 @@ from shoal.core.errors import InvalidNote, InvalidSetting, RunConflict
 from shoal.core.errors.commands import shoal_command
 from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import DOWNLOAD_KEY, ZERO, Outcome, Run, RunSettings, RunState, Task
+from shoal.core.pacing import MAX_LEAD
 from shoal.core.text import shorten
 from shoal.queue.contract import Fence, RunLimits
 
@@ -87,12 +88,14 @@ def known_ids(ids: Iterable[str]) -> list[bytes]:
     return [bytes.fromhex(one) for one in dict.fromkeys(ids) if _TASK_ID.fullmatch(one)]
 
 
-def check_claim(limit: int, lease: timedelta, fence: Fence | None = None) -> None:
+def check_claim(limit: int, lease: timedelta, fence: Fence | None = None, lead: timedelta = ZERO) -> None:
     """Raise InvalidSetting or InvalidNote unless a claim can be made with these."""
     if limit < 1:
         raise InvalidSetting("limit", f"must be at least 1, got {limit}")
     if lease <= ZERO:
         raise InvalidSetting("lease", f"must be more than zero, got {lease}")
+    if not ZERO <= lead <= MAX_LEAD:
+        raise InvalidSetting("lead", f"must be zero to {MAX_LEAD.total_seconds():g} s, got {lead}")
     if fence is not None:
         check_notes(fence[0], [fence[1]])
 

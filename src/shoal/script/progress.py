@@ -10,6 +10,7 @@ from shoal.core.text import printable
 from shoal.core.values import counted
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.telemetry.worker_log import Warned
 from shoal.script.keyword_errors import in_python
 
 log = logging.getLogger("shoal.script")
@@ -54,6 +55,11 @@ class ScriptProgress:
         """Show a line that a step printed in a worker process."""
         erase = ERASE if self._is_line else ""
         sys.stderr.write(f"{erase}{printable(line)}\n")
+
+    def on_warning(self, warned: Warned) -> None:
+        """Show what a worker process has logged."""
+        for line in warned.text.split("\n"):
+            self.on_output(line)
 
     def close(self, text: str = "") -> None:
         """Replace the line by a closing one."""

@@ -1,5 +1,6 @@
 """Counters of one worker: what it has done, and what metrics need in addition."""
 
+import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
@@ -74,6 +75,7 @@ class WorkerCounters:
     items: int = 0
     rejected: int = 0
     retried: int = 0
+    last_retry_at: float = 0.0  # when the last of the retries so far is due: a time of this machine
     buried: int = 0
     released: int = 0
     stale: int = 0  # outcomes that were rejected because they came too late
@@ -101,6 +103,7 @@ class WorkerCounters:
                 self.rejected += len(outcome.rejects)
             case Retry():
                 self.retried += 1
+                self.last_retry_at = max(self.last_retry_at, time.time() + outcome.after.total_seconds())
             case Bury():
                 self.buried += 1
             case Release():
@@ -131,6 +134,7 @@ class WorkerCounters:
             items=self.items + other.items,
             rejected=self.rejected + other.rejected,
             retried=self.retried + other.retried,
+            last_retry_at=max(self.last_retry_at, other.last_retry_at),
             buried=self.buried + other.buried,
             released=self.released + other.released,
             stale=self.stale + other.stale,

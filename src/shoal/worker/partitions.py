@@ -12,7 +12,7 @@ from math import inf
 import msgspec
 
 from shoal.core.model import SECOND, Note
-from shoal.core.tasks import loop_time
+from shoal.core.tasks import exact_time
 from shoal.queue.contract import Fence, SharedNotes
 
 PLAN = "plan"
@@ -99,7 +99,7 @@ class PartitionShare:
 
     async def refresh(self) -> bool:
         """Read the plan; return whether a partition was taken away."""
-        sent_at = loop_time()
+        sent_at = exact_time()
         notes = await self._queue.notes(self._topic, [PLAN])
         before, self.partitions = self.partitions, read_plan(notes).of(self._worker_id)
         self.fence = (self._topic, PLAN, notes[PLAN].stamp) if PLAN in notes else None

@@ -7,19 +7,22 @@ from typing import NamedTuple
 from zlib import crc32
 
 from shoal.core.model import Lease
+from shoal.core.tasks import TIMER_ERROR
 
 # Every start of a polite run is delayed by this much, so that a late reply makes no start late; and the
 # starts of one host, on any worker, by up to as much again: hosts that are claimed together and have the same
 # gap would otherwise get their requests at the same moment for ever, all but the first of them late.
 MAX_LAG = 0.05  # seconds
-# A start that is later than this would come too close to the next one, which another worker may have. For
+# The starts that a host gives in one claim, its burst, follow each other; what follows them may be another
+# worker's. A request that is later than this after the last of them would come too close to that one. For
 # gaps below a tenth of a second no machine is that punctual.
 TOLERANCE, MIN_TOLERANCE = 0.04, 0.004  # of the gap; seconds
 # After a late start, one on time would come too close: the lost time is made up little by little.
-CATCH_UP, MIN_CATCH_UP = 0.02, 0.001  # of the gap; seconds
+CATCH_UP, MIN_CATCH_UP = 0.01, 0.001  # of the gap; seconds
 RECENT_SPANS = 20
 # One pause of the process delays every start that falls into it. They count as one late span: a machine is
-# always late when most of its spans are.
+# always late when most of its spans are. With fewer, the starts that are on time keep the run going.
+MAX_LATE_SPANS = 0.75  # of the recent ones
 MAX_SPAN = 1.0  # seconds; for shorter gaps, the gap
 MAX_HOSTS = 10_000
 
@@ -33,6 +36,12 @@ class ScheduledLease(NamedTuple):
     due: float
     is_cached: bool = False
     may_be_late: bool = False  # because a hook of the user took its time
+    burst: list[float] | None = None  # when the starts are due that its host gave in the same claim
+
+    @property
+    def burst_end(self) -> float:
+        """When the last start is due that this worker has claimed at the host together with this one."""
+        return max(self.burst) if self.burst else self.due
 
 
 class PrefetchBuffer:
@@ -41,41 +50,53 @@ class PrefetchBuffer:
     def __init__(self, gap: timedelta) -> None:
         self.set_gap(gap)
         self._heap: list[tuple[float, int, ScheduledLease]] = []
-        self._positions: dict[LeaseKey, int] = {}  # of every lease; heap entries with another one are void
+        # Of every lease its number in the heap, where its other entries are void, and its start.
+        self._held: dict[LeaseKey, tuple[int, ScheduledLease]] = {}
         self._counter = 0
         self.late_starts = 0  # requests that were sent although another worker's may be close to them
-        self._last_request: dict[str, float] = {}
+        self._last_request: dict[str, float] = {}  # by host
+        self._last_pop: dict[str, float] = {}  # by host: its request may be sent at any moment
 
     def set_gap(self, gap: timedelta) -> None:
         """Set the gap between two requests to a host."""
         self._gap = gap.total_seconds()
-        self._lag = min(self._gap / 2, MAX_LAG)
+        self._lag = lag_of(gap)
         self._tolerance = max(self._gap * TOLERANCE, MIN_TOLERANCE)
         self._min_gap = self._gap - max(self._gap * CATCH_UP, MIN_CATCH_UP)
         self._span = min(self._gap, MAX_SPAN)
         self._starts_in: dict[int, list[int]] = {}  # of each recent span: starts, and late starts
 
     def __len__(self) -> int:
-        return len(self._positions)
+        return len(self._held)
 
     def put(self, leases: Iterable[Lease], claimed_at: float) -> None:
         """Add leases that were claimed at this moment of the worker's clock."""
+        bursts: dict[str | None, list[float]] = {}
         for lease in leases:
-            due = claimed_at + lease.start_in.total_seconds() + self._lag_of(host_of(lease))
-            self._push(due, ScheduledLease(lease, due))
+            host = host_of(lease)
+            due = claimed_at + lease.start_in.total_seconds() + self._lag_of(host)
+            burst = bursts.setdefault(host, [])
+            burst.append(due)
+            self._push(due, ScheduledLease(lease, due, burst=burst))
 
     def start_now(self, lease: Lease) -> None:
         """Make a lease due now, because its page is cached; nothing if it was started already."""
-        if key_of(lease) in self._positions:
+        if held := self._held.get(key_of(lease)):
+            start = held[1]
+            if start.burst and start.due in start.burst:
+                start.burst.remove(start.due)  # it is returned to the host, so another worker may get it
             self._push(0.0, ScheduledLease(lease, 0.0, is_cached=True))
 
     def pop(self, now: float) -> ScheduledLease | None:
         """Remove and return a lease that is due, or None."""
         while (due := self.next_due()) is not None and due <= now:
             _, _, start = heappop(self._heap)
-            earliest = 0.0 if start.is_cached else self._earliest(host_of(start.lease))
+            host = None if start.is_cached or not self._gap else host_of(start.lease)
+            earliest = self._earliest(host, self._last_request, self._last_pop)
             if earliest <= now:
-                del self._positions[key_of(start.lease)]
+                del self._held[key_of(start.lease)]
+                if host:
+                    self._last_pop = self._record(self._last_pop, host, now)
                 return start
             self._push(earliest, start)
         return None
@@ -85,43 +106,46 @@ class PrefetchBuffer:
         host = host_of(start.lease)
         if not self._gap or host is None:
             return True
-        is_late = now > start.due + self._tolerance
+        is_late = now > start.burst_end + self._tolerance
         if not start.may_be_late:
             self._count(is_late, now)
         # On a machine that is always late nothing would ever start. Then the gap is kept within this worker.
-        may_be_late = start.may_be_late or self._is_always_late()
-        if is_late:
-            if not may_be_late or self._earliest(host) > now:
-                return False
-            self.late_starts += not start.may_be_late
-        self._record_request(host, now)
+        may_start = start.may_be_late or not is_late or self._is_always_late()
+        if not may_start or self._earliest(host, self._last_request) > now + TIMER_ERROR:
+            self._last_pop.pop(host, None)
+            return False
+        self.late_starts += is_late and not start.may_be_late
+        self._last_request = self._record(self._last_request, host, now)
         return True
 
     def next_due(self) -> float | None:
         """Return when the next lease is due, by the worker's clock."""
-        while self._heap and self._positions.get(key_of(self._heap[0][2].lease)) != self._heap[0][1]:
+        while self._heap and not self._is_current(*self._heap[0][1:]):
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def clear(self) -> list[Lease]:
         """Remove and return every lease."""
-        by_key = {key_of(start.lease): start.lease for _, _, start in self._heap}
-        leases = [by_key[key] for key in self._positions]
+        leases = [start.lease for _, start in self._held.values()]
         self._heap.clear()
-        self._positions.clear()
+        self._held.clear()
         return leases
 
     def _push(self, due: float, start: ScheduledLease) -> None:
         self._counter += 1
-        self._positions[key_of(start.lease)] = self._counter
+        self._held[key_of(start.lease)] = self._counter, start
         heappush(self._heap, (due, self._counter, start))
+
+    def _is_current(self, counter: int, start: ScheduledLease) -> bool:
+        held = self._held.get(key_of(start.lease))
+        return held is not None and held[0] == counter
 
     def _lag_of(self, host: str | None) -> float:
         return self._lag * (1 + crc32(host.encode()) / 2**32) if self._lag and host else 0.0
 
-    def _earliest(self, host: str | None) -> float:
-        last = self._last_request.get(host) if host else None
-        return 0.0 if last is None else last + self._min_gap
+    def _earliest(self, host: str | None, *lasts: dict[str, float]) -> float:
+        known = [last[host] for last in lasts if host in last] if host else []
+        return max(known) + self._min_gap if known else 0.0
 
     def _count(self, is_late: bool, now: float) -> None:
         counts = self._starts_in.setdefault(int(now / self._span), [0, 0])
@@ -132,13 +156,18 @@ class PrefetchBuffer:
 
     def _is_always_late(self) -> bool:
         late_spans = sum(2 * late > starts for starts, late in self._starts_in.values())
-        return 2 * late_spans > RECENT_SPANS
+        return late_spans > MAX_LATE_SPANS * RECENT_SPANS
 
-    def _record_request(self, host: str, now: float) -> None:
-        if len(self._last_request) >= MAX_HOSTS:
-            recent = {name: sent for name, sent in self._last_request.items() if sent + self._gap > now}
-            self._last_request = recent
-        self._last_request[host] = now
+    def _record(self, moments: dict[str, float], host: str, now: float) -> dict[str, float]:
+        if len(moments) >= MAX_HOSTS:
+            moments = {name: moment for name, moment in moments.items() if moment + self._gap > now}
+        moments[host] = now
+        return moments
+
+
+def lag_of(gap: timedelta) -> float:
+    """Return by how many seconds every start of a run with this gap is delayed, at least."""
+    return min(gap.total_seconds() / 2, MAX_LAG)
 
 
 def key_of(lease: Lease) -> LeaseKey:

@@ -313,8 +313,7 @@ class TaskProcessor:
                 attempt.response = changed
                 return changed
             request, url = changed, changed.url
-            lease, due, is_cached, _ = attempt.start
-            attempt.start = ScheduledLease(lease, due, is_cached, True)
+            attempt.start = attempt.start._replace(may_be_late=True)
         self._waits.wait_for_host(number)
         await self._check_robots(attempt, url)
         if fetch != "http":

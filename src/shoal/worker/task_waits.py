@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from shoal.core.events import STARTS_LATE, as_event
-from shoal.core.tasks import loop_time
+from shoal.core.tasks import call_at, exact_time
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.scheduler import Scheduler
 
@@ -27,7 +27,7 @@ class TaskWaits:
 
     def try_request(self, start: ScheduledLease) -> bool:
         """Return whether a task may still send its request; if so, the request counts as sent."""
-        now, late_starts = loop_time(), self._scheduler.late_starts
+        now, late_starts = exact_time(), self._scheduler.late_starts
         may_request = self._scheduler.try_request(start, now)
         if self._scheduler.late_starts > late_starts:
             self._log_late_start(now, now - start.due)
@@ -46,17 +46,17 @@ class TaskWaits:
 
     def wait_for_host(self, number: int) -> None:
         """Record that a task now waits for its host, and for nothing in this worker."""
-        self._slots.wait_for_host(number, loop_time())
+        self._slots.wait_for_host(number, exact_time())
         if self._slow_timer is None:
             self._set_slow_timer()
 
     def stop_waiting(self, number: int) -> None:
         """Record that a task no longer waits for its host; it has a slot again."""
-        self._slots.stop_waiting(number, loop_time())
+        self._slots.stop_waiting(number, exact_time())
 
     async def begin_step(self, number: int) -> None:
         """Wait until a task may run its step; `end_step` must follow, whatever happens here."""
-        if not self._slots.begin_step(number, loop_time()):
+        if not self._slots.begin_step(number, exact_time()):
             turn = self._turns[number] = asyncio.get_running_loop().create_future()
             await turn
 
@@ -82,11 +82,10 @@ class TaskWaits:
 
     def _set_slow_timer(self) -> None:
         due = self._slots.next_slow_at
-        loop = asyncio.get_running_loop()
-        self._slow_timer = None if due is None else loop.call_at(due, self._free_slow)
+        self._slow_timer = None if due is None else call_at(due, self._free_slow)
 
     def _free_slow(self) -> None:
-        is_any = self._slots.free_slow(loop_time())
+        is_any = self._slots.free_slow(exact_time())
         self._set_slow_timer()
         if is_any:
             self._on_slot_free()

@@ -12,7 +12,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
-from shoal.core.tasks import exchange_last, loop_time, repeat, wait_for_event
+from shoal.core.tasks import TIMER_ERROR, call_at, exact_time, exchange_last, repeat, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
@@ -167,7 +167,7 @@ class Worker:
         if not self._scheduler.may_accept_call(lease):
             return None
         verdict = self._callers.wait_for(lease)
-        self._accept([lease], self._claims.clock.to_local(claimed_at, loop_time()))
+        self._accept([lease], self._claims.clock.to_local(claimed_at, exact_time()))
         return verdict
 
     async def change_settings(self, run: Run, changes: Mapping[str, Any]) -> None:
@@ -177,6 +177,7 @@ class Worker:
         self._run, self._settings = run, self._scraper.settings
         self._processor.read_settings(run)
         self._claims.set_max_pages(self._settings.max_pages)
+        self._claims.set_gap(run.settings.host_delay)
         self._release(self._scheduler.change_settings(run.settings.host_delay, self._settings.pause))
         self._settlements.flush()
         if is_clock_needed:
@@ -242,12 +243,12 @@ class Worker:
             # Before the claim, not after it: an event during the claim may be what the next one waits for.
             self._wake.clear()
             self._host_freed.clear()
-            self._release(self._scheduler.take_unreachable(loop_time()))
+            self._release(self._scheduler.take_unreachable(exact_time()))
             if self.is_held and self.is_held():
                 await self._wait_for_wake(HELD_INTERVAL_SECONDS)
                 continue
             await self._settle_refusals()
-            size = self._scheduler.next_claim_size(loop_time())
+            size = self._scheduler.next_claim_size(exact_time())
             if not size:
                 await self._wait_for_wake(POLL_INTERVAL_SECONDS)
                 continue
@@ -299,7 +300,7 @@ class Worker:
             leases,
             self._channel.report_claimed(leases, is_full=is_full),
             claimed_at,
-            loop_time(),
+            exact_time(),
             is_valid=is_valid,
             uncertainty=self._claims.clock.uncertainty,
         )
@@ -347,8 +348,7 @@ class Worker:
 
     def _start_due(self) -> None:
         """Start the leases that are due, as far as slots are free, and set a timer for the next one."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = exact_time() + TIMER_ERROR
         for number, start in self._scheduler.start_due(now):
             self._markers.mark_progress(number, 1)
             task = self._background.start(self._handle(start, number))
@@ -357,7 +357,7 @@ class Worker:
         if self._start_timer:
             self._start_timer.cancel()
         due = self._scheduler.next_start_at(now)
-        self._start_timer = None if due is None else loop.call_at(due, self._start_due)
+        self._start_timer = None if due is None else call_at(due, self._start_due)
 
     async def _handle(self, start: ScheduledLease, number: int) -> None:
         try:
@@ -379,7 +379,7 @@ class Worker:
 
     def _finish(self, number: int, outcome: Outcome) -> None:
         self._markers.mark_progress(number, 0)
-        self._scheduler.finish(number, loop_time())
+        self._scheduler.finish(number, exact_time())
         self._settlements.urgent = self._standby or self._scheduler.should_settle_now(outcome)
         if not (self._refusals and self._refusals.hold(outcome)):
             self._settlements.put(self._callers.withhold_links(outcome))

@@ -64,7 +64,9 @@ def knows_of_crashes(fetcher):
     """Tell whether every tab that is ready for a page, as far as is known, has a process."""
     browser = fetcher._current
     ready = [tab for context in browser._contexts.values() for tab in context.idle]
-    if browser._spare and browser._spare.done():
+    if browser._spare:
+        if not browser._spare.done():
+            return False  # its process may be among those that were killed
         ready.append(browser._spare.result()[0])
     sound = sum(not tab.is_broken for tab in ready)
     return not browser._closing_count and sound <= len(renderers(browser.pid))
@@ -321,13 +323,27 @@ uvloop.run(main())
 """
 
 
+@pytest.fixture
+def own_temporary_folder(monkeypatch):
+    """A temporary folder that no browser of another test looks into, with a path short enough for sockets."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
 @in_both
-async def test_a_killed_worker_leaves_no_process_behind(browse, origin):
+async def test_a_killed_worker_leaves_no_process_behind(browse, origin, own_temporary_folder):
     browse()  # which skips the test where there is no browser
     origin.on("/", html("<p>"))
     origin.on("/hang", html("<script>while (true) {}</script>"))
     worker = await start_process(
-        sys.executable, "-c", WORKER, origin.url("/"), stdout=subprocess.PIPE, cwd=ROOT / "src"
+        sys.executable,
+        "-c",
+        WORKER,
+        origin.url("/"),
+        stdout=subprocess.PIPE,
+        cwd=ROOT / "src",
+        env={**os.environ, "TMPDIR": str(own_temporary_folder)},
     )
     async with asyncio.timeout(60):
         pids = list(map(int, (await worker.stdout.readline()).split()))
@@ -336,9 +352,9 @@ async def test_a_killed_worker_leaves_no_process_behind(browse, origin):
     await worker.wait()
     assert await gone(pids) == []
     # Its files are removed by the next process that starts a browser.
-    assert list(Path(tempfile.gettempdir()).glob(f"{FOLDER}{worker.pid}-*"))
+    assert list(own_temporary_folder.glob(f"{FOLDER}{worker.pid}-*"))
     await fetch(browse(), origin.url("/"))
-    assert not list(Path(tempfile.gettempdir()).glob(f"{FOLDER}{worker.pid}-*"))
+    assert not list(own_temporary_folder.glob(f"{FOLDER}{worker.pid}-*"))
 
 
 @pytest.mark.long

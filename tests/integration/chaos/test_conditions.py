@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import or_skip
 from tests.servers.process import ServerFailed, wait_until
-from tools.chaos.conditions import alarm, hold_file
+from tools.chaos.conditions import hold_file
 from tools.chaos.stores import open_store
 
 TIMEOUT = 30
@@ -107,13 +107,3 @@ def test_a_file_that_another_program_writes_to_is_locked(tmp_path):
         undo()
         connection.execute("CREATE TABLE one (id int)")
     connection.close()
-
-
-@pytest.mark.long
-def test_a_broker_with_an_alarm_says_so_until_it_is_over(rabbitmq):
-    undo = alarm(rabbitmq).begin()
-    try:
-        assert "memory" in rabbitmq.ctl("eval", "rabbit_alarm:get_alarms().")
-    finally:
-        undo()
-    assert "memory" not in rabbitmq.ctl("eval", "rabbit_alarm:get_alarms().")

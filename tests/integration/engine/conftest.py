@@ -40,6 +40,9 @@ class Witness:
     def on_output(self, line):
         self.printed_lines.append(line)
 
+    def on_warning(self, warned):
+        self.printed_lines += warned.text.split("\n")
+
 
 class Bench:
     """Runs scrapers that a test writes down, with real workers on a real queue."""

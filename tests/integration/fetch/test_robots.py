@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.core.errors import RobotsDenied, RobotsUnavailable
+from shoal.core.errors import ConnectFailed, RobotsDenied, RobotsUnavailable
 from shoal.core.model import SECOND
 from shoal.fetch.robots.robots import Robots
 from tests.integration.fetch.conftest import USER_AGENT
@@ -67,5 +67,5 @@ async def test_a_site_that_cannot_say_is_left_alone(robots, origin, reply):
 async def test_a_site_that_cannot_be_reached_is_left_alone(robots):
     async with Origin() as gone:
         url = gone.url("/page")
-    with pytest.raises(RobotsUnavailable, match="refused"):
+    with pytest.raises(ConnectFailed, match="refused"):
         await robots.check(url)

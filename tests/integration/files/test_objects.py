@@ -1,6 +1,9 @@
 """Exports and downloads to S3, against moto's server."""
 
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from io import BytesIO
 
 import boto3
 import msgspec
@@ -8,8 +11,9 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from shoal import Scraper
-from shoal.core.errors import ExportFailed, InvalidSetting, StorageFailed
+from shoal.core.errors import ExportFailed, ExportUnavailable, InvalidSetting, StorageFailed
 from shoal.core.model import StoredItem
+from shoal.export import objects
 from shoal.export.open import open_writer
 from shoal.worker.files.objects import ObjectFiles
 from tests.integration.files.conftest import content_of
@@ -84,8 +88,37 @@ def test_a_missing_bucket_is_named_before_and_after(bucket):
 
 def test_a_server_that_is_not_there_is_named(bucket, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with pytest.raises(InvalidSetting, match="its server cannot be reached"):
+    with pytest.raises(InvalidSetting, match=r"its server \(http://127.0.0.1:9\) cannot be reached"):
         open_writer("s3://shop/items.jsonl", existing="refuse")
+
+
+@pytest.fixture
+def silent_server(bucket, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # it accepts connections, and never replies
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        yield address
+
+
+def test_a_server_that_never_replies_is_named_while_it_is_waited_for(silent_server, monkeypatch, caplog):
+    for name in ("REPLY_TIMEOUT", "RETRY_TIMEOUT"):
+        monkeypatch.setattr(objects, name, timedelta(seconds=0.5))
+    monkeypatch.setattr(objects, "SLOW_SECONDS", 0.1)
+    with pytest.raises(InvalidSetting) as refused:
+        open_writer("s3://shop/items.jsonl", existing="refuse")
+    assert f"its server ({silent_server}) does not reply. Check the network and" in str(refused.value)
+    address = objects.ObjectAddress.read("s3://shop/items.jsonl")
+    with pytest.raises(ExportUnavailable, match="does not reply"), objects.translate_object_errors(address):
+        objects.create_object(address.open(), "small", BytesIO(b"x"), {})
+    assert (
+        caplog.messages
+        == [f"s3://shop/items.jsonl: waiting for {silent_server}, which has not replied yet"] * 2
+    )
+
+
+def test_a_large_upload_gets_more_time_than_a_small_request(bucket):
+    clients = objects.ObjectAddress.read("s3://shop/items.jsonl").open()
+    assert clients.of_size(0) is clients.requests and clients.of_size(objects.MAX_PUT) is clients.uploads
 
 
 async def test_downloads_go_to_a_bucket(bucket, site):

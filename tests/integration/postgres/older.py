@@ -4,6 +4,7 @@ from typing import Any
 
 # The statements that undo each version. The functions that its migration drops exist again by name.
 _UNDO = {
+    19: "SELECT",  # functions only
     18: """
         CREATE INDEX lane_due ON shoal.lane (section, band, due_at) WHERE due_at IS NOT NULL;
         DROP INDEX shoal.lane_ready, shoal.lane_idle;

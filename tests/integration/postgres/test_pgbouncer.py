@@ -7,6 +7,7 @@ import pytest
 
 from shoal.core.model import MINUTE, Bury, Done, Fate, Retry
 from shoal.queue.postgres.queue import PostgresQueue
+from shoal.queue.postgres.server import KeepaliveConnection
 from tests.conformance.helpers import claim, claim_all, data_of, page, pages, start
 
 CLAIMERS = 8
@@ -29,6 +30,26 @@ async def pooled_crowd(pgbouncer_url):
 async def test_the_pooler_is_noticed(pooled, queue):
     assert await pooled._server._uses_pooler()
     assert not await queue._server._uses_pooler()
+
+
+async def test_a_pooler_gets_no_named_statement_and_a_server_gets_the_settings_of_the_session(pooled, queue):
+    named = "SELECT count(*) FROM pg_prepared_statements"
+    assert await pooled._server.value(named) == 0
+    idle = "SELECT current_setting('idle_in_transaction_session_timeout')"
+    assert await queue._server.value(idle) == "1min"
+    assert await queue._server.value(named) > 0
+
+
+async def test_a_server_is_opened_with_one_connection(empty_postgres_url, monkeypatch):
+    opened = []
+    connect = KeepaliveConnection.__init__
+    monkeypatch.setattr(
+        KeepaliveConnection, "__init__", lambda self, *more: opened.append(self) or connect(self, *more)
+    )
+    monkeypatch.setattr("asyncpg.connect", None)
+    async with await PostgresQueue.open(empty_postgres_url) as queue:
+        assert await queue.runs() == []
+    assert len(opened) == 1
 
 
 async def test_the_pooler_sends_the_server_only_queries(postgres, postgres_database, pgbouncer_url):

@@ -1,11 +1,14 @@
 """Concurrent calls: whichever commits last, no lane with a task is left without a due time."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
+import asyncpg
 import pytest
 
 from shoal.core.model import ZERO, Done
 from tests.conformance.helpers import HOST, HOUR, claim, claim_one, page, paths, start
+from tests.integration.postgres.locks import someone_waits
 
 STILL_IN_LINE = """
     SELECT name FROM shoal.lane l JOIN shoal.host h ON h.id = l.host
@@ -112,3 +115,43 @@ async def waits_for_a_lock(direct):
     async with asyncio.timeout(5):
         while not await direct.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
             await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def held(postgres_url, host):
+    """Hold the lock on a host's lane."""
+    connection = await asyncpg.connect(postgres_url)
+    try:
+        async with connection.transaction():
+            await connection.execute(
+                "SELECT FROM shoal.lane WHERE host = (SELECT id FROM shoal.host WHERE name = $1) FOR UPDATE",
+                host,
+            )
+            yield
+    finally:
+        await connection.close()
+
+
+async def test_an_enqueue_writes_no_lane_that_it_has_not_locked_in_order(
+    queue, direct, uncommitted, postgres_url
+):
+    run = await start(queue, page(1, "a.example"))
+    assert await claim(queue, run)  # which marks the lane as empty: the next enqueue writes it
+    await queue.enqueue(run.id, [page(1, "b.example")])
+    async with held(postgres_url, "a.example"):
+        enqueuing = asyncio.create_task(
+            queue.enqueue(run.id, [page(2, host) for host in ("a.example", "b.example")])
+        )
+        await someone_waits(direct)
+        async with uncommitted() as emptying:
+            assert paths(await claim(emptying, run)) == ["b.example/1"]
+        waiting = held(postgres_url, "b.example")
+        await waiting.__aenter__()
+    # Two calls that wait for lanes which the other has locked out of order would wait for each other.
+    async with asyncio.timeout(5):
+        await enqueuing
+    await waiting.__aexit__(None, None, None)
+    found = set()
+    async with asyncio.timeout(5):
+        while found != {"a.example/2", "b.example/2"}:
+            found |= set(paths(await claim(queue, run)))

@@ -16,6 +16,7 @@ app_for("run")
 import shoal.cli.options.job, shoal.cli.progress, shoal.cli.enqueue_seeds, shoal.cli.options.telemetry
 import shoal.cli.commands.crawl.start_notices, shoal.cli.commands.crawl.cache_options
 import shoal.fleet.sources.names, shoal.worker.process.forkserver, shoal.fleet.run.launch
+import shoal.discover.files.files
 ForkServer = shoal.worker.process.forkserver.ForkServer
 ForkServer.__init__ = lambda self, *, here: None
 shoal.cli.options.job.fork_server_for("sqlite:///books.db")
@@ -23,13 +24,17 @@ print("\\n".join(sys.modules))
 """
 OF_OTHERS = (
     "asyncpg",
+    "csv",
     "http",
     "importlib.metadata",
     "pyarrow",
     "pydantic",
     "redis",
     "rich",
+    "shoal.cli.commands.crawl.enqueue",
     "shoal.cli.commands.crawl.fleet",
+    "shoal.discover.files.records",
+    "shoal.discover.files.table",
     "shoal.discover.sitemaps.walk",
     "shoal.export.archive",
     "shoal.export.files.csv",
@@ -87,6 +92,24 @@ def test_a_run_on_sqlite_does_not_import(loaded, module):
 
 def test_a_run_on_sqlite_has_loaded_its_queue_and_the_event_loop(loaded):
     assert {"shoal.queue.sqlite.queue", "uvloop"} <= loaded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("address", ["redis://localhost", "amqp://localhost?state=redis://localhost"])
+def test_a_run_on_redis_does_not_import_the_opentelemetry_sdk(address):
+    loaded = words_of(LOADS.replace("sqlite:///books.db", address))
+    assert "redis.asyncio" in loaded
+    assert not {name for name in loaded if name.startswith("opentelemetry.sdk")}
+
+
+@pytest.mark.slow
+def test_the_opentelemetry_sdk_can_be_imported_after_the_driver_of_redis():
+    imports = (
+        "import shoal.queue.redis.driver",
+        "from opentelemetry.sdk.metrics import MeterProvider",
+        "print(MeterProvider.__module__)",
+    )
+    assert words_of("\n".join(imports)) == {"opentelemetry.sdk.metrics._internal"}
 
 
 @pytest.fixture(scope="module")

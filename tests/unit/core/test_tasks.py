@@ -1,10 +1,11 @@
 import asyncio
 
 import pytest
+import uvloop
 
 from shoal.core import tasks
 from shoal.core.errors import DutyFailed
-from shoal.core.tasks import restarted, supervise, watched
+from shoal.core.tasks import exact_time, restarted, supervise, watched
 
 
 async def fails():
@@ -83,3 +84,15 @@ async def test_a_background_task_that_fails_is_reported_and_restarted(monkeypatc
         "Counting failed: RuntimeError: boom. Trying again in 0.01 s.",
         "Counting failed: RuntimeError: boom. Trying again in 0.02 s.",
     ]
+
+
+def test_the_exact_time_tells_moments_within_one_millisecond_apart():
+    async def moments():
+        end = exact_time() + 0.005
+        while (now := exact_time()) < end:
+            yield now
+
+    async def count():
+        return len({moment async for moment in moments()})
+
+    assert uvloop.run(count()) > 10

@@ -27,7 +27,7 @@ from shoal.core.errors import (
 )
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Task
 from shoal.core.pacing import MAX_PAUSE, MIN_SLOWDOWN
-from shoal.core.verdict import DNS_WAIT, ROBOTS_WAIT, RetryPolicy, RetryRule, judge
+from shoal.core.verdict import CONNECT_WAIT, DNS_WAIT, ROBOTS_WAIT, RetryPolicy, RetryRule, judge
 
 POLICY = RetryPolicy(max_attempts=4)
 HALF = 0.5
@@ -66,7 +66,6 @@ def test_a_permanent_error_is_buried_at_once(error):
     "error",
     [
         FetchTimeout(),
-        ConnectFailed(),
         TlsFailed(),
         BrokenAnswer(),
         RuntimeError("a bug in the step"),
@@ -76,6 +75,20 @@ def test_a_permanent_error_is_buried_at_once(error):
 )
 def test_a_transient_error_is_retried_after_the_backoff(error):
     assert verdict(error) == Retry(lease(), error, after=SECOND / 2)
+
+
+def test_a_host_without_a_connection_gets_some_seconds_to_restart():
+    error = ConnectFailed("connection refused")
+    assert verdict(error) == Retry(lease(), error, after=CONNECT_WAIT + SECOND / 2)
+    second = judge(lease(attempt=2), error, RetryPolicy(), jitter=0.5)
+    assert second == Retry(lease(attempt=2), error, after=2 * CONNECT_WAIT + SECOND)
+    assert judge(lease(attempt=3), error, RetryPolicy(), jitter=0.5) == Bury(lease(attempt=3), error)
+
+
+def test_a_delay_that_is_set_replaces_the_seconds_to_restart():
+    error = ConnectFailed("connection refused")
+    policy = RetryPolicy(rules={"ConnectFailed": RetryRule(delay=SECOND / 5)})
+    assert judge(lease(), error, policy, jitter=0.5) == Retry(lease(), error, after=SECOND / 10)
 
 
 @pytest.mark.parametrize("error", [FetchTimeout(), DnsFailed(), HttpStatus(500), RuntimeError("x")], ids=repr)

@@ -43,7 +43,7 @@ class PermissionDeniedError(Exception):
         (
             "az",
             ValueError("GET https://abc.blob.core.windows.net/shop/x - HTTP error: error sending request"),
-            "its server cannot be reached",
+            "its server (Azure Blob Storage) cannot be reached",
             "Check the network and AZURE_STORAGE_ACCOUNT_NAME",
         ),
     ],
@@ -51,7 +51,7 @@ class PermissionDeniedError(Exception):
 def test_an_error_says_what_to_check(scheme, error, reason, advice):
     problem = ObjectAddress.read(f"{scheme}://shop/items.jsonl").explain(error)
     assert problem.reason == reason and advice in problem.advice
-    assert problem.is_unreachable is (reason == "its server cannot be reached")
+    assert problem.is_unreachable is ("its server" in reason)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,10 @@ def test_an_endpoint_that_is_no_address_is_refused(monkeypatch, scheme, name):
     monkeypatch.setenv(name, "localhost:9000")
     with pytest.raises(InvalidSetting, match=f"{name} must begin with http:// or https://; got 'localhost"):
         ObjectAddress.read(f"{scheme}://shop/items.jsonl").open()
+
+
+@pytest.mark.parametrize("status", ["503 Service Unavailable", "429 Too Many Requests", "500 Error"])
+def test_a_server_with_an_error_of_its_own_may_be_tried_again(status):
+    text = f"Generic S3 error: after 5 retries - Server returned non-2xx status code: {status}: <?xml"
+    problem = ObjectAddress.read("s3://shop/items.jsonl").explain(ValueError(text))
+    assert problem.is_unreachable and problem.reason.endswith(f"returned {status}")

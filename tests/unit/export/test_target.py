@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -41,6 +43,32 @@ def test_no_items_give_an_empty_readable_file(tmp_path, suffix):
     path = tmp_path / f"items.{suffix}"
     open_writer(path).close()
     assert path.exists()
+
+
+def test_what_a_killed_export_left_is_removed_by_the_next_one_to_the_same_file(tmp_path, caplog):
+    path = tmp_path / "items.jsonl"
+    left = tmp_path / ".items.jsonl.0123456789ab.part"
+    others = [tmp_path / name for name in (".items.csv.0123456789ab.part", ".items.jsonl.mine.part")]
+    for file in (left, *others):
+        file.write_text("half")
+    running = open_writer(path)
+    running.write(items({"name": "lamp"}))
+    assert not left.exists() and caplog.messages == [
+        f"{path}: removed a hidden file that an export which was killed had left"
+    ]
+    open_writer(path).close()  # while another process writes to the same place
+    running.close()
+    assert sorted(tmp_path.iterdir()) == sorted([path, *others])
+    assert "lamp" in path.read_text() and len(caplog.messages) == 1
+
+
+def test_an_export_that_is_killed_leaves_a_file_that_the_next_one_removes(tmp_path, caplog):
+    path = tmp_path / "items.csv"
+    code = f"import os; from shoal.export.target import open_target; open_target({str(path)!r}, live=False); "
+    killed = subprocess.run([sys.executable, "-c", code + "os.kill(os.getpid(), 9)"], check=False)
+    assert killed.returncode == -9 and len(list(tmp_path.iterdir())) == 1
+    open_writer(path).close()
+    assert list(tmp_path.iterdir()) == [path] and len(caplog.messages) == 1
 
 
 def test_a_new_file_has_the_default_permissions(tmp_path):

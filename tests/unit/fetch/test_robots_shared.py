@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import (
+    BrokenAnswer,
     ConnectFailed,
     DnsFailed,
     OutOfScope,
@@ -77,13 +78,22 @@ async def test_a_name_that_does_not_resolve_is_shared_as_such(store):
     assert len(site.asked) == 1
 
 
-async def test_a_failure_is_shared_for_a_minute_and_rules_for_a_day(store):
+async def test_that_this_machine_cannot_connect_is_not_shared(store):
     site = Site(error=ConnectFailed("refused"))
+    with pytest.raises(ConnectFailed):
+        await Robots(site, "shoal/1", store=store).check(PAGE)
+    site.error = None
+    await Robots(site, "shoal/1", store=store).check(PAGE)
+    assert len(site.asked) == 2
+
+
+async def test_a_failure_is_shared_for_a_minute_and_rules_for_a_day(store):
+    site = Site(error=BrokenAnswer("cut off"))
     with pytest.raises(RobotsUnavailable):
         await Robots(site, "shoal/1", store=store).check(PAGE)
     site.error = None
     store.age = FAILURE_LIFETIME - timedelta(seconds=1)
-    with pytest.raises(RobotsUnavailable, match="refused"):
+    with pytest.raises(RobotsUnavailable, match="cut off"):
         await Robots(site, "shoal/1", store=store).check(PAGE)
     store.age = FAILURE_LIFETIME
     await Robots(site, "shoal/1", store=store).check(PAGE)

@@ -56,6 +56,32 @@ def test_a_decorated_step_is_read_and_one_without_source_is_left_alone():
     assert found(print) == []
 
 
+def test_a_step_with_decorators_and_one_inside_a_class_are_read():
+    def same(function):
+        return function
+
+    @same
+    @same
+    def decorated(page):
+        page.follow("/a")
+
+    class Shop:
+        def step(self, page):
+            def follow_all():
+                page.follow("/a")
+
+            yield from follow_all()
+
+    line = decorated.__code__.co_firstlineno
+    assert f"test_discarded.py:{line + 3}" in found(decorated)[0]
+    assert len(found(Shop().step)) == 1
+
+
+def test_the_source_is_not_tokenized(monkeypatch):
+    monkeypatch.setattr("tokenize.generate_tokens", None)
+    assert len(found(loses)) == 2
+
+
 async def test_the_check_names_them(tmp_path):
     shop = Scraper("shop")
     shop.step(loses)

@@ -55,6 +55,6 @@ async def test_a_refresh_returns_whether_a_partition_was_taken_away(notes, share
 
 async def test_a_plan_that_was_not_read_for_a_heartbeat_is_not_trusted(share, monkeypatch):
     assert not share.is_fresh(0.0)
-    monkeypatch.setattr("shoal.worker.partitions.loop_time", lambda: 100.0)
+    monkeypatch.setattr("shoal.worker.partitions.exact_time", lambda: 100.0)
     await share.refresh()
     assert share.is_fresh(105.0) and not share.is_fresh(105.1)

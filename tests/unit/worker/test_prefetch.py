@@ -1,8 +1,12 @@
 from collections import Counter
 from datetime import timedelta
 from itertools import pairwise
+from random import Random
+
+import pytest
 
 from shoal.core.model import SECOND, ZERO, Lease, Task
+from shoal.core.tasks import TIMER_ERROR
 from shoal.worker.prefetch import CATCH_UP, MAX_LAG, RECENT_SPANS, TOLERANCE, PrefetchBuffer
 
 GAP = timedelta(milliseconds=200)
@@ -69,7 +73,7 @@ def test_a_start_that_comes_too_late_is_given_up():
 def test_after_a_late_start_the_next_is_late_too_and_a_little_less():
     buffer = PrefetchBuffer(GAP)
     buffer.put([lease(0), lease(1, start_in=GAP), lease(2, "http://b.example/", GAP)], claimed_at=10.0)
-    first = buffer.pop(10.0 + 2 * MAX_LAG)
+    first = buffer.pop(buffer.next_due())
     sent = first.due + GRACE - 1e-9
     assert buffer.try_start(first, sent)
     second_due = first.due + 0.2 + 1e-9
@@ -83,7 +87,8 @@ def test_after_a_late_start_the_next_is_late_too_and_a_little_less():
 def test_on_a_machine_that_is_always_late_starts_go_on_with_the_gap_kept_within_the_worker():
     buffer = PrefetchBuffer(GAP)
     count = 2 * RECENT_SPANS
-    buffer.put([lease(number, start_in=number * GAP) for number in range(count)], claimed_at=10.0)
+    for number in range(count):  # each in a claim of its own: between any two of them may be another worker's
+        buffer.put([lease(number, start_in=number * GAP)], claimed_at=10.0)
     sent = []
     while (due := buffer.next_due()) is not None:
         now = due + 0.1
@@ -92,6 +97,64 @@ def test_on_a_machine_that_is_always_late_starts_go_on_with_the_gap_kept_within_
     assert len(sent) > count // 4
     assert all(later - earlier >= 0.19 for earlier, later in pairwise(sent))
     assert buffer.late_starts == len(sent)
+
+
+def test_a_late_start_is_used_if_the_next_one_is_this_workers_too_and_only_the_last_is_given_up():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease(number, start_in=number * GAP) for number in range(4)], claimed_at=10.0)
+    stall, sent, given_up = 0.1, [], []
+    while (due := buffer.next_due()) is not None:
+        now = due + stall
+        stall = 0.0
+        if start := buffer.pop(now):
+            (sent if buffer.try_start(start, now) else given_up).append((name(start), now))
+    assert [number for number, _ in sent] == ["0", "1", "2"]
+    assert [number for number, _ in given_up] == ["3"]
+    assert all(later - earlier >= 0.98 * 0.2 for (_, earlier), (_, later) in pairwise(sent))
+    assert buffer.late_starts == 0
+
+
+def test_a_late_start_is_given_up_if_the_page_of_the_next_one_is_cached():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease(0), lease(1, start_in=GAP)], claimed_at=10.0)
+    buffer.start_now(lease(1))
+    assert buffer.pop(10.0).is_cached
+    start = buffer.pop(buffer.next_due())
+    assert not buffer.try_start(start, start.due + 2 * GRACE)
+
+
+def test_a_start_that_its_timer_brings_a_little_too_early_is_used():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease(0), lease(1, start_in=GAP)], claimed_at=10.0)
+    first = buffer.pop(buffer.next_due())
+    assert buffer.try_start(first, first.due + GRACE)
+    now = first.due + GRACE + (1 - CATCH_UP) * 0.2 + 1e-9
+    assert buffer.try_start(buffer.pop(now), now - TIMER_ERROR)
+
+
+def test_starts_that_became_due_in_one_stall_do_not_start_together():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease(number, start_in=number * GAP) for number in range(4)], claimed_at=10.0)
+    now = buffer.next_due() + 0.45
+    assert name(buffer.pop(now)) == "0"
+    assert buffer.pop(now) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_workers_that_are_late_by_more_than_the_gap_keep_it_among_them(seed):
+    random, buffers, sent, free, count = Random(seed), [PrefetchBuffer(GAP) for _ in range(3)], [], 10.0, 0
+    for _ in range(100):
+        buffer, size = random.choice(buffers), random.randint(2, 6)
+        buffer.put([lease(count + place, start_in=place * GAP) for place in range(size)], claimed_at=free)
+        count += size
+        free += size * 0.2
+        while (due := buffer.next_due()) is not None:
+            now = due + random.random() * 0.3
+            if (start := buffer.pop(now)) and buffer.try_start(start, now):
+                sent.append(now)
+    assert min(later - earlier for earlier, later in pairwise(sorted(sent))) >= 0.95 * 0.2
+    assert len(sent) > count / 3
+    assert not any(buffer.late_starts for buffer in buffers)
 
 
 def test_a_worker_that_was_suspended_starts_nothing_that_became_due_meanwhile():

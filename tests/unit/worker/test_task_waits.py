@@ -5,6 +5,7 @@ import pytest
 
 from shoal.core.events import STARTS_LATE, event_of
 from shoal.core.model import MINUTE, SECOND, ZERO, Lease, Task
+from shoal.core.tasks import exact_time
 from shoal.worker.prefetch import RECENT_SPANS, ScheduledLease
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.slots import SLOW
@@ -22,10 +23,10 @@ class Bench:
         self.waits, self.slots = TaskWaits(scheduler, self.freed.set), scheduler.slots
 
     def take(self, number):
-        self.slots.take(number, asyncio.get_running_loop().time())
+        self.slots.take(number, exact_time())
 
     def leave(self, number):
-        self.slots.leave(number, asyncio.get_running_loop().time())
+        self.slots.leave(number, exact_time())
 
     async def until_freed(self):
         async with asyncio.timeout(100 * SLOW):
@@ -166,7 +167,7 @@ async def test_a_page_that_is_given_up_releases_its_bytes():
 async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(monkeypatch, caplog):
     scheduler = Scheduler(lease=MINUTE, gap=SECOND, at_once=2, slow_requests=0, memory=1)
     waits, clock = TaskWaits(scheduler), 1000.0
-    monkeypatch.setattr("shoal.worker.task_waits.loop_time", lambda: clock)
+    monkeypatch.setattr("shoal.worker.task_waits.exact_time", lambda: clock)
     with caplog.at_level(logging.WARNING):
         for number in range(3 * RECENT_SPANS):
             lease = a_lease(number)

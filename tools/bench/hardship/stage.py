@@ -34,11 +34,11 @@ async def page(page: Page):
 class Hosts:
     """The hosts of one run."""
 
-    def __init__(self, slow: int = 0) -> None:
-        self._slow = slow
+    def __init__(self, slow: int = 0, *, stamped: bool = False) -> None:
+        self._arguments = [str(slow), *(["stamped"] if stamped else [])]
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "tools.bench.hardship.origin", str(self._slow)]
+        command = [sys.executable, "-m", "tools.bench.hardship.origin", *self._arguments]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
         )

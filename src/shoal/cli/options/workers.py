@@ -92,15 +92,18 @@ class WorkerOptions:
     ) -> "Job":
         """Load the scraper and apply all options; raises an error of either."""
         from shoal.cli.options.job import read_job
+        from shoal.fleet.build_job import check_served
 
         settings = (each for name in FETCH_SETTINGS for each in common.setting(name, self.typed.get(name)))
-        return read_job(
+        job = read_job(
             scraper,
             queue=queue,
             changes=[*(self.typed.get("changes") or []), *settings, *changes],
             allow_private=self.typed.get("allow_private"),
             **{"workers": self.workers or 1, **self.fields(has_data=has_data), **more},
         )
+        check_served(job.steps, job.scraper)
+        return job
 
 
 def takes_worker_options(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Command], Command]:

@@ -1,7 +1,8 @@
 """The standard library's `dataclass`, with methods that classes share or that are written at the first use.
 
 The standard decorator compiles six functions for every frozen class, in about a millisecond. A command
-imports 150 such classes and uses some of them: that was a quarter of the start of `shoal run`.
+imports 150 such classes and uses some of them: that was a quarter of the start of `shoal run`. Most of those
+have an object or two.
 """
 
 import dataclasses
@@ -23,9 +24,13 @@ else:
             return lambda cls: dataclass(cls, frozen=frozen, slots=slots, kw_only=kw_only, eq=eq)
         # Without a docstring the standard decorator writes one from the signature, in several milliseconds.
         cls.__doc__ = cls.__doc__ or cls.__name__
-        if _is_special(cls):
+        if not METHODS.isdisjoint(cls.__dict__):
             return standard_dataclass(cls, frozen=frozen, slots=slots, kw_only=kw_only, eq=eq)
-        made = standard_dataclass(cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
+        # It refuses a subclass of a frozen dataclass that is not frozen, and else compiles methods for it.
+        is_subclass = frozen and any(map(dataclasses.is_dataclass, cls.__mro__))
+        made = standard_dataclass(
+            cls, init=False, repr=False, eq=False, frozen=is_subclass, slots=slots, kw_only=kw_only
+        )
         _add_methods(made, frozen=frozen, eq=eq)
         return made
 
@@ -47,16 +52,9 @@ def used_by_imports() -> Iterator[None]:
         dataclasses.dataclass = standard_dataclass
 
 
+# Most classes have few objects, whose fields are set one by one in a tenth of the time that compiling takes.
+MAX_UNCOMPILED = 8
 METHODS = {"__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__getstate__"}
-
-
-def _is_special(cls: type) -> bool:
-    """Return whether a class has more than plain fields, which is left to the standard decorator."""
-    return (
-        any(map(dataclasses.is_dataclass, cls.__mro__))
-        or not METHODS.isdisjoint(cls.__dict__)
-        or any(isinstance(value, Field) and not value.init for value in cls.__dict__.values())
-    )
 
 
 def _add_methods(cls: Any, *, frozen: bool, eq: bool) -> None:
@@ -85,12 +83,44 @@ def _add_equality(cls: Any, *, frozen: bool) -> None:
 
 
 def _write_init_later(cls: Any) -> Callable[..., None]:
+    """Return an `__init__` that sets the fields of the first objects by name, and then compiles another."""
+    count = 0
+
     def __init__(self: Any, *args: Any, **named: Any) -> None:
-        cls.__init__ = write_init(cls)
-        cls.__init__(self, *args, **named)
+        nonlocal count
+        count += 1
+        values = _values(cls, args, named) if count <= MAX_UNCOMPILED else None
+        if values is None:
+            cls.__init__ = write_init(cls)
+            cls.__init__(self, *args, **named)
+            return
+        set_field = object.__setattr__ if cls.__dataclass_params__.frozen else setattr
+        for name, value in values.items():
+            set_field(self, name, value)
+        if hasattr(cls, "__post_init__"):
+            self.__post_init__()
 
     __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     return __init__
+
+
+def _values(cls: Any, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the value of each field; None if the arguments do not fit, which a compiled `__init__` says."""
+    values: dict[str, Any] = {}
+    unused, unused_names = list(reversed(args)), set(named)
+    for each in fields(cls):
+        if unused and each.init and not each.kw_only:
+            values[each.name] = unused.pop()
+        elif each.init and each.name in named:
+            values[each.name] = named[each.name]
+            unused_names.remove(each.name)
+        elif each.default is not MISSING:
+            values[each.name] = each.default
+        elif each.default_factory is not MISSING:
+            values[each.name] = each.default_factory()
+        elif each.init:
+            return None
+    return None if unused or unused_names else values
 
 
 def write_inits(*classes: Any) -> None:
@@ -104,16 +134,21 @@ def write_init(cls: Any) -> Callable[..., None]:
     """Compile the `__init__` of a class; that of a frozen one sets its slots without a lookup by name."""
     names: dict[str, Any] = {"MISSING": MISSING, "set_attribute": object.__setattr__}
     known: tuple[Field[Any], ...] = fields(cls)
-    parameters = ["self", *(_parameter(each, names) for each in known if not each.kw_only)]
-    if any(each.kw_only for each in known):
-        parameters += ["*", *(_parameter(each, names) for each in known if each.kw_only)]
-    lines = [_assignment(cls, each, names) for each in known]
+    given = [each for each in known if each.init]
+    parameters = ["self", *(_parameter(each, names) for each in given if not each.kw_only)]
+    if any(each.kw_only for each in given):
+        parameters += ["*", *(_parameter(each, names) for each in given if each.kw_only)]
+    lines = [_assignment(cls, each, names) for each in known if each.init or _has_default(each)]
     lines.append("self.__post_init__()" if hasattr(cls, "__post_init__") else "pass")
     exec("\n ".join([f"def __init__({', '.join(parameters)}):", *lines]), names)
     init: Callable[..., None] = names["__init__"]
     init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    init.__annotations__ = {each.name: each.type for each in known} | {"return": None}
+    init.__annotations__ = {each.name: each.type for each in given} | {"return": None}
     return init
+
+
+def _has_default(field: "Field[Any]") -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
 
 
 def _parameter(field: "Field[Any]", names: dict[str, Any]) -> str:
@@ -129,7 +164,10 @@ def _assignment(cls: Any, field: "Field[Any]", names: dict[str, Any]) -> str:
     name = value = field.name
     if field.default_factory is not MISSING:
         names[f"make_{name}"] = field.default_factory
-        value = f"make_{name}() if {name} is MISSING else {name}"
+        value = f"make_{name}() if {name} is MISSING else {name}" if field.init else f"make_{name}()"
+    elif not field.init:
+        names[f"default_{name}"] = field.default
+        value = f"default_{name}"
     if not cls.__dataclass_params__.frozen:
         return f"self.{name} = {value}"
     slot = cls.__dict__.get(name)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.core.errors import (
+    ConnectFailed,
     DnsFailed,
     FetchError,
     InvalidUrl,
@@ -18,9 +19,10 @@ from shoal.core.errors import (
     QueueError,
     RobotsDenied,
     RobotsUnavailable,
+    TlsFailed,
 )
 from shoal.core.http import Request
-from shoal.core.model import MINUTE, ZERO
+from shoal.core.model import MINUTE, SECOND, ZERO
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, join
 from shoal.fetch.cache.store import CacheStore, StoredEntry
@@ -31,6 +33,8 @@ from shoal.fetch.singleflight import LruCache, SingleFlight
 
 LIFETIME = timedelta(hours=24)
 FAILURE_LIFETIME = MINUTE
+# Long enough for the tasks that wait for it together, and over before any of them is tried again.
+CONNECT_FAILURE_LIFETIME = SECOND
 REQUEST_TIMEOUT = MINUTE / 2
 MAX_REDIRECTS = 5
 MAX_TEXT = 32 << 20  # characters of all cached files
@@ -90,7 +94,7 @@ class Robots:
         """Return the rules of a URL's origin.
 
         Raises RobotsUnavailable while the file cannot be fetched, DnsFailed while the host has no address,
-        OutOfScope if the origin is off limits.
+        ConnectFailed while it cannot be connected to, OutOfScope if the origin is off limits.
         """
         return await self._rules_of(_origin(canonical(url)))
 
@@ -177,8 +181,10 @@ class Robots:
         return _CachedRules(shared.lines, failure, self._clock() + left.total_seconds())
 
     async def _share(self, origin: str, cached: _CachedRules) -> None:
-        # Whether an origin may be fetched at all depends on each scraper's own settings.
-        if self._store is None or isinstance(cached.failure, OutOfScope):
+        # Whether an origin may be fetched at all depends on each scraper's own settings, and whether it can
+        # be connected to on the network of each machine.
+        is_own = isinstance(cached.failure, OutOfScope) or _is_unconnected(cached.failure)
+        if self._store is None or is_own:
             return
         failure = str(cached.failure) if cached.failure else None
         shared = _RobotsResponse(
@@ -203,12 +209,18 @@ class Robots:
         except (OutOfScope, DnsFailed) as exc:
             failure = exc  # it is not about robots.txt: no page of the host can be fetched
         except FetchError as exc:
-            failure = RobotsUnavailable(
-                f"robots.txt of {origin} is not available: {type(exc).__name__}: {exc}"
+            # Without a connection, the pages fail as robots.txt does: they are retried as after that error.
+            failure = (
+                exc
+                if _is_unconnected(exc)
+                else RobotsUnavailable(
+                    f"robots.txt of {origin} is not available: {type(exc).__name__}: {exc}"
+                )
             )
         # The operator may allow a private host at any moment, and the refusal costs no request.
         is_refused = isinstance(failure, OutOfScope) and failure.private_host
         lifetime = ZERO if is_refused else FAILURE_LIFETIME if failure else LIFETIME
+        lifetime = CONNECT_FAILURE_LIFETIME if _is_unconnected(failure) else lifetime
         return _CachedRules(lines, failure, self._clock() + lifetime.total_seconds())
 
     async def _download(self, url: str) -> bytes:
@@ -244,6 +256,11 @@ class _RedirectCheck:
         self.count += 1
         if self.count > MAX_REDIRECTS:
             raise OutOfScope(f"robots.txt redirects more than {MAX_REDIRECTS} times")
+
+
+def _is_unconnected(error: FetchError | None) -> bool:
+    """Return whether the host could not be connected to, and that is not due to a proxy or to DNS."""
+    return type(error) is ConnectFailed or isinstance(error, TlsFailed)
 
 
 def _origin(href: str) -> str:

@@ -16,7 +16,7 @@ from shoal.fleet.ondemand.call_partition import CallPartition
 from shoal.fleet.ondemand.client import CallClient
 from shoal.fleet.ondemand.discovery import HEALTH_INTERVAL, WorkerDirectory
 from shoal.fleet.ondemand.dispatch import Dispatch, PendingCall, Scraped
-from shoal.fleet.ondemand.standing_run import standing_run_id
+from shoal.fleet.status.find import standing_run_id
 from shoal.queue.contract import Queue
 from shoal.queue.intake import task_id
 from shoal.worker.ipc.calls import Signer

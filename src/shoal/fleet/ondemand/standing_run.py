@@ -9,6 +9,7 @@ from shoal.core.errors import InvalidSetting, NobodyListens
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import SECOND, Run, RunSettings
 from shoal.fleet.job import Job
+from shoal.fleet.status.find import standing_run_id
 from shoal.fleet.telemetry.addresses import HERE, read_address
 from shoal.queue.contract import QueueAdmin, SharedNotes
 from shoal.scrape.scraper import Scraper
@@ -47,11 +48,6 @@ async def until_listening(
             return [read_listener(note.value) for note in notes.values()]
     except TimeoutError as error:
         raise NobodyListens(scraper) from error
-
-
-def standing_run_id(scraper: str) -> str:
-    """Return the id of the run for a scraper's calls."""
-    return f"ondemand_{scraper}"
 
 
 async def standing_run(queue: QueueAdmin, scraper: Scraper) -> Run:

@@ -6,7 +6,8 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
 from shoal.core.text import shorten
 from shoal.fleet.job import Job
-from shoal.fleet.ondemand.standing_run import standing_run, standing_run_id
+from shoal.fleet.ondemand.standing_run import standing_run
+from shoal.fleet.status.find import standing_run_id
 from shoal.queue.contract import Queue
 from shoal.queue.run_args import stored_args, write_args
 from shoal.scrape.scraper import Scraper

@@ -20,12 +20,13 @@ from shoal.core.values import counted
 from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job
 from shoal.fleet.lock import FILLING, WORKING, ScraperLock
+from shoal.fleet.other_steps import OtherSteps, left_to_others
 from shoal.fleet.run.lifecycle import end_at_budget, reopen
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.run.retention import apply_keep
 from shoal.fleet.sources.recrawl import Comparison, compared
-from shoal.fleet.status.find import find_run
+from shoal.fleet.status.find import find_run, is_standing
 from shoal.fleet.status.findings import RunFindings, read_findings
 from shoal.fleet.status.progress import (
     ProgressReader,
@@ -37,6 +38,7 @@ from shoal.fleet.status.progress import (
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.metrics import PoolMetrics
 from shoal.fleet.telemetry.setup import logs_of, metrics_of
+from shoal.fleet.telemetry.worker_log import Warned
 from shoal.queue.contract import Queue, QueueReports, Tasks
 from shoal.scrape.scraper import HTTP_ONLY, Scraper
 from shoal.worker.secrets import all_secrets
@@ -86,6 +88,7 @@ class RunObserver(Protocol):
     def on_progress(self, snapshot: Snapshot, pool: WorkerPool) -> None: ...
     def on_message(self, text: str) -> None: ...
     def on_output(self, line: str) -> None: ...
+    def on_warning(self, warned: Warned) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,11 @@ class Summary:
     def queued_nothing(self) -> bool:
         """Whether there was nothing to do because no seed could be queued, or none of the sources read."""
         return bool(self.refused) and not self.snapshot.stats.tasks and not self.enqueued.known
+
+    @property
+    def left_to_other_steps(self) -> dict[str, int]:
+        """The tasks left by step, if its workers run none of them because of `--steps`; otherwise empty."""
+        return left_to_others(self.snapshot.stats, self.job.steps if self.job else None)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal run --json` promises."""
@@ -133,6 +141,7 @@ class Summary:
             if self.seconds
             else 0.0,
             "remaining": stats.remaining,
+            "left_to_other_steps": self.left_to_other_steps,
             "invalid": self.refused,
             "known": self.enqueued.known,
             **self.findings.as_json(),
@@ -156,7 +165,7 @@ async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None,
 async def find_unfinished(queue: QueueReports, scraper: str) -> Run:
     """Return the newest run of a scraper that has tasks left and has not ended; raises InvalidSetting."""
     for run in await queue.runs():
-        is_open = run.scraper == scraper and not run.state.has_ended
+        is_open = run.scraper == scraper and not run.state.has_ended and not is_standing(run)
         if is_open and (await queue.stats(run.id)).remaining:
             return run
     raise InvalidSetting(
@@ -192,6 +201,7 @@ def open_pool(
     lock: ScraperLock | None = None,
     on_event: Callable[[str], None] = lambda text: None,
     on_output: Callable[[str], None] = lambda line: None,
+    on_warning: Callable[[Warned], None] | None = None,
     make_pool: Callable[..., WorkerPool] = WorkerPool,
 ) -> WorkerPool:
     """Return the worker pool of a job for a run; it holds the job's lock, or the given one."""
@@ -211,6 +221,7 @@ def open_pool(
         fork_server=job.fork_server,
         on_event=on_event,
         on_output=on_output,
+        on_warning=on_warning,
         logs=logs,
         stagger=job.stagger,
     )
@@ -245,6 +256,7 @@ async def launch(
             lock=lock,
             on_event=observer.on_message,
             on_output=observer.on_output,
+            on_warning=observer.on_warning,
             make_pool=make_pool,
         )
         # A port that is in use is refused before anything is queued.
@@ -256,7 +268,8 @@ async def launch(
         on_pool(pool)
         observer.on_start(run, pool)
         progress = ProgressReader(queue, run.id)
-        poll = partial(_poll, progress, pool, observer, metrics)
+        others = OtherSteps(queue, job, say=observer.on_message, stop=pool.stop) if job.steps else None
+        poll = partial(_poll, progress, pool, observer, metrics, others)
         duty = restarted("Reading the run's progress", poll, observer.on_message)
         polling = watched(asyncio.create_task(duty))
         try:
@@ -287,10 +300,15 @@ async def launch(
 
 
 async def _poll(
-    progress: ProgressReader, pool: WorkerPool, observer: RunObserver, metrics: PoolMetrics
+    progress: ProgressReader,
+    pool: WorkerPool,
+    observer: RunObserver,
+    metrics: PoolMetrics,
+    others: OtherSteps | None,
 ) -> None:
     def report(snapshot: Snapshot) -> None:
         metrics.update(snapshot)
         observer.on_progress(snapshot, pool)
 
-    await follow_progress(progress, report, is_at_work=lambda: bool(pool.pids))
+    check = others.check if others else None
+    await follow_progress(progress, report, is_at_work=lambda: bool(pool.pids), check=check)

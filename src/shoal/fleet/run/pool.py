@@ -19,7 +19,7 @@ from shoal.fleet.partitions.membership import Membership, admit
 from shoal.fleet.run.breaker import Breaker
 from shoal.fleet.status.rates import recorded_rates
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
-from shoal.fleet.telemetry.worker_log import WorkerLifecycleLog
+from shoal.fleet.telemetry.worker_log import Warned, WorkerLifecycleLog
 from shoal.queue.contract import Queue
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
@@ -64,6 +64,7 @@ class WorkerPool:
         fork_server: ForkServer | None = None,
         on_event: Callable[[str], None] = lambda text: None,
         on_output: Callable[[str], None] = lambda line: None,
+        on_warning: Callable[[Warned], None] | None = None,
         logs: LogDirectory = NO_LOGS,
         stagger: timedelta = ZERO,
         first: int = 0,
@@ -77,7 +78,7 @@ class WorkerPool:
         self._past, self._past_completed = WorkerCounters(), 0
         self._breaker, self._suspects = Breaker(), Suspects()
         self._lost: dict[str, asyncio.Task[None]] = {}  # dead workers and the tasks that release their leases
-        self._log = WorkerLifecycleLog(logs, config.run_id, on_output)
+        self._log = WorkerLifecycleLog(logs, config.run_id, on_output, on_warning)
         self._membership = Membership(queue, config.run_id, config.sharing) if config.sharing else None
         self._settings_stamp: int | None = None
         self._slots_left = count

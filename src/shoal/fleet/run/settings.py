@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
+from shoal.core.errors.commands import shoal_command
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Run, RunState
 from shoal.core.text import printable, shorten
@@ -19,6 +20,7 @@ from shoal.fleet.run.lifecycle import check_not_cancelled, check_steps
 from shoal.fleet.sources.declared import run_being_seeded
 from shoal.fleet.sources.recrawl import earlier_run
 from shoal.fleet.status.at_work import has_workers
+from shoal.fleet.status.find import is_standing
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import ScraperSettings
@@ -126,6 +128,9 @@ async def use_settings(queue: Queue, job: Job, run: Run) -> tuple[Job, str]:
     if run.scraper != job.scraper.name:
         raise RunConflict.of_another(run.id, run.scraper, job.scraper.name)
     check_not_cancelled(run)
+    if is_standing(run):
+        listen = shoal_command(f"listen {job.reference}")
+        raise RunConflict(run.id, f"is for calls, whose tasks only listening workers get. Run: {listen}")
     for _ in range(MAX_TRIES):
         note = await read_note(queue, run.id)
         used = _use(job, run, note)

@@ -14,8 +14,18 @@ MAX_SHOWN = 5  # ids in an error
 MAX_HOSTS = 10_000  # that are searched
 
 
+def standing_run_id(scraper: str) -> str:
+    """Return the id of the run for a scraper's on-demand calls."""
+    return f"ondemand_{scraper}"
+
+
+def is_standing(run: Run) -> bool:
+    """Return whether a run is for on-demand calls: only the callers claim its tasks."""
+    return run.id == standing_run_id(run.scraper)
+
+
 async def find_run(queue: QueueReports, name: str | None = NEWEST, *, scraper: str | None = None) -> Run:
-    """Return the run of this name, or of a scraper the newest one; None means the newest too.
+    """Return the run of this name, or of a scraper the newest one to work on; None means the newest too.
 
     Raises UnknownRun, and InvalidSetting if the name begins several ids or the queue has no runs.
     """
@@ -24,7 +34,8 @@ async def find_run(queue: QueueReports, name: str | None = NEWEST, *, scraper: s
             return await queue.run(str(name))
         except UnknownRun:
             return _match(str(name), [run for run in await queue.runs() if _is_of(run, scraper)])
-    newest = next((run for run in await queue.runs() if _is_of(run, scraper)), None)
+    runs = [run for run in await queue.runs() if _is_of(run, scraper)]
+    newest = next((run for run in runs if scraper is None or not is_standing(run)), None)
     if newest is None:
         whose = f" of {scraper!r}" if scraper else ""
         start = f"Start one with: {shoal_command('run FILE --url …')}"

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from datetime import timedelta
@@ -295,9 +295,13 @@ class ProgressReader:
 
 
 async def follow_progress(
-    progress: ProgressReader, report: Callable[[Snapshot], None], *, is_at_work: Callable[[], bool]
+    progress: ProgressReader,
+    report: Callable[[Snapshot], None],
+    *,
+    is_at_work: Callable[[], bool],
+    check: Callable[[Snapshot], Awaitable[None]] | None = None,
 ) -> None:
-    """Report the progress of a run until cancelled, less often while nothing changes.
+    """Report the progress of a run until cancelled, less often while nothing changes; then `check` it.
 
     `is_at_work` says whether a worker of the caller works on it: then it does not read all that do, which in
     a large fleet are many, for each of its launchers.
@@ -310,4 +314,6 @@ async def follow_progress(
             is_changed = snapshot.stats != before
             wait = POLL_INTERVAL_SECONDS if is_changed else min(2 * wait, MAX_POLL_INTERVAL_SECONDS)
             before = snapshot.stats
+            if check:
+                await check(snapshot)
         await asyncio.sleep(wait)

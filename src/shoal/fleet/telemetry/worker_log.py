@@ -1,7 +1,7 @@
 """Log events of a pool's workers: started, restarted, ended, died, given up."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoal.core.events import (
     DIED,
@@ -16,6 +16,7 @@ from shoal.core.events import (
     STOPPING,
     Event,
     Level,
+    level_name,
 )
 from shoal.core.failures import TRACEBACK
 from shoal.fleet.telemetry.logs import LogDirectory
@@ -27,12 +28,33 @@ SHARED_LOG_INTERVAL_SECONDS = 60.0  # of events that all workers of a pool repor
 STOPS = {1: "finishing", 2: "handing back"}
 
 
+class Warned(NamedTuple):
+    """A warning or an error that a worker has logged."""
+
+    text: str  # with its traceback, if there is one
+    level: str
+    event: str
+    worker: str
+
+    def as_json(self) -> dict[str, str]:
+        """Return the fields that commands with `--json` promise."""
+        return {"message": self.text, "level": self.level, "event": self.event, "worker": self.worker}
+
+
 class WorkerLifecycleLog:
     """Logs when workers start and end, in the fleet's log and in each worker's own."""
 
-    def __init__(self, logs: LogDirectory, run_id: str, on_output: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        logs: LogDirectory,
+        run_id: str,
+        on_output: Callable[[str], None],
+        on_warning: Callable[[Warned], None] | None = None,
+    ) -> None:
+        """Without `on_warning`, the lines of a warning are output."""
         # With logs on a stream, the output is already there as a log line.
         self.on_output = on_output if not logs.is_stream else lambda line: None
+        self.on_warning = on_warning if on_warning and not logs.is_stream else self._output_lines
         self.logs, self.run_id = logs, run_id
         self.restarts = 0
         self._used_slots: set[int] = set()
@@ -56,6 +78,10 @@ class WorkerLifecycleLog:
             return False
         self._shown_at[event.name] = event.at
         return True
+
+    def _output_lines(self, warned: "Warned") -> None:
+        for line in warned.text.split("\n"):
+            self.on_output(line)
 
     def log_stopping(self, times: int, in_hand: int) -> None:
         """Log that the pool was told to stop."""
@@ -96,12 +122,12 @@ class WorkerLogEntry:
         self._pool_log.on_output(line)
 
     def log_event(self, event: Event) -> None:
-        """Log an event sent by the worker; a library's warning is shown like printed output."""
+        """Log an event sent by the worker, and show a warning."""
         self._own.write(event, **self._fields)
         if event.level >= Level.WARNING and self._pool_log.is_shown(event):
             shown = (str(event.fields.get(name, "")) for name in ("message", TRACEBACK))
-            for line in "\n".join(shown).rstrip().split("\n"):
-                self._pool_log.on_output(line)
+            text, level = "\n".join(shown).rstrip(), level_name(event.level)
+            self._pool_log.on_warning(Warned(text, level, event.name, self._fields["worker"]))
 
     def _log(self, level: Level, name: str, **facts: Any) -> None:
         for writer in (self._own,) if self._pool_log.logs.is_stream else (self._fleet, self._own):

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import InvalidTask
-from shoal.core.model import MINUTE, NOTHING, EnqueueReport, Fate, Grant, Lease, Outcome, Task
+from shoal.core.model import MINUTE, NOTHING, ZERO, EnqueueReport, Fate, Grant, Lease, Outcome, Task
 from shoal.queue.contract.notes import Fence
 
 Tasks = Iterable[Task] | AsyncIterable[Task]
@@ -38,10 +38,12 @@ class WorkQueue(ABC):
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         fence: Fence | None = None,
+        lead: timedelta = ZERO,
     ) -> Grant:
-        """Lease up to `limit` tasks whose hosts may get a request now.
+        """Lease up to `limit` tasks whose hosts may get a request now, or `lead` from now.
 
-        With a fence, nothing is leased unless that note still has that stamp: `Grant.outdated`.
+        No task of a host starts sooner than `lead` from now: so a reply that takes less brings no start that
+        has passed. With a fence, nothing is leased unless that note still has that stamp: `Grant.outdated`.
         """
 
     @abstractmethod

@@ -186,31 +186,43 @@ class PostgresServer:
             ) from None
 
     async def _connect(self) -> None:
-        has_pooler = await self._uses_pooler()
-        # A pooler may run each transaction in another server process, so no session state may remain.
-        pool = await asyncpg.create_pool(
+        # Without a pooler, which is the usual case, its first connection is used for what follows.
+        pool = await self._make_pool(SESSION, statements=100)
+        try:
+            async with pool.acquire() as connection:
+                has_pooler = await _is_pooled(connection)
+        except asyncpg.ProtocolViolationError:  # PgBouncer refuses settings of the session
+            has_pooler = await self._uses_pooler()
+        except BaseException:
+            pool.terminate()
+            raise
+        if has_pooler:
+            pool.terminate()
+            # It may run each transaction in another server process, so no session state may remain.
+            pool = await self._make_pool(POOLED_SESSION, statements=0)
+        self._pool = pool
+
+    async def _make_pool(self, session: dict[str, str], *, statements: int) -> Any:
+        return await asyncpg.create_pool(
             self._url,
             min_size=0,
             max_size=MAX_CONNECTIONS,
-            statement_cache_size=0 if has_pooler else 100,
+            statement_cache_size=statements,
             reset=_reset_nothing,
             timeout=CONNECT_TIMEOUT_SECONDS,
             connection_class=KeepaliveConnection,
-            server_settings=POOLED_SESSION if has_pooler else SESSION,
+            server_settings=session,
         )
-        self._pool = pool
 
     async def _uses_pooler(self) -> bool:
         connection = await asyncpg.connect(
             self._url,
             statement_cache_size=0,
             timeout=CONNECT_TIMEOUT_SECONDS,
-            command_timeout=CONNECT_TIMEOUT_SECONDS,
             server_settings=POOLED_SESSION,
         )
         try:
-            # A pooler reports a process id of its own; the server's differs.
-            return bool(await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid())
+            return await _is_pooled(connection)
         finally:
             await connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
@@ -269,6 +281,13 @@ class PostgresServer:
         if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
             return QueueReadOnly(self.address, reason)
         return QueueError(f"The queue at {self.address} failed: {reason}")
+
+
+async def _is_pooled(connection: Connection) -> bool:
+    """Return whether there is a pooler: it reports a process id of its own, and the server's differs."""
+    # Without a name: a pooler may show a named statement to other clients.
+    statement = await connection.prepare("SELECT pg_backend_pid()", name="", timeout=CONNECT_TIMEOUT_SECONDS)
+    return bool(await statement.fetchval(timeout=CONNECT_TIMEOUT_SECONDS) != connection.get_server_pid())
 
 
 async def _reset_nothing(connection: Connection) -> None:

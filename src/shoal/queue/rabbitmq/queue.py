@@ -6,7 +6,7 @@ from secrets import token_hex
 from typing import Self
 
 from shoal.core.errors import UnknownRun
-from shoal.core.model import SECOND, Durability, Grant
+from shoal.core.model import SECOND, ZERO, Durability, Grant
 from shoal.queue.contract import DEFAULT_LEASE, Fence, StoreSize
 from shoal.queue.rabbitmq.address import read
 from shoal.queue.rabbitmq.broker import Broker
@@ -99,9 +99,10 @@ class RabbitQueue(RedisQueue):
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         fence: Fence | None = None,
+        lead: timedelta = ZERO,
     ) -> Grant:
-        check_claim(limit, lease, fence)
-        request = RedisClaimRequest(worker_id, run_id, limit, lease, steps, partitions, fence)
+        check_claim(limit, lease, fence, lead)
+        request = RedisClaimRequest(worker_id, run_id, limit, lease, steps, partitions, fence, lead)
 
         async def run_script(*args: Argument) -> ScriptReply:
             try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from shoal.core.model import Grant, Lease
+from shoal.core.model import ZERO, Grant, Lease
 from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.clocks import ServerClocks, shift_lease
 from shoal.queue.contract import Fence
@@ -31,12 +31,13 @@ class RedisClaimRequest:
     steps: Sequence[str] | None
     partitions: Sequence[str] | None
     fence: Fence | None = None
+    lead: timedelta = ZERO
 
     def arguments(self, limit: int, min_priority: int) -> tuple[Any, ...]:
         """Return the arguments of `claim.lua`."""
         filters = [False if names is None else list(names) for names in (self.steps, self.partitions)]
         fence = self.fence and (*self.fence[:2], str(self.fence[2]))
-        packed = pack([*filters, fence or False])
+        packed = pack([*filters, fence or False, micros(self.lead)])
         return (self.worker_id, limit, micros(self.lease), micros(BURST_HORIZON), min_priority, packed)
 
 

@@ -6,15 +6,10 @@ from datetime import timedelta
 from secrets import token_hex
 from typing import Any, TypeVar
 
-from redis import exceptions
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.cluster import RedisCluster
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-
 from shoal.core.errors import HandshakeFailed, InvalidSetting, QueueError, QueueUnavailable, UnknownRun
 from shoal.core.model import SECOND
 from shoal.queue.redis.address import FILE_OPTIONS, read
+from shoal.queue.redis.driver import BlockingConnectionPool, NoBackoff, Redis, RedisCluster, Retry, exceptions
 from shoal.queue.redis.scripts import SCRIPTS, Script
 from shoal.queue.redis.translate import (
     SlotMoving,

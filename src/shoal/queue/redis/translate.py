@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from redis import exceptions
-
 from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, QueueRefused
+from shoal.queue.redis.driver import exceptions
 
 # The keys of a shard by their types, to find a key of another program under one of Shoal's names.
 OF_SHARD = {

@@ -29,6 +29,7 @@ class ShardedClaimRequest:
     lease: timedelta
     steps: Sequence[str] | None
     partitions: Sequence[str] | None
+    lead: timedelta = ZERO
 
     def on(self, limit: int, queue: Queue) -> Coroutine[Any, Any, Grant]:
         """Claim from one server."""
@@ -39,6 +40,7 @@ class ShardedClaimRequest:
             lease=self.lease,
             steps=self.steps,
             partitions=self.partitions,
+            lead=self.lead,
         )
 
 

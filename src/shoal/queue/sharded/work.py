@@ -8,6 +8,7 @@ from typing import Any
 from shoal.core.errors import InvalidTask, QueueUnavailable
 from shoal.core.model import (
     NOTHING,
+    ZERO,
     EnqueueReport,
     Fate,
     Grant,
@@ -86,13 +87,14 @@ class ShardedWork(ShardedBase, WorkQueue):
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         fence: Fence | None = None,
+        lead: timedelta = ZERO,
     ) -> Grant:
-        check_claim(limit, lease, fence)
+        check_claim(limit, lease, fence, lead)
         await self._runs.servers.check(run_id)
         if fence is not None and not await self._holds(fence):
             await self._runs.find(run_id)
             return Grant(outdated=True)
-        request = ShardedClaimRequest(worker_id, run_id, lease, steps, partitions)
+        request = ShardedClaimRequest(worker_id, run_id, lease, steps, partitions, lead)
         claim = ShardedClaim(request, self._members, self._clocks, self._runs)
         leases = await claim.take(limit)
         # No stamp is used twice: a note that has it now has had it all the time.

@@ -79,7 +79,7 @@ async def dead(
         is_replayed=is_replayed,
         **(
             run_tab_data(run_id, "Dead letters", snapshot)
-            | worker_data(context_of(request), sample, snapshot)
+            | await worker_data(context_of(request), sample, snapshot)
             | page_links(request, found.next, {**fields, "part": part})
         ),
     )

@@ -34,11 +34,12 @@ async def confirm_start(request: Request, run_id: RunId, actions: Operator, work
     check_workers(context, workers)
     run_path = f"{root_of(request)}{path_of_run(run_id)}"
     await load_names(context)
+    command = await worker_command(context, snapshot)
     words = counted(workers, "worker")
     return await render_confirm(
         request,
         title=f"Start workers for {snapshot.run.scraper}",
-        command=f"{worker_command(context, snapshot)} --workers {workers}",
+        command=f"{command} --workers {workers}" if command else "",
         sample=sample,
         question=f"Start {words} on this machine?",
         consequence=f"{counted(snapshot.stats.remaining, 'task')} left. The workers end when the tasks "

@@ -13,6 +13,7 @@ from shoal.web.context import WebContext
 from shoal.web.dead_errors import DeadErrors
 from shoal.web.sampler import Sample, Sampler, errors_of_run
 from shoal.worker.run_settings.private_hosts import options_for
+from shoal.worker.run_settings.stored import read_note
 
 RECENT = timedelta(minutes=5)
 MAX_ERRORS = 12
@@ -36,11 +37,11 @@ def overview_data(sampler: Sampler, sample: Sample) -> dict[str, Any]:
 async def run_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
     """Return the data of a run page, except its hosts."""
     dead = await context.dead_errors.read(snapshot.run.id, snapshot.stats.dead)
-    workers = worker_data(context, sample, snapshot) | {"are_listed": True}
+    workers = await worker_data(context, sample, snapshot) | {"are_listed": True}
     return _run_data(sample, snapshot) | _dead_data(dead) | workers
 
 
-def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
+async def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
     """Return who works on a run, how many of them run here, and what starts more."""
     run, local = snapshot.run, context.app.local_workers
     name = context.scraper_rows.name_of(run.scraper)
@@ -56,14 +57,20 @@ def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict
         "needs_workers": bool(snapshot.stats.remaining) and run.state is not RunState.CANCELLED,
         "can_work": name is not None and context.settings.max_workers > 0,
         "max_workers": max(context.settings.max_workers - local.count(), 0),
-        "worker_command": worker_command(context, snapshot),
+        "worker_command": await worker_command(context, snapshot),
     }
 
 
-def worker_command(context: WebContext, snapshot: Snapshot) -> str:
-    """Return the command that starts a worker on a run, on a machine that has the scraper and the secrets."""
+async def worker_command(context: WebContext, snapshot: Snapshot) -> str:
+    """Return the command that starts a worker on a run, on a machine that has the scraper and the secrets.
+
+    A scraper that this project lacks is named as it was typed for the run. Empty if that is not known.
+    """
     run = snapshot.run
-    name = context.scraper_rows.name_of(run.scraper) or "FILE"
+    name = context.scraper_rows.name_of(run.scraper)
+    name = name or (await read_note(context.app.queue, run.id)).settings.scraper
+    if not name:
+        return ""
     words = ["shoal", "work", name, "--run", run.id, *options_for(snapshot.private)]
     return joined([*words, *queue_option(context.app.queue_url)])
 

@@ -5,9 +5,10 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shoal.core.model import Grant, Run
-from shoal.core.tasks import loop_time
+from shoal.core.tasks import exact_time
 from shoal.queue.contract import Fence, Queue
 from shoal.worker.claiming.clock import StoreClock
+from shoal.worker.claiming.lead import ClaimLead
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.shared_budgets import PageLimit
 
@@ -39,7 +40,7 @@ class TaskClaims:
         share: PartitionShare | None,
         max_pages: int | None,
     ) -> None:
-        self.clock = StoreClock()
+        self.clock, self._lead = StoreClock(), ClaimLead(run.settings.host_delay)
         self._queue, self._run_id, self._worker_id, self._lease = queue, run.id, worker_id, lease
         self._steps, self._partitions, self._share = steps, partitions, share
         self.set_max_pages(max_pages)
@@ -48,12 +49,16 @@ class TaskClaims:
         """Set the page limit of the run; None is no limit."""
         self._page_limit = PageLimit(self._queue, self._run_id, max_pages) if max_pages else None
 
+    def set_gap(self, gap: timedelta) -> None:
+        """Set the gap between two requests to a host."""
+        self._lead.set_gap(gap)
+
     async def set_clock(self) -> None:
         """Learn the store's time from empty claims, which also let old tasks of the run expire."""
         for _ in range(CLOCK_SAMPLES):
-            sent_at = loop_time()
+            sent_at = exact_time()
             grant = await self._claim_nothing()
-            self.clock.to_local(grant.claimed_at, loop_time(), sent_at)
+            self.clock.to_local(grant.claimed_at, exact_time(), sent_at)
 
     async def cap(self, limit: int) -> int:
         """Return how many tasks may be claimed, up to `limit`; an estimate, because it holds no lock."""
@@ -89,7 +94,7 @@ class TaskClaims:
         )
 
     async def _claim(self, limit: int, fence: Fence | None) -> Claimed:
-        sent_at = loop_time()
+        sent_at = exact_time()
         grant = await self._queue.claim(
             self._worker_id,
             run_id=self._run_id,
@@ -98,5 +103,10 @@ class TaskClaims:
             steps=self._steps,
             partitions=list(self._share.partitions) if self._share else self._partitions,
             fence=fence,
+            lead=self._lead.next(),
         )
-        return Claimed(grant, self.clock.to_local(grant.claimed_at, loop_time(), sent_at))
+        received_at = exact_time()
+        claimed_at = self.clock.to_local(grant.claimed_at, received_at, sent_at)
+        if grant.leases:
+            self._lead.record_reply(received_at - claimed_at)
+        return Claimed(grant, claimed_at)

@@ -1,6 +1,7 @@
 """Downloads the file of a task, and returns what follows: its record in an item, or a step on it."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -24,7 +25,6 @@ from shoal.core.failures import error_text
 from shoal.core.http import BodySink, Request, Response, StoredFile
 from shoal.core.model import Reject, Task
 from shoal.core.secrets import hidden
-from shoal.core.tasks import loop_time
 from shoal.core.urls import host_of
 from shoal.fetch.cache.rules import validators
 from shoal.scrape.files.download import DownloadPlan, FileRequest, next_task, read_plan
@@ -89,7 +89,7 @@ class Downloads:
 
     def _check_again(self) -> None:
         # A server that is only slow or unreachable fails many files, and passes the check.
-        if (now := loop_time()) - self._checked_at > CHECK_INTERVAL.total_seconds():
+        if (now := time.monotonic()) - self._checked_at > CHECK_INTERVAL.total_seconds():
             self._checked_at, self._is_checked = now, False
 
     async def carry_out(

@@ -1,9 +1,7 @@
 """Files in a folder of this machine, or in one that several machines share."""
 
-import fcntl
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import file_digest
@@ -11,6 +9,7 @@ from pathlib import Path
 
 from shoal.core.errors import StorageFailed
 from shoal.core.errors.commands import run_command
+from shoal.export.leftovers import open_locked, remove_if_left
 from shoal.export.target import sync_folder
 from shoal.queue.disk import FULL
 from shoal.scrape.files.paths import with_suffix
@@ -20,8 +19,6 @@ INCOMPLETE = ".incomplete"
 PART = ".part"
 SUFFIX_LENGTH = 8  # characters of a checksum
 PROBE_SIZE = 64 << 10  # bytes
-# After that a file without a lock is a leftover where locks do not work.
-MAX_AGE_SECONDS = 24 * 3600.0
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 CHOOSE = "Allow this user to write there, or choose another folder with --files"
 MAKE_ROOM = "Free disk space, or choose another folder with --files"
@@ -39,13 +36,9 @@ class LocalFiles(FileStore):
             while True:
                 self._parts.mkdir(parents=True, exist_ok=True)
                 path = self._parts / f"{secrets.token_hex(12)}{PART}"
-                handle = os.open(path, _NEW, 0o666)
-                with suppress(OSError):  # not all network file systems have locks
-                    fcntl.flock(handle, fcntl.LOCK_EX)
-                # Another worker may have taken it for a leftover before it was locked.
-                if os.fstat(handle).st_nlink:
+                handle = open_locked(path, _NEW)
+                if handle is not None:
                     return Spool(os.fdopen(handle, "w+b", buffering=0), str(path))
-                os.close(handle)
 
     def keep(self, spool: Spool, path: str, kind: str) -> tuple[str, bool]:
         assert spool.path is not None, "open_spool has named it"
@@ -98,7 +91,7 @@ class LocalFiles(FileStore):
         removed = 0
         with suppress(OSError):
             for path in self._parts.glob(f"*{PART}"):
-                removed += _remove_if_left(path)
+                removed += remove_if_left(path)
         return removed
 
     @contextmanager
@@ -147,22 +140,3 @@ def _has_content(path: Path, size: int, checksum: str) -> bool:
         return False
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest() == checksum
-
-
-def _remove_if_left(path: Path) -> bool:
-    """Remove an incomplete file that nobody writes to any more; return whether it was removed."""
-    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        if time.time() - os.fstat(handle).st_mtime < MAX_AGE_SECONDS:
-            return False
-    else:
-        path.unlink(missing_ok=True)  # while it is locked: see `open_spool`
-        return True
-    finally:
-        os.close(handle)
-    path.unlink(missing_ok=True)
-    return True

@@ -13,11 +13,13 @@ import select
 import signal
 import socket
 import sys
+import threading
 import traceback
 from contextlib import suppress
 from typing import NoReturn, Self
 
 MAX_DESCRIPTOR = 65_536
+WAITING_THREAD = "waiting for the fork server's end"
 DESCRIPTORS = 4  # sent for each worker: its channel, its step markers, its output, and its exit status pipe
 
 
@@ -61,9 +63,10 @@ class ForkServer:
         self.close()
 
     def close(self) -> None:
-        """End the fork server, once its last worker has ended."""
+        """End the fork server, once its last worker has ended; this process does not end before it."""
         self._socket.close()
-        os.waitpid(self.pid, 0)
+        # In a thread, which the interpreter joins: meanwhile the results of the run are written.
+        threading.Thread(target=_wait_for, args=(self.pid,), name=WAITING_THREAD).start()
 
     async def spawn(self, channel: int, markers: int, output: int) -> WorkerProcess:
         """Fork a worker with these file descriptors."""
@@ -96,6 +99,11 @@ async def read_pipe(pipe: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransp
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(pipe, "rb", 0))
     return reader, transport
+
+
+def _wait_for(pid: int) -> None:
+    with suppress(ChildProcessError):  # other code of this process has waited for any child
+        os.waitpid(pid, 0)
 
 
 def _start() -> tuple[int, socket.socket]:

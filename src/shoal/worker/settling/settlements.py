@@ -10,7 +10,7 @@ from shoal.core.errors import InvalidInput, PartlySettled, QueueUnavailable, Set
 from shoal.core.failures import error_text
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, Bury, Fate, Outcome
-from shoal.core.tasks import loop_time, wait_for_event
+from shoal.core.tasks import exact_time, wait_for_event
 from shoal.queue.contract import Queue, WorkQueue
 from shoal.worker.queue_retry import FINAL, TRANSIENT, QueueRetry
 
@@ -62,13 +62,13 @@ class Settler:
         if not self._failures:
             self.retry_at = None
         elif error:
-            self.retry_at = loop_time() + self._retry.next_wait(error)
+            self.retry_at = exact_time() + self._retry.next_wait(error)
 
     def _take_due(self) -> list[Outcome]:
         """Return what to retry now: first those that are given up, last those that failed by themselves."""
-        if self.retry_at is None or loop_time() < self.retry_at:
+        if self.retry_at is None or exact_time() < self.retry_at:
             return []
-        given_up_before = loop_time() - self._give_up_after
+        given_up_before = exact_time() - self._give_up_after
         for failure in self._failures.values():
             if failure.since is not None and failure.since <= given_up_before and not failure.is_last:
                 text = f"SettleFailed: the queue did not accept its outcome: {error_text(failure.error)}"
@@ -139,7 +139,7 @@ class Settler:
             elif failure.is_last:
                 raise SettleFailed(len(self._failures), error_text(error)) from error
             elif failure.since is None:
-                failure.since = loop_time()
+                failure.since = exact_time()
 
     def _keep_for_retry(self, piece: Sequence[Outcome], error: Exception) -> None:
         for outcome in piece:

@@ -12,6 +12,7 @@ from shoal.cli.exits import Exit
 from shoal.core.errors import RunConflict
 from shoal.core.model import SECOND, RunState, Task
 from shoal.discover.routing import Routes
+from shoal.fleet import other_steps
 from shoal.fleet.run.enqueue import fill
 from shoal.fleet.scale.autoscaler import Autoscaler
 from shoal.fleet.scale.decide import ScaleBounds
@@ -325,6 +326,59 @@ async def test_steps_that_a_run_does_not_work_on_are_named_with_the_command_for_
     assert done.code == Exit.OK, done.err
     assert "With --steps other, tasks of page wait for other workers. To start one, run: " in done.err
     assert "shoal work pages.py --run r --steps page" in done.err
+
+
+async def test_a_run_ends_and_says_so_when_only_tasks_of_other_steps_are_left(folder, origin, monkeypatch):
+    monkeypatch.setattr(other_steps, "UNSERVED_SECONDS", 0.0)
+    (folder / "pages.py").write_text(f"{SCRAPER}\n@pages.step\ndef other(page):\n    yield {{}}\n")
+    origin.answer = lambda path: Answer()
+    done = await typed(
+        *("run", "pages.py", "--url", origin.url, "--run", "r", "--steps", "other", "--json"), *LOCAL,
+        folder=folder,
+    )  # fmt: skip
+    assert done.code == Exit.PARTIAL, done.err
+    assert done.row["left_to_other_steps"] == {"page": 1} and done.row["state"] == "stopped"
+    messages = [json.loads(line).get("message", "") for line in done.err.splitlines()]
+    assert any(one.startswith("Only 1 task of page is left, which --steps other") for one in messages)
+    done = await typed("run", "pages.py", "--resume", "r", "--steps", "other", folder=folder)
+    assert "Left: 1 task of page, which --steps other does not run." in done.err
+    (again,) = [
+        line.removeprefix("Resume: ").strip() for line in done.err.splitlines() if line.startswith("Resume: ")
+    ]
+    resumed = await typed(*shlex.split(again)[1:], folder=folder)
+    assert resumed.code == Exit.OK, resumed.err
+
+
+async def test_with_json_every_line_on_stderr_is_json_also_of_steps_and_libraries(folder, origin):
+    code = """
+    print("printed")
+    logging.getLogger("mine").warning("careful")
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        logging.getLogger("mine").exception("broken")
+"""
+    step = "async def page(page: Page):"
+    (folder / "pages.py").write_text("import logging\n" + SCRAPER.replace(step, step + code))
+    origin.answer = lambda path: Answer()
+    done = await typed("run", "pages.py", "--url", origin.url, "--json", *LOCAL, folder=folder)
+    assert done.code == Exit.OK, done.err
+    lines = [json.loads(line) for line in done.err.splitlines()]
+    assert {"output": "printed"} in lines
+    careful, broken = [line for line in lines if "level" in line]
+    assert (careful["message"], careful["level"], careful["event"]) == ("careful", "warning", "log")
+    assert broken["level"] == "error" and broken["message"].startswith("broken\nTraceback")
+    assert careful["worker"] == broken["worker"]
+    plain = await typed("run", "pages.py", "--url", origin.url, *LOCAL, folder=folder)
+    assert {"printed", "careful", "broken"} <= set(plain.err.splitlines())
+
+
+@pytest.mark.parametrize("words", [("run", "--url", "http://a.example"), ("work", "--run", "newest")])
+async def test_a_step_that_the_scraper_does_not_have_is_refused_with_those_it_has(folder, words):
+    command, *more = words
+    done = await typed(command, "pages.py", *more, "--steps", "nope", folder=folder)
+    assert done.code == Exit.USAGE
+    assert "--steps names 'nope', which 'pages' does not have. Its steps: page" in done.err
 
 
 async def test_a_link_that_a_step_does_not_yield_is_named_before_the_first_page(folder, origin):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from shoal.core.lazy.dataclasses import dataclass, used_by_imports, write_inits
+from shoal.core.lazy.dataclasses import MAX_UNCOMPILED, dataclass, used_by_imports, write_inits
 
 STANDARD = dataclasses.dataclass
 
@@ -49,6 +49,31 @@ class Derived(Ours):
     """A subclass that the standard decorator makes."""
 
     z: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OurSubclass(Ours):
+    """A subclass that our decorator makes."""
+
+    z: int = 3
+
+
+@dataclass(slots=True)
+class OurWithState(Mutable):
+    """A subclass with fields that are no parameters."""
+
+    seen: list[int] = dataclasses.field(default_factory=list, init=False)
+    count: int = dataclasses.field(default=7, init=False)
+    last: int = dataclasses.field(init=False, compare=False)
+
+
+@dataclasses.dataclass(slots=True)
+class WithState(Mutable):
+    """The same by the standard decorator."""
+
+    seen: list[int] = dataclasses.field(default_factory=list, init=False)
+    count: int = dataclasses.field(default=7, init=False)
+    last: int = dataclasses.field(init=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +137,65 @@ def test_one_that_is_not_frozen_can_be_changed_and_has_no_hash():
         hash(one)
 
 
-def test_subclasses_and_classes_without_fields_work():
-    assert Derived(x=1) == Derived(x=1, z=3)
-    assert Derived(x=1) != Ours(x=1)
+SUBCLASSES = pytest.mark.parametrize("kind", [Derived, OurSubclass])
+MANY = range(MAX_UNCOMPILED + 2)
+
+
+@SUBCLASSES
+def test_subclasses_work(kind):
+    for _ in MANY:
+        assert kind(x=1) == kind(x=1, z=3) != kind(x=1, z=4)
+        assert kind(x=1) != Ours(x=1)
+        assert hash(kind(x=1, tags=())) == hash(kind(x=1, tags=(), secret="b"))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        kind(x=1).z = 2
+    assert pickle.loads(pickle.dumps(kind(x=1))) == kind(x=1)
+
+
+@pytest.mark.parametrize("kind", [WithState, OurWithState])
+def test_fields_that_are_no_parameters_get_their_defaults(kind):
+    for _ in MANY:
+        one = kind(1)
+        assert (one.x, one.y, one.seen, one.count, hasattr(one, "last")) == (1, 1, [], 7, False)
+        assert one.seen is not kind(1).seen
+        with pytest.raises(TypeError, match="unexpected keyword argument 'count'"):
+            kind(1, count=8)
+        with pytest.raises(TypeError, match="takes from 2 to 3 positional arguments but 4 were given"):
+            kind(1, 2, 3)
+        with pytest.raises(TypeError, match="multiple values for argument 'x'"):
+            kind(1, x=2)
+
+
+def test_the_fields_of_the_first_objects_are_set_without_compiling():
+    @dataclass(frozen=True, slots=True)
+    class Point:
+        x: int
+        y: int = 2
+
+    lazy = Point.__init__
+    points = [Point(n) for n in range(MAX_UNCOMPILED)]
+    assert Point.__init__ is lazy
+    points += [Point(8, 2), Point(9, y=2)]
+    assert Point.__init__ is not lazy
+    assert [(one.x, one.y) for one in points] == [(n, 2) for n in range(10)]
+
+
+def test_wrong_arguments_of_the_first_object_are_refused():
+    for arguments, message in (
+        ((1, 2, 3), "takes from 2 to 3 positional"),
+        ((), "missing 1 required"),
+    ):
+
+        @dataclass(frozen=True, slots=True)
+        class Point:
+            x: int
+            y: int = 2
+
+        with pytest.raises(TypeError, match=message):
+            Point(*arguments)
+
+
+def test_classes_without_fields_work():
     assert Empty() == Empty()
     assert len({Empty(), Empty()}) == 1
 

@@ -11,6 +11,7 @@ from shoal.core.errors import (
     DnsFailed,
     FetchTimeout,
     OutOfScope,
+    ProxyFailed,
     RobotsDenied,
     RobotsUnavailable,
     TlsFailed,
@@ -18,7 +19,13 @@ from shoal.core.errors import (
 )
 from shoal.core.http import Response
 from shoal.fetch.robots import robots as module
-from shoal.fetch.robots.robots import FAILURE_LIFETIME, LIFETIME, THREAD_THRESHOLD, Robots
+from shoal.fetch.robots.robots import (
+    CONNECT_FAILURE_LIFETIME,
+    FAILURE_LIFETIME,
+    LIFETIME,
+    THREAD_THRESHOLD,
+    Robots,
+)
 
 PAGE = "https://a.test/page"
 
@@ -87,7 +94,7 @@ async def test_a_site_that_cannot_say_allows_nothing_for_now(status):
 
 @pytest.mark.parametrize(
     "error",
-    [FetchTimeout(), ConnectFailed(), TlsFailed(), BrokenAnswer(), TooLarge()],
+    [FetchTimeout(), ProxyFailed("p", "gone"), BrokenAnswer(), TooLarge()],
     ids=lambda error: type(error).__name__,
 )
 async def test_a_site_that_cannot_be_reached_allows_nothing_for_now(error):
@@ -100,6 +107,20 @@ async def test_a_host_without_an_address_fails_as_such_and_not_for_its_robots():
     for _ in range(2):
         with pytest.raises(DnsFailed, match=r"^'a\.test' could not be resolved$"):
             await robots.check(PAGE)
+
+
+@pytest.mark.parametrize("error", [ConnectFailed("refused"), TlsFailed("expired")], ids=repr)
+async def test_a_host_without_a_connection_fails_as_such_and_is_tried_again_soon(error):
+    now = 0.0
+    site = Site(error=error)
+    robots = Robots(site, "shoal", clock=lambda: now)
+    for _ in range(2):
+        with pytest.raises(type(error), match=str(error)):
+            await robots.check(PAGE)
+    assert len(site.asked) == 1
+    now, site.error = CONNECT_FAILURE_LIFETIME.total_seconds(), None
+    await robots.check(PAGE)
+    assert len(site.asked) == 2
 
 
 async def test_a_site_that_may_not_be_asked_at_all_is_out_of_scope():

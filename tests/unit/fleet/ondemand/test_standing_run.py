@@ -2,11 +2,16 @@
 
 import pytest
 
-from shoal.core.errors import CallFailed, InvalidSetting
+from shoal.core.errors import CallFailed, InvalidSetting, RunConflict
+from shoal.core.model import Task
+from shoal.fleet.cluster_roles import WorkerHost
 from shoal.fleet.job import Job
 from shoal.fleet.ondemand import call_partition
 from shoal.fleet.ondemand.call_partition import CallPartition
 from shoal.fleet.ondemand.standing_run import listening_job, outdated_notice, standing_run
+from shoal.fleet.run.launch import find_unfinished
+from shoal.fleet.run.settings import open_job
+from shoal.fleet.status.find import find_run
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.ondemand.auth import shared_secret
@@ -85,3 +90,19 @@ async def test_a_standing_run_says_that_its_settings_are_not_those_of_now(queue)
     changed = PAGES.replace(rate="2/s")
     assert await standing_run(queue, changed) == run
     assert "shoal purge ondemand_pages" in outdated_notice(run, changed)
+
+
+async def test_only_callers_work_on_the_run_for_calls(queue):
+    run = await standing_run(queue, PAGES)
+    await queue.enqueue(run.id, [Task(url="https://a.example/1", partition="desk-0")])
+    assert await WorkerHost(queue, [JOB])._next_run(JOB) is None
+    with pytest.raises(InvalidSetting, match="has no runs of 'pages'"):
+        await find_run(queue, scraper="pages")
+    with pytest.raises(InvalidSetting, match="no unfinished run"):
+        await find_unfinished(queue, "pages")
+    with pytest.raises(RunConflict, match=r"is for calls.* shoal listen p\.py"):
+        await open_job(queue, JOB, run_id=run.id, resume=True)
+    other = await queue.start_run("pages", settings=run.settings)
+    await queue.enqueue(other.id, [Task(url="https://a.example/1")])
+    assert await WorkerHost(queue, [JOB])._next_run(JOB) == other
+    assert await find_run(queue, scraper="pages") == other

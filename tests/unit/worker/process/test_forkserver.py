@@ -2,8 +2,9 @@
 
 import os
 import socket
+import threading
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
@@ -52,6 +53,15 @@ def test_an_error_of_a_forked_server_does_not_reach_the_handlers_of_the_process_
     assert os.waitstatus_to_exitcode(status) == 1 and not handled.exists()
 
 
+def waiting_threads():
+    return [each for each in threading.enumerate() if each.name == module.WAITING_THREAD]
+
+
+def join_waiting_threads():
+    for thread in waiting_threads():
+        thread.join()
+
+
 def fake_server(pid):
     """Return the launcher's end of a server that reports this process id for one request."""
     ours, theirs = socket.socketpair()
@@ -78,10 +88,24 @@ async def test_a_killed_fork_server_is_replaced_when_the_next_worker_is_needed(m
     monkeypatch.setattr(module.os, "waitpid", lambda pid, options: waited.append(pid))
     with ForkServer() as server, Path(os.devnull).open() as file:
         process = await server.spawn(file.fileno(), file.fileno(), file.fileno())
-        assert (process.pid, server.pid, waited) == (42, 2, [1])
+        assert (process.pid, server.pid) == (42, 2)
         assert await process.wait() is None
         thread.join()
-    assert waited == [1, 2]
+    join_waiting_threads()
+    assert sorted(waited) == [1, 2]
+
+
+def test_closing_a_fork_server_does_not_wait_for_its_end(monkeypatch):
+    ours, theirs = socket.socketpair()
+    ended = Event()
+    monkeypatch.setattr(module, "_start", lambda: (1, ours))
+    monkeypatch.setattr(module.os, "waitpid", lambda pid, options: ended.wait())
+    ForkServer().close()
+    assert theirs.recv(1) == b""
+    assert [each.daemon for each in waiting_threads()] == [False]  # the interpreter waits for it
+    ended.set()
+    join_waiting_threads()
+    theirs.close()
 
 
 def test_exit_codes_are_reported_to_the_supervisor_of_each_worker_that_has_ended(monkeypatch):

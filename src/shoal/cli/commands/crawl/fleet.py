@@ -95,6 +95,7 @@ def fleet(
         args=args,
         stagger=read_duration("--stagger", stagger),
         has_data=as_json or out == "-",
+        reports_warnings=as_json,
         changes=changes,
         **(few if test else {}),
     )

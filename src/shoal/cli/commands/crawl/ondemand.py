@@ -71,6 +71,7 @@ def listen(
         args=args,
         changes=["mode=distributed"],
         has_data=as_json,
+        reports_warnings=as_json,
     )
     listening = listening_job(job, at, announce)
     summary = with_queue(queue, lambda opened: _listen(opened, listening, as_json))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from shoal.cli.commands.crawl.enqueue import report
 from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.console import counted, duration, print_error, put_json, say
 from shoal.cli.exits import Exit
@@ -83,6 +82,7 @@ def run(
         args=args,
         changes=[*kept, *common.setting("dedup", dedup), *common.setting("files", files)],
         has_data=as_json or out == "-",
+        reports_warnings=as_json,
     )
     declared = choose_seeds(typed, job, again=again is not None, resume=resume is not None, as_json=as_json)
     seeds = declared or seeds
@@ -110,6 +110,8 @@ def run(
             )
         )
     if job.scraper.settings.mode == "distributed" and worker_options.workers is None and not resume:
+        from shoal.cli.commands.crawl.enqueue import report
+
         # Its workers run elsewhere: print the command that starts them.
         report(
             with_queue(queue, lambda opened: fill_again(opened, job, seeds, rejects, run_id, invalid)),
@@ -131,6 +133,7 @@ def run(
             overwrite=overwrite,
             append=append,
         ),
+        meanwhile=import_modules,
     )
     if as_json:
         has_cache = (summary.job or job).scraper.settings.cache
@@ -144,6 +147,15 @@ def run(
     else:
         say(summary_text(summary, out, job))
     raise typer.Exit(exit_code(summary))
+
+
+def import_modules() -> None:
+    """Import what `carry_out` uses."""
+    import shoal.cli.commands.crawl.start_notices
+    import shoal.cli.enqueue_seeds
+    import shoal.cli.progress
+    import shoal.fleet.run.launch
+    import shoal.fleet.run.settings  # noqa: F401
 
 
 async def carry_out(
@@ -226,6 +238,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     from shoal.cli.first_errors import first_error_lines
     from shoal.export.tables.address import display_location
     from shoal.fleet.command_hints import command_on, export_command
+    from shoal.fleet.other_steps import tasks_of
     from shoal.queue.namespace import shown_queue
     from shoal.worker.counters import format_counts
 
@@ -257,7 +270,10 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
         lines.append(f"More:     {resume_command(job, run_id, max_pages=_more_pages(summary, job))}")
     elif stats.remaining and snapshot.state is not ReportedState.CANCELLED:
         private = next(filter(None, map(ALLOW_PRIVATE.search, summary.ending.failures)), None)
-        again = resume_command(job, run_id, allow_private=private and private[1])
+        others = summary.left_to_other_steps
+        again = resume_command(job, run_id, allow_private=private and private[1], steps=others)
+        if others:
+            lines.append(f"Left: {tasks_of(others)}, which --steps {','.join(job.steps or ())} does not run.")
         if snapshot.run.state is RunState.PAUSED:
             resume = command_on(job.queue_url, f"resume {run_id}")
             lines.append(f"The run is paused: its workers wait until you run: {resume}")

@@ -19,6 +19,7 @@ from shoal.cli.progress import LINE_INTERVAL_SECONDS, put_progress
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
+from shoal.fleet.build_job import check_served
 from shoal.fleet.cluster_roles import Coordinator, WorkerHost, enqueue_lock, run_to_coordinate
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.job import Job
@@ -173,6 +174,7 @@ def work(
 ) -> Exit:
     """Serve runs until stopped and print what was done."""
     jobs = [job_of(entry, queue, **more) for entry in entries]
+    check_served(jobs[0].steps if jobs else None, *(job.scraper for job in jobs))
     exits = with_queue(queue, lambda opened: _serve(opened, jobs, run_ids, as_json))
     print_pool_exits(exits, is_json=as_json)
     return Exit.FAILED if any(pool_exit.failed for pool_exit in exits.values()) else Exit.OK

@@ -43,7 +43,13 @@ def work(
     from shoal.queue.namespace import shown_queue
 
     job = worker_options.job(
-        scraper, queue, fork_server=fork_server_for(queue), batch=batch_size, joins=True, has_data=as_json
+        scraper,
+        queue,
+        fork_server=fork_server_for(queue),
+        batch=batch_size,
+        joins=True,
+        has_data=as_json,
+        reports_warnings=as_json,
     )
     summary = with_existing_queue(queue, lambda opened: _work(opened, job, run_id, as_json))
     if as_json:

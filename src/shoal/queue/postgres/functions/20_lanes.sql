@@ -14,6 +14,7 @@ LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 DECLARE
     p_hosts int[] := p_lanes.hosts; p_sections int[] := p_lanes.sections; p_shards smallint[] := p_lanes.shards; p_bands smallint[] := p_lanes.bands;
+    k_hosts int[]; k_sections int[]; k_shards smallint[]; k_bands smallint[];  -- of the lanes to write
 BEGIN
     IF p_hosts IS NULL THEN
         RETURN;
@@ -30,33 +31,32 @@ BEGIN
     ORDER BY n.host, n.section, n.shard
     ON CONFLICT DO NOTHING;
 
-    -- Two statements: the lanes are locked in order, then written.
-    PERFORM 1 FROM shoal.lane l
-    JOIN (
-        SELECT n.host, n.section, n.shard, max(n.band) AS band
-        FROM unnest(p_hosts, p_sections, p_shards, p_bands) AS n(host, section, shard, band)
-        GROUP BY 1, 2, 3
-    ) n USING (host, section, shard)
-    WHERE l.host = ANY (p_hosts) AND l.section = ANY (p_sections)
-      AND (l.due_at IS NULL OR l.idle IS NOT NULL OR l.band < n.band)
-    ORDER BY l.host, l.section, l.shard
-    FOR NO KEY UPDATE OF l;
-    IF NOT FOUND THEN
+    -- Two statements: the lanes are locked in order, then written. No others are written, or two calls could deadlock: a lane that a claim has marked as
+    -- empty in between is left to the check of marked lanes, as it would be if the claim came after this call.
+    SELECT array_agg(k.host), array_agg(k.section), array_agg(k.shard), array_agg(k.band) INTO k_hosts, k_sections, k_shards, k_bands
+    FROM (
+        SELECT l.host, l.section, l.shard, n.band FROM shoal.lane l
+        JOIN (
+            SELECT n.host, n.section, n.shard, max(n.band) AS band
+            FROM unnest(p_hosts, p_sections, p_shards, p_bands) AS n(host, section, shard, band)
+            GROUP BY 1, 2, 3
+        ) n USING (host, section, shard)
+        WHERE l.host = ANY (p_hosts) AND l.section = ANY (p_sections)
+          AND (l.due_at IS NULL OR l.idle IS NOT NULL OR l.band < n.band)
+        ORDER BY l.host, l.section, l.shard
+        FOR NO KEY UPDATE OF l
+    ) k;
+    IF k_hosts IS NULL THEN
         RETURN;
     END IF;
 
     UPDATE shoal.lane l
-    SET band = CASE WHEN l.due_at IS NULL OR l.idle IS NOT NULL THEN n.band ELSE greatest(l.band, n.band) END,
+    SET band = CASE WHEN l.due_at IS NULL OR l.idle IS NOT NULL THEN k.band ELSE greatest(l.band, k.band) END,
         due_at = clock_timestamp(),
         idle = NULL
-    FROM (
-        SELECT n.host, n.section, n.shard, max(n.band) AS band
-        FROM unnest(p_hosts, p_sections, p_shards, p_bands) AS n(host, section, shard, band)
-        GROUP BY 1, 2, 3
-    ) n
-    WHERE l.host = n.host AND l.section = n.section AND l.shard = n.shard
-      AND l.host = ANY (p_hosts) AND l.section = ANY (p_sections)
-      AND (l.due_at IS NULL OR l.idle IS NOT NULL OR l.band < n.band);
+    FROM unnest(k_hosts, k_sections, k_shards, k_bands) AS k(host, section, shard, band)
+    WHERE l.host = k.host AND l.section = k.section AND l.shard = k.shard
+      AND l.host = ANY (k_hosts) AND l.section = ANY (k_sections);
 END $$;
 
 -- Bring forward the lanes that wait longer than their host's limits now require: a lease of the host has ended, or its limits were changed.

@@ -11,13 +11,16 @@
 -- Floors. Lanes leave the due index on the left and come back on the right. The entries they leave are dead, but while an old transaction is open,
 -- vacuum cannot remove them. So the caller remembers, for each (section, band), a time before which it found nothing, and passes it back.
 --
+-- Lead. A claim with a lead takes what it would take that much later, and so are its starts. The caller adds the lead to each `start_in`.
+--
 -- Receipts. A claim that found something stores one, so that it can be repeated. A claim that found nothing stores one only if it is a retry:
 -- its first attempt may still arrive, must not lease tasks that nobody will receive, and fails at the receipt. An empty receipt is a result, for the same reason.
 
 CREATE OR REPLACE FUNCTION shoal.claim(
     p_call uuid, p_again boolean, p_run_id text, p_worker text, p_limit int, p_lease interval, p_horizon interval,
     p_steps text[], p_partitions text[], p_floor_keys bigint[], p_floors timestamptz[],
-    p_fence_topic text DEFAULT NULL, p_fence_place bytea DEFAULT NULL, p_fence_stamp bigint DEFAULT NULL
+    p_fence_topic text DEFAULT NULL, p_fence_place bytea DEFAULT NULL, p_fence_stamp bigint DEFAULT NULL,
+    p_lead interval DEFAULT interval '0'
 ) RETURNS TABLE (
     task bytea, token bigint, attempt smallint, start_in interval, step text, partition text, priority smallint,
     depth int, ttl interval, delay interval, url text, key text, payload text,
@@ -124,7 +127,7 @@ BEGIN
 
         WHILE wanted > 0 AND t_section IS NOT NULL AND rounds < 50 LOOP
             rounds := rounds + 1;
-            ts := clock_timestamp();
+            ts := clock_timestamp() + p_lead;
             first := coalesce(first, ts);
             -- Every lane that is read is written. What the first round did not find is searched in more of them, but in at most twice as many.
             lanes := CASE WHEN rounds = 1 THEN (wanted + share - 1) / share ELSE greatest(8, least(2 * lanes, (wanted + share - 1) / share)) END;
@@ -138,7 +141,7 @@ BEGIN
                     FOR NO KEY UPDATE SKIP LOCKED
                 ) l;
                 IF coalesce(cardinality(s_host), 0) < lanes - cardinality(l_host) THEN
-                    s_first := ts;
+                    s_first := ts - p_lead;
                 END IF;
                 t_floor[i] := greatest(t_floor[i], s_first - interval '1 second');
                 IF s_host IS NOT NULL THEN
@@ -154,7 +157,7 @@ BEGIN
             me := pg_current_xact_id()::text::bigint;
 
             SELECT array_agg(h.id), array_agg(h.gap), array_agg(h.slowdown), array_agg(h.lease_floor),
-                   array_agg(greatest(h.paused_until, h.last_at + greatest(h.gap, h.last_gap), promoted + p_horizon + h.gap))
+                   array_agg(greatest(h.paused_until, h.last_at + greatest(h.gap, h.last_gap), promoted + p_horizon + p_lead + h.gap))
             INTO h_id, h_gap, h_slow, h_floor, h_free
             FROM (
                 SELECT id, greatest(delay, slowdown, run.host_delay) AS gap, slowdown, last_gap, paused_until, last_at, lease_floor
@@ -311,7 +314,7 @@ BEGIN
         drained := awaited IS NULL AND shoal.remaining(run.id) = 0;
     END IF;
     IF wanted = p_limit AND run.state = 'running' AND NOT drained THEN
-        SELECT least(awaited, min(l.due)) - clock_timestamp() INTO next_due
+        SELECT least(awaited, min(l.due) - p_lead) - clock_timestamp() INTO next_due
         FROM unnest(t_section, t_band, t_floor) AS t(section, band, floor)
         CROSS JOIN LATERAL (
             SELECT due_at AS due FROM shoal.lane
@@ -326,7 +329,7 @@ BEGIN
     task := NULL; token := NULL; attempt := NULL; start_in := NULL; step := NULL; partition := NULL; priority := NULL;
     depth := NULL; ttl := NULL; delay := NULL; url := NULL; key := NULL; payload := NULL;
     floor_keys := ARRAY[0, 1, 2]::bigint[] || t_key; floors := ARRAY[t_later, t_lost, t_idle] || t_floor;
-    claimed_at := coalesce(first, began);
+    claimed_at := coalesce(first - p_lead, began);
     outdated := false;
     RETURN NEXT;
 END $$;

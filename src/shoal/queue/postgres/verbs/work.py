@@ -7,8 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.failures import error_text
-from shoal.core.model import NOTHING, EnqueueReport, Fate, Grant, Lease, Outcome
+from shoal.core.model import NOTHING, ZERO, EnqueueReport, Fate, Grant, Lease, Outcome
 from shoal.core.pacing import BURST_HORIZON
+from shoal.queue.clocks import shift_lease
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks, WorkQueue
 from shoal.queue.intake import QueuedTask, encode_item
 from shoal.queue.postgres import notes, sql
@@ -77,8 +78,9 @@ class PostgresWork(PostgresQueueBase, WorkQueue):
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         fence: Fence | None = None,
+        lead: timedelta = ZERO,
     ) -> Grant:
-        check_claim(limit, lease, fence)
+        check_claim(limit, lease, fence, lead)
         floors = self._floors_of(run_id, steps, partitions)
         *rows, end = await self._once(
             sql.CLAIM,
@@ -92,12 +94,13 @@ class PostgresWork(PostgresQueueBase, WorkQueue):
             list(floors.known),
             list(floors.known.values()),
             *notes.fence_columns(fence),
+            lead,
         )
         if end["outdated"]:
             return Grant(outdated=True)
         floors.known = dict(zip(end["floor_keys"], end["floors"], strict=True)) if end["floors"] else {}
         return Grant(
-            leases=[lease_from(row, run_id, lease) for row in rows],
+            leases=[shift_lease(lease_from(row, run_id, lease), lead) for row in rows],
             next_due=end["next_due"],
             drained=end["drained"],
             claimed_at=end["claimed_at"],

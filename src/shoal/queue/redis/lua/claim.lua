@@ -5,13 +5,16 @@
 -- lease of its host ends, or removed when it is empty: no lane is visited twice in vain. So the tasks of a host are leased in
 -- strict order of priority, because all its lanes in a run are due at the same moment.
 --
--- ARGV  4 run, 5 worker, 6 limit (0 only reads), 7 lease, 8 horizon of a burst, 9 lowest priority, 10 steps, partitions and fence
--- (topic, key and stamp of a note; nothing is leased unless the note still has the stamp)
+-- A claim with a lead takes what it would take that much later, and so are its starts: while it does, `now` is ahead by the lead.
+--
+-- ARGV  4 run, 5 worker, 6 limit (0 only reads), 7 lease, 8 horizon of a burst, 9 lowest priority, 10 steps, partitions, fence
+-- (topic, key and stamp of a note; nothing is leased unless the note still has the stamp) and lead
 -- Returns {next_due, drained, more, highest priority due, remaining, moves (tasks that ever entered or were sent), outbox,
 -- names of sections, now, outdated, whether delivered tasks must be delivered once more, slowed hosts and their delays}, and
 -- the leases.
 
 local worker, wanted, lease_time, horizon, lowest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local lead = unpack_all(ARGV[10])[4] or 0
 local SHARE = 25  -- tasks of one lane at a time where no gap is kept, so that other lanes get their turn
 local LANES = 100
 local looks = 400 + 4 * wanted  -- lanes to visit in one call, so that it stays short
@@ -35,7 +38,7 @@ local function must_hold()
     hold, is_cluster = tonumber(meta[2]) or 0, meta[4] ~= '1'
     if meta[1] ~= server then
         local longest = tonumber(meta[3]) or 0
-        hold = meta[1] and longest > 0 and now + horizon + longest or 0
+        hold = meta[1] and longest > 0 and now + horizon + lead + longest or 0
         call('HSET', P .. 'meta', 'server', server, 'hold', digits(hold))
     end
     return hold > now
@@ -111,7 +114,8 @@ end
 
 local function lease(track, host, element, expires)
     local id, i = element:sub(3, ID), #ids + 1
-    local head, deadline = head_of_lease(track, host, now + host.given * host.gap, expires)
+    local first = host.name == '' and now - lead or now
+    local head, deadline = head_of_lease(track, host, first + host.given * host.gap, expires)
     host.given = host.given + 1
     host.room = host.room - 1
     wanted = wanted - 1
@@ -248,8 +252,8 @@ local function write_leases()
     end
     call_chunked('HSET', run.R .. 'leases', fields)
     call_chunked('ZADD', run.R .. 'deadlines', deadlines)
-    call('ZADD', P .. 'moments', 'LT', now + lease_time, run.number)
-    call('ZADD', P .. 'overdue', 'LT', now + lease_time, run.number)
+    call('ZADD', P .. 'moments', 'LT', now - lead + lease_time, run.number)
+    call('ZADD', P .. 'overdue', 'LT', now - lead + lease_time, run.number)
     for name, tokens in pairs(live) do
         local gate, host = gates[name], hosts[name]
         call_chunked('SADD', P .. 'live:' .. name, tokens)
@@ -275,9 +279,9 @@ local function next_due(tracks, remaining)
             highest = at <= now and max(highest, track.priority) or highest
         end
     end
-    due = min(due, head_of(run, 'delayed'))
+    due = min(due, head_of(run, 'delayed') + lead)
     if remaining > 0 then
-        due = min(due, head_of(run, 'deadlines'))
+        due = min(due, head_of(run, 'deadlines') + lead)
     end
     return due, highest
 end
@@ -349,6 +353,7 @@ allow_when_full()
 end_lost_leases_of_all()
 more = apply_due_changes(run)
 local is_held = must_hold()
+now = now + lead
 if not is_held then
     tracks = tracks_of(selected_sections())
     claim_tracks(tracks)
@@ -367,7 +372,7 @@ end
 local due, highest = -1, -1
 if wanted > 0 or ARGV[6] == '0' then
     due, highest = next_due(tracks, remaining)
-    due = is_held and hold or due
+    due = is_held and hold + lead or due
     due = due < huge and max(0, due - now) or -1
 else
     due = 0
@@ -376,6 +381,7 @@ if #leases == 0 then
     write_empty_receipt()
 end
 delete_acked_receipt()
+now = now - lead
 return {
     pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, moves, outbox, names, now, false, redelivers,
           slowed_hosts()}),

@@ -21,10 +21,10 @@ from shoal.core.model import (
 from shoal.queue.contract import QueueReports, StoreSize
 from shoal.queue.cursors import check_keys
 from shoal.queue.intake import ids_of
-from shoal.queue.redis.durability import durability, store_size
 from shoal.queue.redis.read import stats_from
 from shoal.queue.redis.task_list import RedisTaskList
 from shoal.queue.redis.verbs.base import RedisQueueBase
+from shoal.queue.redis.verbs.durability import durability, store_size
 from shoal.queue.rules import known_ids
 
 

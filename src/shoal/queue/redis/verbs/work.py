@@ -8,7 +8,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError, UnknownRun
 from shoal.core.failures import error_text
-from shoal.core.model import NOTHING, EnqueueReport, Fate, Grant, Lease, Outcome, Release
+from shoal.core.model import NOTHING, ZERO, EnqueueReport, Fate, Grant, Lease, Outcome, Release
 from shoal.queue.clocks import ServerClocks
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks, WorkQueue
 from shoal.queue.intake import QueuedTask, encode_item
@@ -87,11 +87,12 @@ class RedisWork(RedisQueueBase, WorkQueue):
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         fence: Fence | None = None,
+        lead: timedelta = ZERO,
     ) -> Grant:
-        check_claim(limit, lease, fence)
+        check_claim(limit, lease, fence, lead)
         # On a cluster, only one shard has the note.
         in_script = fence if self._shards == 1 else None
-        request = RedisClaimRequest(worker_id, run_id, limit, lease, steps, partitions, in_script)
+        request = RedisClaimRequest(worker_id, run_id, limit, lease, steps, partitions, in_script, lead)
         claim = RedisClaim(request, self._shards, self._claim, self._forward, self._clocks)
         if fence is None or in_script:
             return await claim.grant()

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.failures import error_text
-from shoal.core.model import NOTHING, Done, EnqueueReport, Fate, Grant, Lease, Outcome
+from shoal.core.model import NOTHING, ZERO, Done, EnqueueReport, Fate, Grant, Lease, Outcome
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks, WorkQueue
 from shoal.queue.intake import Intake, encode_item
 from shoal.queue.rules import check_claim
@@ -42,9 +42,10 @@ class SqliteWork(SqliteQueueBase, WorkQueue):
         steps: Sequence[str] | None = None,
         partitions: Sequence[str] | None = None,
         fence: Fence | None = None,
+        lead: timedelta = ZERO,
     ) -> Grant:
-        check_claim(limit, lease, fence)
-        request = SqliteClaimRequest(worker_id, run_id, limit, lease, steps, partitions, fence)
+        check_claim(limit, lease, fence, lead)
+        request = SqliteClaimRequest(worker_id, run_id, limit, lease, steps, partitions, fence, lead)
         return await self._writer.call(claim, request)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:

@@ -7,7 +7,7 @@ import msgspec
 
 from shoal.core import pacing
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import Grant, Lease, RunState
+from shoal.core.model import ZERO, Grant, Lease, RunState
 from shoal.queue.contract import Fence
 from shoal.queue.sqlite import notes, runs
 from shoal.queue.sqlite.encoding import NO_HOST, TaskRow, as_json, duration, micros, moment
@@ -39,6 +39,7 @@ class SqliteClaimRequest:
     steps: Sequence[str] | None = None
     partitions: Sequence[str] | None = None
     fence: Fence | None = None
+    lead: timedelta = ZERO
 
 
 class ClaimableRun(msgspec.Struct, array_like=True, frozen=True):
@@ -91,7 +92,7 @@ class _Claim:
         self._store, self._request, self._run = store, request, run
         self._now = store.now()
         self._limit = min(request.limit, MAX_LEASES)
-        self._lease_time = micros(request.lease)
+        self._lease_time, self._lead = micros(request.lease), micros(request.lead)
         self._sections = self._find_sections()
 
     def grant(self) -> Grant:
@@ -127,9 +128,9 @@ class _Claim:
             lanes = due[: count_lanes_needed(due, hosts, remaining)]
             more = len(due) == width or len(lanes) < len(due)
             # Tasks below the priority of the last lane read must wait: lanes not read yet may come first.
-            picks = choose(
-                self._first_tasks(lanes, hosts), lanes, hosts, remaining, lanes[-1].priority if more else 0
-            )
+            lowest = lanes[-1].priority if more else 0
+            tasks = self._first_tasks(lanes, hosts)
+            picks = choose(tasks, lanes, hosts, remaining, lowest, self._lead)
             if picks:
                 leases += self._create_leases(picks)
             if not picks or not more:
@@ -143,7 +144,7 @@ class _Claim:
         return max(MIN_LANES, -(-2 * self._limit // burst))
 
     def _due(self, limit: int) -> list[DueLane]:
-        known = {"now": self._now, "limit": limit}
+        known = {"now": self._now + self._lead, "limit": limit}
         if self._sections is None:
             return self._store.read("claim_lanes", list[DueLane], run=self._run.no, **known)
         return self._store.read("claim_lanes_of", list[DueLane], sections=self._sections, **known)
@@ -240,9 +241,11 @@ class _Claim:
     def _next_due(self) -> timedelta | None:
         """Return the time until something may become claimable; None if nothing is scheduled."""
         if self._sections is None:
-            due = self._store.value("claim_next_due", run=self._run.no)
+            due = self._store.value("claim_next_due", run=self._run.no, lead=self._lead)
         else:
-            due = self._store.value("claim_next_due_of", run=self._run.no, sections=self._sections)
+            due = self._store.value(
+                "claim_next_due_of", run=self._run.no, sections=self._sections, lead=self._lead
+            )
         return None if due is None else duration(max(0, due - self._now))
 
     def _drained(self) -> bool:

@@ -75,11 +75,16 @@ def count_lanes_needed(lanes: Sequence[DueLane], hosts: dict[int, Burst], limit:
 
 
 def choose(
-    tasks: Iterable[PendingTask], lanes: Sequence[DueLane], hosts: dict[int, Burst], limit: int, lowest: int
+    tasks: Iterable[PendingTask],
+    lanes: Sequence[DueLane],
+    hosts: dict[int, Burst],
+    limit: int,
+    lowest: int,
+    lead: int = 0,
 ) -> list[Pick]:
     """Return the tasks to take from `tasks`, which are sorted by falling priority.
 
-    No task below the priority `lowest` is taken.
+    No task below the priority `lowest` is taken, and none of a host starts sooner than in `lead`.
     """
     end = (LOWEST_BAND - lowest + 1) << BAND_SHIFT
     picks: list[Pick] = []
@@ -89,6 +94,7 @@ def choose(
         lane = lanes[task.position]
         host = hosts[lane.host]
         if host.taken < host.room:
-            picks.append(Pick(task, lane, host.taken * host.gap))
+            first = 0 if lane.host == NO_HOST else lead
+            picks.append(Pick(task, lane, first + host.taken * host.gap))
             host.taken += 1
     return picks

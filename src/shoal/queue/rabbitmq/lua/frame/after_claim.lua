@@ -8,7 +8,9 @@ if uses_broker then
     local due, must = huge, route >= 0 and 1 or 0
     if route < 0 and got < asked and hold <= now then
         changed_gates = {}
+        now = now + claim_lead
         route, due = wanted_route(claim_run, chosen, ARGV[12])
+        now, due = now - claim_lead, due - claim_lead
         write_gates()
     end
     due = max(0, min(due, first_bundle_time(claim_run)) - now)

@@ -5,6 +5,7 @@
 local claim_run = run_named(ARGV[4])
 local uses_broker = claim_run and claim_run.state == 'running' and not read_receipt()
 local asked, chosen, route = tonumber(ARGV[6]), nil, -1
+local claim_lead = unpack_all(ARGV[10])[4] or 0  -- hosts are looked at as that much later
 if uses_broker then
     -- A full server lets a script continue that begins by freeing something, and claims must continue.
     call('UNLINK', P .. 'receipt:')
@@ -16,6 +17,8 @@ if uses_broker then
     if route >= 0 then
         ARGV[6] = '0'
     else
+        now = now + claim_lead
         ARGV[9] = max(tonumber(ARGV[9]), (wanted_route(claim_run, chosen, ARGV[12])))
+        now = now - claim_lead
     end
 end

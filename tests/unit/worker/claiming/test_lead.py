@@ -1,0 +1,94 @@
+from datetime import timedelta
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from shoal.core.model import SECOND, ZERO, Lease, Task
+from shoal.core.pacing import MAX_LEAD
+from shoal.worker.claiming.lead import MARGIN, RECENT_REPLIES, ClaimLead
+from shoal.worker.prefetch import MAX_LAG, PrefetchBuffer
+
+GAP = timedelta(milliseconds=200)
+BURST = 5
+
+
+@pytest.mark.parametrize(
+    ("gap", "replies", "lead"),
+    [
+        (GAP, [], 0.0),
+        (GAP, [0.001, 0.03], 0.0),  # the lag covers it
+        (GAP, [0.3, 0.001], MARGIN * 0.3 - MAX_LAG),
+        (timedelta(milliseconds=20), [0.03], MARGIN * 0.03 - 0.01),
+        (GAP, [60.0], MAX_LEAD.total_seconds()),
+        (ZERO, [0.3], 0.0),
+    ],
+)
+def test_the_lead_covers_the_slowest_recent_reply(gap, replies, lead):
+    leads = ClaimLead(gap)
+    for seconds in replies:
+        leads.record_reply(seconds)
+    assert leads.next().total_seconds() == pytest.approx(lead, abs=1e-6)
+
+
+def test_a_store_that_is_fast_again_needs_no_lead():
+    leads = ClaimLead(GAP)
+    leads.record_reply(1.0)
+    for _ in range(RECENT_REPLIES):
+        assert leads.next() > ZERO
+        leads.record_reply(0.002)
+    assert leads.next() == ZERO
+
+
+def test_starts_of_a_slow_store_are_used_and_keep_their_gap():
+    sent, used = work_on_one_host(slowest=0.4, has_lead=True)
+    assert min(later - sooner for sooner, later in pairwise(sent)) >= 0.95 * 0.2
+    assert used > 0.9
+    # Without a lead the starts have passed when they arrive, and are not used.
+    _, used = work_on_one_host(slowest=0.4, has_lead=False)
+    assert used < 0.8
+
+
+def test_a_fast_store_loses_nothing_by_it():
+    sent, used = work_on_one_host(slowest=0.005, has_lead=True)
+    assert min(later - sooner for sooner, later in pairwise(sent)) >= 0.95 * 0.2
+    assert used > 0.97
+
+
+def work_on_one_host(slowest, has_lead):
+    """Let three workers claim; return when requests were sent, and the part of the rate that was used."""
+    random, free, number, sent = Random(3), 0.0, 0, []
+    workers = [(PrefetchBuffer(GAP), ClaimLead(GAP)) for _ in range(3)]
+    next_claims, end = [0.0, 0.01, 0.02], 200.0
+    while (now := min(next_claims)) < end:
+        place = next_claims.index(now)
+        buffer, leads = workers[place]
+        lead = leads.next().total_seconds() if has_lead else 0.0
+        if free > now + lead:
+            next_claims[place] = max(now + 0.001, free - lead)
+            continue
+        first = now + lead
+        free = first + BURST * 0.2
+        replied_at = now + random.uniform(0.0, slowest)
+        leads.record_reply(replied_at - now)
+        buffer.put([a_lease(number + turn, first - now + turn * 0.2) for turn in range(BURST)], now)
+        number += BURST
+        while (due := buffer.next_due()) is not None:
+            moment = max(due, replied_at)
+            if (start := buffer.pop(moment)) and buffer.try_start(start, moment):
+                sent.append(moment)
+        next_claims[place] = replied_at + 0.001
+    sent.sort()
+    return sent, (len(sent) - 1) * 0.2 / (sent[-1] - sent[0])
+
+
+def a_lease(number, start_in):
+    return Lease(
+        run_id="r",
+        task_id=f"{number:032x}",
+        token=1,
+        task=Task(url="http://a.example/"),
+        attempt=1,
+        start_in=timedelta(seconds=start_in),
+        deadline_in=SECOND,
+    )
