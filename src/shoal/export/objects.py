@@ -51,6 +51,7 @@ BUCKET_WORDS = {"s3": "bucket", "gs": "bucket", "az": "container"}
 # What the error of a host without credentials mentions: the service that a machine of a cloud has.
 _NO_CREDENTIALS = ("169.254.169.254", "metadata.google.internal", "credential", "Account must be specified")
 _LIBRARY_PREFIX = re.compile(r"^Generic \w+ error: ")
+_BUSY = re.compile(r"non-2xx status code: ((?:429|5\d\d)[\w ]*)")
 _UNREACHABLE = ("error sending request", "dns error", "connect", "timed out", "HTTP error")
 
 
@@ -176,6 +177,9 @@ class ObjectAddress:
             advice = f"Check the network and {NETWORK_VARIABLES[scheme]}"
             verb = "does not reply" if "TimedOut" in text else "cannot be reached"
             return ObjectProblem(f"its server ({self.server}) {verb}", advice, is_unreachable=True)
+        if busy := _BUSY.search(text):
+            reason = f"its server ({self.server}) returned {busy[1].strip()}"
+            return ObjectProblem(reason, "Try again later", is_unreachable=True)
         first = _LIBRARY_PREFIX.sub("", text.strip().partition("\n")[0]).removesuffix(".")
         return ObjectProblem(
             printable(shorten(redacted(first), 200)) or kind, f"Check {variables}, and the {bucket}"

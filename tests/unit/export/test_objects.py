@@ -61,3 +61,10 @@ def test_an_endpoint_that_is_no_address_is_refused(monkeypatch, scheme, name):
     monkeypatch.setenv(name, "localhost:9000")
     with pytest.raises(InvalidSetting, match=f"{name} must begin with http:// or https://; got 'localhost"):
         ObjectAddress.read(f"{scheme}://shop/items.jsonl").open()
+
+
+@pytest.mark.parametrize("status", ["503 Service Unavailable", "429 Too Many Requests", "500 Error"])
+def test_a_server_with_an_error_of_its_own_may_be_tried_again(status):
+    text = f"Generic S3 error: after 5 retries - Server returned non-2xx status code: {status}: <?xml"
+    problem = ObjectAddress.read("s3://shop/items.jsonl").explain(ValueError(text))
+    assert problem.is_unreachable and problem.reason.endswith(f"returned {status}")

@@ -1,8 +1,10 @@
 """Downloads the file of a task, and returns what follows: its record in an item, or a step on it."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -39,6 +41,7 @@ from shoal.worker.files.store import FileStore, Spool
 from shoal.worker.secrets import headers_towards
 
 TIMEOUTS = 4  # a download may take as many times the timeout of a page
+CHECK_INTERVAL = timedelta(seconds=5)
 UNCHANGED = 304
 GONE = frozenset({404, 410})
 
@@ -53,6 +56,7 @@ class Downloads:
         self._store, self._known, self._run_id = store, known, run_id
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._checking, self._is_checked = asyncio.Lock(), False
+        self._checked_at = float("-inf")  # after a failure
         self._unusable = asyncio.Event()
         self._problem: StorageFailed | None = None
 
@@ -68,7 +72,11 @@ class Downloads:
         raise self._problem
 
     async def _check_first(self) -> None:
-        """Check the place before the first file; if it cannot be used, wait for the end of the worker."""
+        """Check the place before the first file, and again after one that could not be stored.
+
+        If it cannot be used, wait for the end of the worker: each file would be requested in vain, and its
+        task would become a dead letter.
+        """
         async with self._checking:
             if self._is_checked:
                 return
@@ -78,6 +86,11 @@ class Downloads:
                 self._problem = error
                 self._unusable.set()
                 await asyncio.Event().wait()
+
+    def _check_again(self) -> None:
+        # A server that is only slow or unreachable fails many files, and passes the check.
+        if (now := time.monotonic()) - self._checked_at > CHECK_INTERVAL.total_seconds():
+            self._checked_at, self._is_checked = now, False
 
     async def carry_out(
         self, task: Task, step: Step, counts: FileCounts, fetch: Fetch, run_step: RunStep
@@ -95,6 +108,9 @@ class Downloads:
             # One after the other, so that the second finds what the first has stored.
             async with self._lock_of(request.url):
                 file, response = await self._download(request, counts, fetch)
+        except StorageFailed:
+            self._check_again()
+            raise
         except FetchError as error:
             reason = refusal_of(error)
             if reason is None:

@@ -11,14 +11,17 @@ from shoal.core.errors import StorageFailed
 from shoal.core.errors.commands import run_command
 from shoal.export.leftovers import open_locked, remove_if_left
 from shoal.export.target import sync_folder
+from shoal.queue.disk import FULL
 from shoal.scrape.files.paths import with_suffix
 from shoal.worker.files.store import FileStore, Spool
 
 INCOMPLETE = ".incomplete"
 PART = ".part"
 SUFFIX_LENGTH = 8  # characters of a checksum
+PROBE_SIZE = 64 << 10  # bytes
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 CHOOSE = "Allow this user to write there, or choose another folder with --files"
+MAKE_ROOM = "Free disk space, or choose another folder with --files"
 
 
 class LocalFiles(FileStore):
@@ -69,12 +72,19 @@ class LocalFiles(FileStore):
         return found.st_size == size
 
     def check(self) -> None:
-        with self._translate_errors(CHOOSE):
+        with self._translate_errors(CHOOSE, MAKE_ROOM):
             self._parts.mkdir(parents=True, exist_ok=True)
             # Not by its mode bits: a folder of a network, or a read-only mount, has others.
             probe = self._parts / f"{secrets.token_hex(12)}{PART}"
-            os.close(os.open(probe, _NEW, 0o666))
-            probe.unlink(missing_ok=True)
+            file = os.open(probe, _NEW, 0o666)
+            try:
+                # A full disk still takes an empty file. A file system may take fewer bytes, then refuse.
+                left = memoryview(bytes(PROBE_SIZE))
+                while left:
+                    left = left[os.write(file, left) :]
+            finally:
+                os.close(file)
+                probe.unlink(missing_ok=True)
 
     def remove_leftovers(self) -> int:
         """Remove the incomplete files of processes that were killed; those of others are locked."""
@@ -85,11 +95,11 @@ class LocalFiles(FileStore):
         return removed
 
     @contextmanager
-    def _translate_errors(self, advice: str = "") -> Iterator[None]:
+    def _translate_errors(self, advice: str = "", if_full: str = "") -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise storage_error(self.place, error, advice) from error
+            raise storage_error(self.place, error, if_full if error.errno in FULL else advice) from error
 
 
 def storage_error(place: str, error: OSError, advice: str = "") -> StorageFailed:

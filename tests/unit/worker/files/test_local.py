@@ -1,5 +1,7 @@
 """Files in a folder: complete or not there, never replaced, and no leftovers."""
 
+import errno
+import os
 import subprocess
 import sys
 from hashlib import sha256
@@ -77,3 +79,13 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageFailed, match="file could not be written: Not a directory"):
         LocalFiles(tmp_path / "file").open_spool()
+
+
+def test_a_full_disk_is_found_by_the_check(tmp_path, monkeypatch):
+    def fill(file, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", fill)
+    with pytest.raises(StorageFailed, match=r"No space left on device\. Free disk space, or choose another"):
+        LocalFiles(tmp_path).check()
+    assert list((tmp_path / ".incomplete").iterdir()) == []
