@@ -49,8 +49,10 @@ test: setup ## Run the tests against real servers; ARGS='-k claim' narrows it
 test-long: setup ## Run the tests that take longer: random histories, races, storms, the rest of each matrix
 	$(PYTEST) -q --jobs $(LONG_JOBS) -m 'long and not alone and not full' $(ARGS) || [ $$? -eq 5 ]
 
+# To collect all tests takes 10 s, and few files have one of these.
+ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 test-alone: setup ## Run the tests that measure time or need both cores, one at a time
-	$(PYTEST) -q -m 'alone and not full' $(ARGS) || [ $$? -eq 5 ]
+	$(PYTEST) -q -m 'alone and not full' $(or $(ARGS),$(ALONE)) || [ $$? -eq 5 ]
 
 test-full: setup ## Run the tests that repeat a proof of the others in another shape: before a release
 	@tools/servers.sh $(IMAGE_TOOLS)
