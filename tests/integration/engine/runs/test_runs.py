@@ -42,6 +42,7 @@ async def test_every_page_becomes_one_item(bench, origin):
         "missing": {"count": 0, "examples": []},
         "files": {"stored": 0, "bytes": 0, "unchanged": 0, "known": 0, "refused": {}},
         "hooks": {},
+        "left_to_other_steps": {},
         "failures": [],
         "lost_counts": False,
         "first_errors": {},
