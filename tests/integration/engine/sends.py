@@ -8,14 +8,16 @@ from itertools import pairwise
 # For the top of a scraper: each worker writes the moments that its pacing decides by.
 BY_HOST = """
 from pathlib import Path
-from shoal.worker.prefetch import PrefetchBuffer
+from shoal.worker.prefetch import PrefetchBuffer, host_of
 
-def _record_request(self, host, now, recorded=PrefetchBuffer._record_request):
-    recorded(self, host, now)
-    with Path(__file__).with_name("sends").open("a") as file:
-        file.write(f"{host} {now}\\n")
+def try_start(self, start, now, decide=PrefetchBuffer.try_start):
+    is_sent = decide(self, start, now)
+    if is_sent:
+        with Path(__file__).with_name("sends").open("a") as file:
+            file.write(f"{host_of(start.lease)} {now}\\n")
+    return is_sent
 
-PrefetchBuffer._record_request = _record_request
+PrefetchBuffer.try_start = try_start
 """
 BY_EXIT = """
 from pathlib import Path

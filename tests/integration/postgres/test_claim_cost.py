@@ -10,7 +10,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from shoal.core.model import MINUTE, SECOND, Done, RunSettings, Task
+from shoal.core.model import MINUTE, SECOND, ZERO, Done, RunSettings, Task
 from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.postgres import sql
 from shoal.queue.postgres.queue import PostgresQueue
@@ -54,7 +54,7 @@ class Meter:
         try:
             return await self.connection.fetch(
                 *(query, uuid4(), False, RUN, "meter", CLAIMED, MINUTE, BURST_HORIZON, None, None),
-                *(list(floors), list(floors.values()), None, None, None),
+                *(list(floors), list(floors.values()), None, None, None, ZERO),
             )
         finally:
             await transaction.rollback()

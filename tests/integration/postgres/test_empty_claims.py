@@ -2,7 +2,7 @@
 
 from uuid import uuid4
 
-from shoal.core.model import MINUTE, Done, Retry
+from shoal.core.model import MINUTE, ZERO, Done, Retry
 from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.postgres import sql
 from tests.conformance.helpers import HOUR, claim_one, page, start
@@ -16,7 +16,7 @@ async def sums_of_an_empty_claim(direct, run) -> int:
         await direct.execute("SET LOCAL track_functions = 'all'")
         rows = await direct.fetch(
             *(sql.CLAIM, uuid4(), False, run.id, "meter", 1, MINUTE, BURST_HORIZON, None, None),
-            *([], [], None, None, None),
+            *([], [], None, None, None, ZERO),
         )
         assert [row["task"] for row in rows] == [None]
         return await direct.fetchval(SUMS)

@@ -6,7 +6,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from shoal.core.model import MINUTE, SECOND, Bury, Done, Reject, Retry
+from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Done, Reject, Retry
 from shoal.core.pacing import BURST_HORIZON
 from shoal.fleet.maintenance import reclaim_if_due
 from shoal.queue.postgres import purge, sql
@@ -22,7 +22,22 @@ RECEIPTS = "SELECT count(*) FROM shoal.receipt"
 async def try_claim(direct, call, run, *, again, fence=(None, None, None)):
     """Make one attempt of a claim, as the client does, and return the leases."""
     rows = await direct.fetch(
-        *(sql.CLAIM, call, again, run.id, "worker-1", 10, MINUTE, BURST_HORIZON, None, None, [], [], *fence)
+        *(
+            sql.CLAIM,
+            call,
+            again,
+            run.id,
+            "worker-1",
+            10,
+            MINUTE,
+            BURST_HORIZON,
+            None,
+            None,
+            [],
+            [],
+            *fence,
+            ZERO,
+        )
     )
     return [row["task"] for row in rows if row["task"]]
 

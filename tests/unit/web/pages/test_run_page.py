@@ -119,7 +119,8 @@ async def test_a_run_of_a_scraper_that_the_project_does_not_have_cannot_be_worke
     run = await dashboard.queue.start_run("films")
     await dashboard.queue.enqueue(run.id, [Task(url="https://films.example/")])
     text = (await operator.get(f"/runs/{run.id}")).text
-    assert f"shoal work FILE --run {run.id}" in text and "Start workers here" not in text
+    assert "run <code>shoal work</code> with the file of the scraper" in text
+    assert "shoal work FILE" not in text and "Start workers here" not in text
     assert (await operator.post(f"/runs/{run.id}/start-workers", content="workers=1")).status_code == 404
 
 
