@@ -4,6 +4,13 @@ from typing import Any
 
 # The statements that undo each version. The functions that its migration drops exist again by name.
 _UNDO = {
+    20: """
+        DROP FUNCTION shoal.claim;
+        CREATE FUNCTION shoal.claim(
+            uuid, boolean, text, text, int, interval, interval, text[], text[], bigint[], timestamptz[],
+            text, bytea, bigint
+        ) RETURNS TABLE (task bytea) LANGUAGE sql AS 'SELECT NULL::bytea';
+    """,
     19: "SELECT",  # functions only
     18: """
         CREATE INDEX lane_due ON shoal.lane (section, band, due_at) WHERE due_at IS NOT NULL;
