@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.core.model import Done, Lease, RunSettings, Task
+from shoal.core.model import ZERO, Done, Lease, RunSettings, Task
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from tools.bench.child import Gate
@@ -15,7 +15,8 @@ from tools.bench.workload import item
 
 HAULER = f"{__name__}:haul"
 HOSTS = 2_000
-SETTINGS = RunSettings(per_host=100)  # so that a claim is full also where the pending tasks are few
+# Without a delay, and with many requests at once: a claim is full also where the pending tasks are few.
+SETTINGS = RunSettings(host_delay=ZERO, per_host=100)
 PARTS = 10
 
 
