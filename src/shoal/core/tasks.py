@@ -2,9 +2,10 @@
 
 import asyncio
 import random
+import threading
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -35,6 +36,18 @@ def exact_time() -> float:
 def call_at(moment: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
     """Call back at a moment of `exact_time`, give or take `TIMER_ERROR`."""
     return asyncio.get_running_loop().call_later(max(0.0, moment - exact_time()), callback)
+
+
+@contextmanager
+def call_if_slow(seconds: float, callback: Callable[[], object]) -> Iterator[None]:
+    """Call back if the block takes longer; from a thread, since it may block the event loop."""
+    timer = threading.Timer(seconds, callback)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 async def wait_for_event(event: asyncio.Event, seconds: float) -> None:

@@ -3,10 +3,9 @@
 import logging
 import os
 import re
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
@@ -17,6 +16,7 @@ from urllib.parse import unquote
 
 from shoal.core.errors import ExportFailed, ExportUnavailable, InvalidSetting
 from shoal.core.redact import redacted, shown_address
+from shoal.core.tasks import call_if_slow
 from shoal.core.text import printable, shorten
 from shoal.export.target import OutputTarget, translate_os_errors
 
@@ -76,16 +76,9 @@ class WaitNotice:
     def __init__(self, location: str, server: str) -> None:
         self._location, self._server, self._warned_at = location, server, -WARNING_INTERVAL_SECONDS
 
-    @contextmanager
-    def shown(self) -> Iterator[None]:
+    def shown(self) -> AbstractContextManager[None]:
         """Warn while the block takes long."""
-        timer = threading.Timer(SLOW_SECONDS, self._warn)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+        return call_if_slow(SLOW_SECONDS, self._warn)
 
     def _warn(self) -> None:
         now = time.monotonic()

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import FrozenInstanceError, replace
@@ -14,7 +13,7 @@ from shoal.core.failures import message_of
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import Bury, Outcome, Release, Retry, Task
 from shoal.core.request_options import RequestOptions
-from shoal.core.tasks import forget_cancellation
+from shoal.core.tasks import call_if_slow, forget_cancellation
 from shoal.core.urls import canonical, host_of
 from shoal.fetch.deadlines import Deadlines
 from shoal.scrape.hooks.arguments import ErrorAction, ErrorDecision, FailedTask, OutgoingRequest
@@ -226,13 +225,8 @@ def _named_if_slow(hook: Hook, limit: timedelta, report: Callable[[str], None]) 
         f"The hook {hook} has been running for {SLOW_START.total_seconds():g} s; nothing is scraped until it "
         f"returns. It fails after {limit.total_seconds():g} s, unless it blocks the event loop."
     )
-    timer = threading.Timer(SLOW_START.total_seconds(), report, (text,))
-    timer.daemon = True
-    timer.start()
-    try:
+    with call_if_slow(SLOW_START.total_seconds(), lambda: report(text)):
         yield
-    finally:
-        timer.cancel()
 
 
 def _is_same(draft: OutgoingRequest, request: Request, method: str) -> bool:
