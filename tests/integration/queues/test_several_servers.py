@@ -14,12 +14,15 @@ from shoal.core.errors import PartlySettled, QueueUnavailable
 from shoal.core.model import Done, Fate, RunSettings, Task
 from shoal.queue.open import open_queue
 from shoal.queue.sharded import outbox
+from shoal.worker.claiming.claims import CLOCK_SAMPLES
 from tests.conftest import or_skip
 from tests.servers.postgres import PostgresServer
 
 HOSTS, PAGES, CLAIMERS = 24, 10, 4
 TOTAL = HOSTS * PAGES
 GAP = timedelta(milliseconds=100)
+# A reply that is lost with its server keeps its leases until they expire.
+LEASE = timedelta(seconds=20)
 
 # Settles pages with links to all hosts until it is killed.
 FORWARDER = """
@@ -62,12 +65,14 @@ class Crawl:
 
     async def work(self):
         async with open_queue(self._address, patience=timedelta(seconds=2)) as queue:
+            for _ in range(CLOCK_SAMPLES):  # as a worker does: starts are compared by the clock of one server
+                await queue.claim(self._name, run_id=self._run_id, limit=1, partitions=[])
             while not await self._turn(queue):
                 pass
 
     async def _turn(self, queue):
         try:
-            grant = await queue.claim(self._name, run_id=self._run_id, limit=20)
+            grant = await queue.claim(self._name, run_id=self._run_id, limit=20, lease=LEASE)
         except QueueUnavailable:
             return False
         for lease in grant.leases:

@@ -2,13 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from shoal.core.model import OUTBOX_STEP, ZERO, Fate, Grant, Lease, Outcome, Release
+from shoal.core.model import OUTBOX_STEP, ZERO, Fate, Grant, Lease, Release
 from shoal.queue.clocks import ServerClocks, shift_lease
 from shoal.queue.contract import Queue
 from shoal.queue.sharded.members import Member, Members
@@ -59,15 +59,60 @@ class _Share:
         return min((lease.task.priority for lease in self.leases), default=9)
 
 
+class SurplusReleases:
+    """Releases leases that claims took and do not use.
+
+    What a server does not confirm is sent again with the next claim: otherwise its tasks would wait until
+    their leases expire. A lease that was released before stays as it is.
+    """
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._waiting: dict[Member, list[Lease]] = {}
+
+    def add(self, giver: Member, lease: Lease) -> None:
+        """Note a lease for the next `send`."""
+        self._waiting.setdefault(giver, []).append(lease)
+
+    async def send_to(self, member: Member, queue: Queue) -> None:
+        """Release what one server gave, as soon as it replies."""
+        leases = self._waiting.pop(member, [])
+        try:
+            await _release(leases, queue)
+        except BaseException:
+            self._waiting.setdefault(member, []).extend(leases)
+            raise
+
+    async def send(self) -> None:
+        """Release what can be released now."""
+        sent, self._waiting = self._waiting, {}
+        if not sent:
+            return
+        confirmed: Collection[Member] = ()
+        calls = {member: partial(_release, leases) for member, leases in sent.items()}
+        try:
+            confirmed = (await self._members.call_reachable(calls, optional=True)).given
+        finally:
+            for member in sent.keys() - confirmed:
+                self._waiting.setdefault(member, []).extend(sent[member])
+
+
 class ShardedClaim:
     """One claim on all servers."""
 
     def __init__(
-        self, request: ShardedClaimRequest, members: Members, clocks: ServerClocks, runs: ShardedRuns
+        self,
+        request: ShardedClaimRequest,
+        members: Members,
+        clocks: ServerClocks,
+        runs: ShardedRuns,
+        releases: SurplusReleases,
     ) -> None:
         self._request, self._members, self._clocks, self._runs = request, members, clocks, runs
+        self._releases = releases
         self._shares: dict[Member, _Share] = {}
-        self._surplus: list[Lease] = []
+        self._parcels: list[Lease] = []
+        self._has_surplus = False
         self._givers: dict[tuple[int, str], Member] = {}
         self._first: float | None = None  # when the first tasks were leased, by our clock
         self._giver: Member | None = None  # of those
@@ -83,21 +128,21 @@ class ShardedClaim:
         while wanted := self._wanted(limit):
             await self._ask(wanted)
         leases = self._in_turns()
-        self._surplus += leases[limit:]
-        await self.release(self._surplus)
+        for lease in (*self._parcels, *leases[limit:]):
+            self._give_back(lease)
+        self._has_surplus = bool(self._parcels or leases[limit:])
+        await self._releases.send()
         return leases[:limit]
 
-    async def release(self, leases: Sequence[Lease]) -> None:
-        """Return leases as if they had never been claimed."""
-        by_member: dict[Member, list[Outcome]] = {}
-        for lease in leases:
-            # A parcel has no host and no place but the server that gave it; so have all others.
-            by_member.setdefault(self._givers[lease.token, lease.task_id], []).append(
-                Release(lease, asked=False)
-            )
-        calls = {member: partial(_settle, outcomes) for member, outcomes in by_member.items()}
-        if calls:
-            await self._members.call_reachable(calls)
+    def cancel(self) -> None:
+        """Return all leases as if they had never been claimed; they are sent with the next claim."""
+        for lease in (*self._parcels, *self._all()):
+            self._give_back(lease)
+
+    def _give_back(self, lease: Lease) -> None:
+        # A parcel has no host and no place but the server that gave it; so have all others.
+        if giver := self._givers.pop((lease.token, lease.task_id), None):
+            self._releases.add(giver, lease)
 
     def grant(self, leases: Sequence[Lease], *, drained: bool) -> Grant:
         """Return the grant with these leases."""
@@ -105,7 +150,7 @@ class ShardedClaim:
         dues = [grant.next_due for grant in grants if grant.next_due is not None]
         return Grant(
             leases=leases,
-            next_due=ZERO if self._surplus else min(dues, default=None),
+            next_due=ZERO if self._has_surplus else min(dues, default=None),
             drained=drained,
             claimed_at=self._claimed_at(),
         )
@@ -152,13 +197,14 @@ class ShardedClaim:
         return {}
 
     async def _ask(self, wanted: dict[Member, int]) -> None:
-        replies = await self._members.call_reachable(
-            {member: self._call(member, limit) for member, limit in wanted.items()}
-        )
+        calls = {member: self._call(member, limit) for member, limit in wanted.items()}
+        # What others gave before can be used if these do not reply.
+        replies = await self._members.call_reachable(calls, optional=bool(self._givers))
         for member in replies.missing:
             self.missing.add(member)
             self._shares.setdefault(member, _Share()).has_more = False
-        for member, (grant, at) in replies.given.items():
+        # The grant counts from its earliest lease, so that no start of another server lies before it.
+        for member, (grant, at) in sorted(replies.given.items(), key=lambda reply: reply[1][1]):
             share = self._shares.setdefault(member, _Share())
             share.grant = grant
             share.first_at = share.first_at or grant.claimed_at
@@ -166,7 +212,7 @@ class ShardedClaim:
             share.has_more = len(grant.leases) == wanted[member]
             if parcels:
                 self.carriers.add(member)
-                self._surplus += parcels
+                self._parcels += parcels
             given = [lease for lease in grant.leases if lease.task.step != OUTBOX_STEP]
             for lease in grant.leases:
                 self._givers[lease.token, lease.task_id] = member
@@ -191,7 +237,9 @@ class ShardedClaim:
             grant = await self._runs.giving(self._request.run_id, partial(self._request.on, limit))(queue)
             if asyncio.current_task() in member.stalled:
                 # Nobody waits for these leases any more.
-                await queue.settle([Release(lease, asked=False) for lease in grant.leases])
+                for lease in grant.leases:
+                    self._releases.add(member, lease)
+                await self._releases.send_to(member, queue)
             received_at, at = loop.time(), loop.time()
             if grant.claimed_at is not None:
                 micros = (grant.claimed_at - EPOCH) // MICROSECOND
@@ -201,5 +249,5 @@ class ShardedClaim:
         return claim
 
 
-def _settle(outcomes: Sequence[Outcome], queue: Queue) -> Coroutine[Any, Any, list[Fate]]:
-    return queue.settle(outcomes)
+def _release(leases: Sequence[Lease], queue: Queue) -> Coroutine[Any, Any, list[Fate]]:
+    return queue.settle([Release(lease, asked=False) for lease in leases])

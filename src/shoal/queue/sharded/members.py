@@ -136,13 +136,15 @@ class Members:
         """Call a verb on all servers at once; raises QueueUnavailable if one cannot be reached."""
         return await gather(member.call(verb) for member in self._members)
 
-    async def call_reachable(self, calls: Mapping[Member, Call[Result]]) -> Replies[Result]:
+    async def call_reachable(
+        self, calls: Mapping[Member, Call[Result]], *, optional: bool = False
+    ) -> Replies[Result]:
         """Make a call on each of some servers at once, and do without those that do not reply.
 
-        Raises QueueUnavailable if none replies, and any other error.
+        Raises QueueUnavailable if none replies, unless the calls are `optional`; and any other error.
         """
         ready = {member: verb for member, verb in calls.items() if not member.stalled}
-        if not ready:
+        if not ready and not optional:
             # All stall: whichever replies first, the caller is the first to know.
             stalled = [task for member in calls for task in member.stalled]
             await asyncio.wait(stalled, return_when=asyncio.FIRST_COMPLETED)
@@ -150,23 +152,33 @@ class Members:
             ready = {member: verb for member, verb in calls.items() if not member.stalled} or dict(calls)
         tasks = {asyncio.create_task(member.call(verb)): member for member, verb in ready.items()}
         try:
-            await wait_for_most(tasks)
+            await wait_for_most(tasks, optional=optional)
         except BaseException:
             await cancel(tasks)
             raise
-        return _replies(tasks, [member for member in calls if member not in ready])
+        replies = _replies(tasks, [member for member in calls if member not in ready])
+        if replies.error and not replies.given and not optional:
+            raise replies.error
+        return replies
 
 
 async def wait_for_most(
-    tasks: Mapping["asyncio.Task[Any]", Member], *, may_fail: bool = False, stall: float | None = None
+    tasks: Mapping["asyncio.Task[Any]", Member],
+    *,
+    optional: bool = False,
+    may_fail: bool = False,
+    stall: float | None = None,
 ) -> None:
     """Wait for all, or until one has replied and the others have not for a while.
 
-    With `may_fail`, the wait also ends while none replies, if all are known to be away.
+    With `optional`, the wait ends after that while also if none replies; with `may_fail`, only if all are
+    known to be away.
     """
     stall = STALL_TIMEOUT_SECONDS if stall is None else stall
     loop, pending, until = asyncio.get_running_loop(), set(tasks), None
-    if may_fail and all(member.is_away for member in tasks.values()):
+    if optional:
+        until = loop.time() + stall
+    elif may_fail and all(member.is_away for member in tasks.values()):
         until = loop.time() + AWAY_TIMEOUT_SECONDS
     while pending:
         timeout = stall if until is None else max(0.0, until - loop.time())
@@ -198,8 +210,6 @@ def _replies(tasks: Mapping["asyncio.Task[Result]", Member], skipped: Iterable[M
             failure = failure or failed
     if failure is not None:
         raise failure
-    if not given and error is not None:
-        raise error
     return Replies(given, missing, error)
 
 

@@ -24,7 +24,7 @@ from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks, 
 from shoal.queue.intake import BATCH, Intake
 from shoal.queue.rules import check_claim
 from shoal.queue.sharded.base import ShardedBase
-from shoal.queue.sharded.claim import ShardedClaim, ShardedClaimRequest
+from shoal.queue.sharded.claim import ShardedClaim, ShardedClaimRequest, SurplusReleases
 from shoal.queue.sharded.members import Member, Members, Replies, gather
 from shoal.queue.sharded.outbox import Outbox
 from shoal.queue.sharded.parcels import check_step
@@ -40,6 +40,7 @@ class ShardedWork(ShardedBase, WorkQueue):
         self._outbox = Outbox(members, self._runs)
         self._settlements = ShardedSettlements(members, self._outbox)
         self._clocks = ServerClocks()
+        self._releases = SurplusReleases(members)
 
     async def enqueue(
         self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
@@ -95,16 +96,21 @@ class ShardedWork(ShardedBase, WorkQueue):
             await self._runs.find(run_id)
             return Grant(outdated=True)
         request = ShardedClaimRequest(worker_id, run_id, lease, steps, partitions, lead)
-        claim = ShardedClaim(request, self._members, self._clocks, self._runs)
-        leases = await claim.take(limit)
-        # No stamp is used twice: a note that has it now has had it all the time.
-        if fence is not None and not await self._holds(fence):
-            await claim.release(leases)
-            return Grant(outdated=True)
-        for member in claim.carriers:
-            await self._outbox.rescue(run_id, member)
-        await self._sweep(run_id)
-        drained = not leases and claim.is_drained and await self._is_drained(run_id)
+        claim = ShardedClaim(request, self._members, self._clocks, self._runs, self._releases)
+        try:
+            leases = await claim.take(limit)
+            # No stamp is used twice: a note that has it now has had it all the time.
+            if fence is not None and not await self._holds(fence):
+                claim.cancel()
+                await self._releases.send()
+                return Grant(outdated=True)
+            for member in claim.carriers:
+                await self._outbox.rescue(run_id, member)
+            await self._sweep(run_id)
+            drained = not leases and claim.is_drained and await self._is_drained(run_id)
+        except BaseException:
+            claim.cancel()
+            raise
         return claim.grant(leases, drained=drained)
 
     async def _holds(self, fence: Fence) -> bool:

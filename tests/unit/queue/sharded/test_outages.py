@@ -1,6 +1,7 @@
 """While one server is away, the hosts of the others go on."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -93,6 +94,86 @@ async def test_leases_that_arrive_after_the_claim_has_returned_are_given_back(qu
     back.set()
     await stalled
     assert (await store.stats(run.id)).leased == 0
+
+
+def fail_once(monkeypatch, store, verb, skip=0):
+    """Let the server be away at one call of a verb, and return the calls; what the call does is done."""
+    calls, real = [], getattr(store, verb)
+
+    async def fails(*args, **named):
+        calls.append(args)
+        reply = await real(*args, **named)
+        if len(calls) == skip + 1:
+            raise QueueUnavailable("two", "it was switched off")
+        return reply
+
+    monkeypatch.setattr(store, verb, fails)
+    return calls
+
+
+async def leased_on(queue, run):
+    return (await queue.stats(run.id)).leased
+
+
+async def test_leases_that_could_not_be_given_back_are_given_back_with_the_next_claim(queue, monkeypatch):
+    run = await fill(queue)
+    for name in ("one", "two"):
+        store = await server(queue, name).stream_from()
+
+        async def away(outcomes):
+            raise QueueUnavailable("store", "it is switched off")
+
+        monkeypatch.setattr(store, "settle", away)
+    leases = (await queue.claim("me", run_id=run.id, limit=4)).leases  # small: each server gives four
+    assert (len(leases), await leased_on(queue, run)) == (4, 8)
+    monkeypatch.undo()
+    more = (await queue.claim("me", run_id=run.id, limit=100)).leases
+    assert len(leases) + len(more) == await leased_on(queue, run)
+    await queue.settle([Done(lease) for lease in (*leases, *more)])
+    rest = (await queue.claim("me", run_id=run.id, limit=100)).leases
+    await queue.settle([Done(lease) for lease in rest])
+    assert (await queue.stats(run.id)).completed == len(NAMES)
+
+
+async def test_a_server_that_fails_at_its_second_share_does_not_take_the_first_with_it(queue, monkeypatch):
+    run = await queue.start_run("books", settings=NO_DELAY)
+    (here, *_), (there, *_) = hosts_of(queue, "one"), hosts_of(queue, "two")
+    await queue.enqueue(run.id, [page(there, number) for number in range(30)] + [page(here)])
+    calls = fail_once(monkeypatch, await server(queue, "two").stream_from(), "claim", skip=1)
+    leases = (await queue.claim("me", run_id=run.id, limit=20)).leases
+    assert len(calls) == 2  # the second is for what the first server did not have
+    assert len(leases) == 11
+
+
+async def test_starts_count_from_the_server_that_gave_first(queue, site, monkeypatch):
+    run = await fill(queue)
+    await queue.claim("me", run_id=run.id, limit=2, partitions=[])  # both clocks are known
+    store, late = await server(queue, "one").stream_from(), timedelta(milliseconds=200)
+    claim = store.claim
+
+    async def claims_late(*args, **named):
+        await asyncio.sleep(late.total_seconds())
+        await site.clock.forward(late)
+        return await claim(*args, **named)
+
+    monkeypatch.setattr(store, "claim", claims_late)
+    grant = await queue.claim("me", run_id=run.id, limit=100)
+    starts = {lease.task.url.split("/")[2]: lease.start_in for lease in grant.leases}
+    assert all(starts[host] == timedelta(0) for host in hosts_of(queue, "two"))
+    assert all(starts[host] > late / 2 for host in hosts_of(queue, "one"))
+
+
+async def test_leases_are_given_back_if_the_rest_of_the_claim_fails(queue, monkeypatch):
+    run = await fill(queue)
+    await queue.write_notes("plan", {"key": b"1"})
+    fence = ("plan", "key", (await queue.notes("plan"))["key"].stamp)
+    fail_once(monkeypatch, await server(queue, "one").stream_from(), "notes", skip=1)
+    with pytest.raises(QueueUnavailable):
+        await queue.claim("me", run_id=run.id, limit=10, fence=fence)
+    assert await leased_on(queue, run) == 10
+    leases = (await queue.claim("me", run_id=run.id, limit=100)).leases
+    leases = [*leases, *(await queue.claim("me", run_id=run.id, limit=100)).leases]
+    assert len(leases) == len(NAMES)
 
 
 async def test_leases_of_the_other_server_are_extended_before_the_error(queue):
