@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from redis.asyncio.cluster import RedisCluster
 
-from shoal.core.errors import QueueFull, UnknownRun
+from shoal.core.errors import QueueFull, QueueUnavailable, UnknownRun
 from shoal.core.model import MINUTE, ZERO, Done, RunSettings, Task
 from shoal.queue.redis.migrate import NEWEST
 from shoal.queue.redis.queue import RedisQueue
@@ -46,6 +46,42 @@ def interrupted(queue, monkeypatch):
 
     monkeypatch.setattr(queue._outboxes, "forward", nothing)
     return queue
+
+
+async def test_a_shard_that_goes_away_during_a_claim_does_not_take_the_tasks_of_others_with_it(
+    queue, monkeypatch
+):
+    run = await start(queue, *elsewhere(40))
+    claim, given = queue._claim, []
+
+    async def claim_once(shard, leases, *args):
+        if leases and given:
+            raise QueueUnavailable("redis", "it is away")
+        if leases:
+            given.append(shard)
+        return await claim(shard, leases, *args)
+
+    monkeypatch.setattr(queue, "_claim", claim_once)
+    leases = (await queue.claim("worker-1", run_id=run.id, limit=40)).leases
+    assert 0 < len(leases) == (await queue.stats(run.id)).leased
+
+
+async def test_tasks_are_released_if_nobody_knows_whether_the_claim_was_allowed(queue, monkeypatch):
+    run = await start(queue, *elsewhere(10))
+    await queue.write_notes("plan", {"key": b"1"})
+    fence = ("plan", "key", (await queue.notes("plan"))["key"].stamp)
+    is_valid, calls = queue._notes.is_valid, []
+
+    async def valid_once(fence):
+        calls.append(fence)
+        if len(calls) > 1:
+            raise QueueUnavailable("redis", "it is away")
+        return await is_valid(fence)
+
+    monkeypatch.setattr(queue._notes, "is_valid", valid_once)
+    with pytest.raises(QueueUnavailable):
+        await queue.claim("worker-1", run_id=run.id, fence=fence)
+    assert (await queue.stats(run.id)).leased == 0
 
 
 async def test_follow_up_tasks_wait_in_the_outbox_and_keep_the_run_from_being_drained(

@@ -84,8 +84,8 @@ class RabbitClaim:
     async def grant(self) -> Grant:
         """Return the leases, and when there may be more."""
         budget = TimeBudget.start(RECEIVE_TIMEOUT)
+        head, shortfall = await self._claim()
         while True:
-            head, shortfall = await self._claim()
             if head.outdated:
                 # The leases it has were granted while the fence was valid.
                 return self._make_grant(head, -1) if self._leases else Grant(outdated=True)
@@ -95,6 +95,12 @@ class RabbitClaim:
                 return self._make_grant(head, shortfall.due)
             if shortfall.route >= 0 and not await self._receive_missing(shortfall, budget):
                 return self._make_grant(head, shortfall.due)
+            try:
+                head, shortfall = await self._claim()
+            except QueueError:
+                if not self._leases:
+                    raise
+                return self._make_grant(head, shortfall.due)  # what was leased before must not be lost
 
     def _is_done(self, head: ClaimHead, shortfall: ClaimShortfall) -> bool:
         if len(self._leases) >= self._limit:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from shoal.core.errors import QueueError
 from shoal.core.model import ZERO, Grant, Lease
 from shoal.core.pacing import BURST_HORIZON
 from shoal.queue.clocks import ServerClocks, shift_lease
@@ -91,7 +92,12 @@ class RedisClaim:
             if highest < 0:
                 break
             shard = random.choice([n for n, head in enumerate(heads) if head.highest == highest])
-            heads[shard], got = await self._claim(shard, self._limit - len(leases), highest)
+            try:
+                heads[shard], got = await self._claim(shard, self._limit - len(leases), highest)
+            except QueueError:
+                if not leases:
+                    raise
+                break  # the leases of other shards must not be lost for it
             leases += got
         return leases
 

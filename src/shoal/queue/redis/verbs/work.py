@@ -107,10 +107,13 @@ class RedisWork(RedisQueueBase, WorkQueue):
         if not await self._notes.is_valid(fence):
             return Grant(outdated=True)
         grant = await claim.grant()
-        if await self._notes.is_valid(fence):
-            return grant
-        await self.settle([Release(lease, asked=False) for lease in grant.leases])
-        return Grant(outdated=True)
+        is_valid = False
+        try:
+            is_valid = await self._notes.is_valid(fence)
+        finally:
+            if not is_valid:
+                await self.settle([Release(lease, asked=False) for lease in grant.leases])
+        return grant if is_valid else Grant(outdated=True)
 
     async def _claim(self, shard: int, leases: bool, run_id: str, *args: Argument) -> Any:
         verb = self._once if leases else self._call
