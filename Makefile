@@ -9,7 +9,7 @@ LONG_JOBS ?= $(if $(ARGS),0,6)
 VENV := .venv
 BIN := $(VENV)/bin
 PINS := constraints/pins.txt
-# RETRIES=3 runs up to three failed tests of a tier once more, by themselves, as CI does.
+# RETRIES=3 runs up to three failed tests once more, by themselves, as CI does.
 RETRIES ?=
 PYTEST := $(BIN)/python -m $(if $(RETRIES),tools.retried $(RETRIES),pytest)
 
@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos histories soak complete mutations image-test setup servers pins clean
+.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-tiers test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos histories soak complete mutations image-test setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ test: setup ## Run the tests against real servers; ARGS='-k claim' narrows it
 test-long: setup ## Run the tests that take longer: random histories, races, storms, the rest of each matrix
 	$(PYTEST) -q --jobs $(LONG_JOBS) -m 'long and not alone and not full' $(ARGS) || [ $$? -eq 5 ]
 
+# One collection, one start of every server, and no process that is idle while the last tests of the short tier run.
+test-tiers: setup ## Run the short and the long tier in one go, as `make check` does
+	$(PYTEST) -q --jobs $(LONG_JOBS) -m 'not alone and not full' $(ARGS)
+
 # To collect all tests takes 10 s, and few files have one of these.
 ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 test-alone: setup ## Run the tests that measure time or need both cores, one at a time
@@ -67,7 +71,7 @@ quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLit
 	SHOAL_TEST_BACKENDS=sqlite SHOAL_EXAMPLES=8 \
 		$(BIN)/python -m pytest -q --jobs 4 -m 'not slow and not long and not alone and not full' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
 
-check: lint types imports test test-long test-alone ## Lint, types, import contracts and all tests: what CI runs
+check: lint types imports test-tiers test-alone ## Lint, types, import contracts and all tests: what CI runs
 
 fix: $(VENV)/installed ## Format the code and repair what ruff can
 	$(BIN)/python -m ruff check --fix .

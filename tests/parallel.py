@@ -21,8 +21,9 @@ from tests.servers.process import PROCESS, ServerMissing
 from tests.servers.rabbitmq import SharedRabbit
 
 # Tests that a process is given beside the one it runs: the next must be known when one begins, and a process
-# need not wait for the one after it.
-AHEAD = 2
+# need not wait for the one after it. Near the end it may wait: no other process can take what it was given.
+AHEAD, AHEAD_AT_END = 2, 1
+FEW = 20  # tests of the longest share, from which on the end is near
 # Folders and files whose tests run in one process: each would start a network of eleven programs, fill a
 # database with 250,000 tasks, or start a RabbitMQ of its own.
 TOGETHER = {"tor", "test_claim_cost.py", "test_alarms.py", "test_restarts.py", "test_tls.py"}
@@ -150,7 +151,8 @@ class TestProcess:
         if not self.share:
             self._steal(others)
         try:
-            while self.share and len(self._given) <= AHEAD:
+            ahead = AHEAD if len(self.share) > FEW else AHEAD_AT_END
+            while self.share and len(self._given) <= ahead:
                 self._given.append(self.share.popleft())
                 self.connection.send(self._given[-1])
             if not self.share and len(self._given) <= 1:

@@ -325,14 +325,18 @@ uvloop.run(main())
 
 @pytest.fixture
 def own_temporary_folder(monkeypatch):
-    """A temporary folder that no browser of another test looks into, with a path short enough for sockets."""
+    """A temporary folder that no browser of another test looks into, with a path short enough for sockets.
+
+    Name it before `browse`, whose browsers write there until they are closed.
+    """
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield Path(folder)
+        assert list(Path(folder).glob(f"{FOLDER}*")) == []
 
 
 @in_both
-async def test_a_killed_worker_leaves_no_process_behind(browse, origin, own_temporary_folder):
+async def test_a_killed_worker_leaves_no_process_behind(own_temporary_folder, browse, origin):
     browse()  # which skips the test where there is no browser
     origin.on("/", html("<p>"))
     origin.on("/hang", html("<script>while (true) {}</script>"))

@@ -13,14 +13,13 @@ from tests.conftest import or_skip
 from tests.servers.redis import RedisCluster
 
 HOST = "a.example"
-SHARD = shard_of_host(HOST, 16)
 
 
 class Slot:
     """The slot of the host's shard, and the steps of `redis-cli --cluster reshard`."""
 
     def __init__(self, cluster):
-        self.number = int(cluster.nodes[0].cli("CLUSTER", "KEYSLOT", f"{{shoal:{SHARD}}}"))
+        self.number = _slot_of(cluster, _tag_of(HOST))
         self.nodes = cluster.nodes
         owner = self.number * 3 // 16_384
         self.source, self.target = cluster.nodes[owner], cluster.nodes[(owner + 1) % 3]
@@ -118,13 +117,15 @@ async def test_a_fleet_waits_for_a_slot_to_arrive_and_goes_on_with_all_its_tasks
         assert (await queue.claim("worker-1", run_id=run.id)).drained
 
 
-async def test_a_shard_that_came_back_empty_is_not_taken_for_a_new_one(queue, cluster, slot):
-    run = await start(queue, *pages(20), page(1, "b.example"))
-    home = int(cluster.nodes[0].cli("CLUSTER", "KEYSLOT", "{shoal:0}"))
-    lost = slot.source
-    assert home not in _slots_of(lost), "the list of runs is to stay"
+async def test_a_shard_that_came_back_empty_is_not_taken_for_a_new_one(queue, cluster):
+    home = _slot_of(cluster, "{shoal:0}")
+    lost = next(node for node in cluster.nodes if home not in _slots_of(node))
+    slots = _slots_of(lost)
+    names = (f"{number}.example" for number in range(1_000))
+    host = next(name for name in names if _slot_of(cluster, _tag_of(name)) in slots)
+    run = await start(queue, *pages(20, host))
     lost.cli("FLUSHALL")
-    for call in (claim(queue, run), queue.enqueue(run.id, pages(20))):
+    for call in (claim(queue, run), queue.enqueue(run.id, pages(20, host))):
         with pytest.raises(QueueError, match=r"lost all.*\{shoal:\d+\}.*FLUSHALL"):
             await call
     cluster.flush()
@@ -132,12 +133,21 @@ async def test_a_shard_that_came_back_empty_is_not_taken_for_a_new_one(queue, cl
 
 async def test_a_cluster_that_has_lost_its_list_of_runs_is_not_taken_for_a_new_one(queue, cluster):
     await start(queue, *pages(20))
-    home = int(cluster.nodes[0].cli("CLUSTER", "KEYSLOT", "{shoal:0}"))
+    home = _slot_of(cluster, "{shoal:0}")
     (owner,) = [node for node in cluster.nodes if home in _slots_of(node)]
     owner.cli("FLUSHALL")
     with pytest.raises(QueueError, match=r"lost all.*\{shoal:0\}"):
         await RedisQueue.open(cluster.url, patience=SECOND / 4)
     cluster.flush()
+
+
+def _tag_of(host):
+    """Return the hash tag of the shard of a host."""
+    return f"{{shoal:{shard_of_host(host, 16)}}}"
+
+
+def _slot_of(cluster, tag):
+    return int(cluster.nodes[0].cli("CLUSTER", "KEYSLOT", tag))
 
 
 def _slots_of(node):
