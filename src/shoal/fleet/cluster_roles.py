@@ -13,9 +13,10 @@ from shoal.core.model import Run, RunState, WorkerState
 from shoal.core.tasks import repeat, wait_for_event
 from shoal.fleet import lock as single
 from shoal.fleet.dead_workers import new_worker_id, release_leases_of
+from shoal.fleet.eviction import evictions_reported
 from shoal.fleet.job import Job
 from shoal.fleet.run.enqueue import RunEnqueuer
-from shoal.fleet.run.launch import Summary, lock_of, open_logs, open_pool
+from shoal.fleet.run.launch import Summary, lock_of, open_logs, open_pool, warn_in
 from shoal.fleet.run.lifecycle import end_at_budget
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
@@ -309,7 +310,8 @@ class WorkerHost:
                 on_event=self._observer.on_message,
                 on_output=self._on_output,
             )
-            return await self._run_pool(pool, job, run)
+            async with evictions_reported(self._queue, warn_in(logs, self._observer.on_message)):
+                return await self._run_pool(pool, job, run)
 
     async def _run_pool(self, pool: WorkerPool, job: Job, run: Run) -> PoolExit:
         """Run a pool on a run, and return how it ended."""

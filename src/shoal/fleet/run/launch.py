@@ -18,6 +18,7 @@ from shoal.core.model import EnqueueReport, Run, Task
 from shoal.core.tasks import restarted, watched
 from shoal.core.values import counted
 from shoal.fleet.dead_workers import release_leases_of
+from shoal.fleet.eviction import evictions_reported
 from shoal.fleet.job import Job
 from shoal.fleet.lock import FILLING, WORKING, ScraperLock
 from shoal.fleet.other_steps import OtherSteps, left_to_others
@@ -192,6 +193,16 @@ def open_logs(job: Job, run: Run) -> AbstractContextManager[LogDirectory]:
     return logs_of(job.logs, run, all_secrets(job.queue_url, job.scraper.settings, os.environ))
 
 
+def warn_in(logs: LogDirectory, say: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that says a warning and writes it to the fleet's log."""
+
+    def warn(text: str) -> None:
+        say(text)
+        logs.fleet.log(Level.WARNING, LOG, message=text)
+
+    return warn
+
+
 def open_pool(
     queue: Queue,
     job: Job,
@@ -210,8 +221,7 @@ def open_pool(
 
         notice = sandbox_notice(job.scraper.fetchers)
         if notice:
-            on_event(notice)
-            logs.fleet.log(Level.WARNING, LOG, message=notice)
+            warn_in(logs, on_event)(notice)
     return make_pool(
         queue,
         job.worker_config(run),
@@ -248,6 +258,7 @@ async def launch(
         lock = await stack.enter_async_context(lock or lock_of(queue, job, run.id))
         await release_leases_of(queue, run)
         before = (await queue.stats(run.id)).completed
+        await stack.enter_async_context(evictions_reported(queue, warn_in(logs, observer.on_message)))
         pool = open_pool(
             queue,
             job,
