@@ -18,7 +18,6 @@ from shoal.core.model import EnqueueReport, Run, Task
 from shoal.core.tasks import restarted, watched
 from shoal.core.values import counted
 from shoal.fleet.dead_workers import release_leases_of
-from shoal.fleet.eviction import evictions_reported
 from shoal.fleet.job import Job
 from shoal.fleet.lock import FILLING, WORKING, ScraperLock
 from shoal.fleet.other_steps import OtherSteps, left_to_others
@@ -36,6 +35,7 @@ from shoal.fleet.status.progress import (
     hooks_as_json,
     links_as_json,
 )
+from shoal.fleet.store_checks import checked_store
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.metrics import PoolMetrics
 from shoal.fleet.telemetry.setup import logs_of, metrics_of
@@ -127,6 +127,7 @@ class Summary:
             "completed": stats.completed,
             "dead": stats.dead,
             "expired": stats.expired,
+            "lost": stats.lost,
             "items": stats.items,
             "rejected": stats.rejected,
             "state": self.snapshot.state,
@@ -136,6 +137,7 @@ class Summary:
             "files": self.snapshot.files.as_json(),
             "hooks": hooks_as_json(self.snapshot.hooks),
             "failures": list(dict.fromkeys(self.ending.failures)),
+            "late_starts": self.snapshot.late_starts,
             "lost_counts": self.snapshot.lost_counts,
             "seconds": round(self.seconds, 3),
             "pages_per_second": round((stats.completed - self.before) / self.seconds, 2)
@@ -258,7 +260,7 @@ async def launch(
         lock = await stack.enter_async_context(lock or lock_of(queue, job, run.id))
         await release_leases_of(queue, run)
         before = (await queue.stats(run.id)).completed
-        await stack.enter_async_context(evictions_reported(queue, warn_in(logs, observer.on_message)))
+        await stack.enter_async_context(checked_store(queue, warn_in(logs, observer.on_message)))
         pool = open_pool(
             queue,
             job,

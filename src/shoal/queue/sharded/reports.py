@@ -39,6 +39,9 @@ class ShardedReports(ShardedBase, QueueReports):
         texts = dict.fromkeys(one.text for one in found if not one.safe) or {found[0].text: None}
         return Durability(all(one.safe for one in found), " ".join(texts))
 
+    async def check_for_workers(self) -> None:
+        await self._members.call_all(lambda queue: queue.check_for_workers())
+
     async def evictions(self) -> Evictions | None:
         replies = await self._members.call_all(lambda queue: queue.evictions())
         found = [one for one in replies if one is not None]

@@ -1,4 +1,4 @@
-"""Warns of a store that deletes data by itself when it is full, and says when it has."""
+"""Checks the store of a run: whether workers can use it, and whether it deletes data when it is full."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -9,8 +9,12 @@ from shoal.queue.contract import QueueReports
 
 
 @asynccontextmanager
-async def evictions_reported(queue: QueueReports, say: Callable[[str], None]) -> AsyncIterator[None]:
-    """Warn now if the store may delete data, and at the end if it has done so inside the block."""
+async def checked_store(queue: QueueReports, say: Callable[[str], None]) -> AsyncIterator[None]:
+    """Warn now if the store may delete data, and at the end if it has done so inside the block.
+
+    Raises QueueError if no worker could use it.
+    """
+    await queue.check_for_workers()
     before = await queue.evictions()
     if before:
         say(f"This run may lose tasks and results without an error. {before.text}")

@@ -1,7 +1,7 @@
 import pytest
 
 from shoal.core.errors import QueueUnavailable
-from shoal.fleet.eviction import evictions_reported
+from shoal.fleet.store_checks import checked_store
 from shoal.queue.contract import Evictions
 
 
@@ -10,6 +10,9 @@ class Store:
 
     def __init__(self, *replies):
         self._replies = list(replies)
+
+    async def check_for_workers(self):
+        pass
 
     async def evictions(self):
         reply = self._replies.pop(0)
@@ -35,6 +38,6 @@ def evicted(count):
 )
 async def test_what_the_store_has_deleted_is_reported_at_the_end(replies, says):
     said = []
-    async with evictions_reported(Store(*replies), said.append):
+    async with checked_store(Store(*replies), said.append):
         pass
     assert len(said) == len(says) and all(part in line for part, line in zip(says, said, strict=True))
