@@ -17,10 +17,16 @@ def left_out_lines(snapshot: "Snapshot", job: "Job") -> list[str]:
     """Return the closing lines of a run: its cuts, its missing pages, its skipped links and their options."""
     from shoal.worker.left_out.reasons import DEPTH, TRAPS
 
-    lines = [f"Not complete: {snapshot.reason}."] if snapshot.is_cut else []
+    reason = snapshot.reason if snapshot.is_cut else snapshot.lost_tasks
+    lines = [f"Not complete: {reason}."] if reason else []
+    if snapshot.stats.lost:
+        lines.append(
+            "To restore lost seeds, enqueue the same source into the run; lost links need a new run, "
+            "because the pages that contain them are done."
+        )
     lines += missing_lines(snapshot)
     lines += _links_not_followed(snapshot)
-    lines += lost_lines(snapshot)
+    lines += reservation_lines(snapshot)
     if DEPTH in snapshot.cuts:
         deepest = job.scraper.settings.max_depth
         deeper = f"max_depth={5 * deepest or 1}"
@@ -44,11 +50,13 @@ def running_hook_lines(snapshot: "Snapshot") -> list[str]:
     return [f"The hook {one.hook} is running (in worker {one.worker})." for one in running]
 
 
-def lost_lines(snapshot: "Snapshot") -> list[str]:
-    """Return that counts are lower bounds, if there are any that a killed worker may have lost."""
+def reservation_lines(snapshot: "Snapshot") -> list[str]:
+    """Return that requests started late, and that counts are lower bounds after a worker was killed."""
     from shoal.worker.left_out.last_counts import LOST
+    from shoal.worker.left_out.late_starts import describe_late_starts
 
-    return [LOST] if snapshot.lost_counts else []
+    late = describe_late_starts(snapshot.late_starts)
+    return [*([late] if late else []), *([LOST] if snapshot.lost_counts else [])]
 
 
 def file_words(files: "FileCounts") -> list[str]:

@@ -2,20 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState, WorkerState
-from shoal.core.tasks import repeat, wait_for_event
+from shoal.core.tasks import repeat, restarted, wait_for_event, watched
 from shoal.fleet import lock as single
 from shoal.fleet.dead_workers import new_worker_id, release_leases_of
 from shoal.fleet.job import Job
+from shoal.fleet.other_steps import OtherSteps
 from shoal.fleet.run.enqueue import RunEnqueuer
-from shoal.fleet.run.launch import Summary, lock_of, open_logs, open_pool
+from shoal.fleet.run.launch import Summary, lock_of, open_logs, open_pool, warn_in
 from shoal.fleet.run.lifecycle import end_at_budget
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
@@ -23,7 +24,8 @@ from shoal.fleet.run.retention import apply_keep
 from shoal.fleet.run.settings import OpenedRun, open_job, use_settings
 from shoal.fleet.status.find import find_run, is_standing
 from shoal.fleet.status.findings import read_findings
-from shoal.fleet.status.progress import ProgressReader, Snapshot
+from shoal.fleet.status.progress import ProgressReader, Snapshot, follow_progress
+from shoal.fleet.store_checks import checked_store
 from shoal.fleet.telemetry.metrics import PoolMetrics
 from shoal.fleet.telemetry.setup import metrics_of, update_metrics
 from shoal.queue.contract import Queue, QueueReports, WorkQueue
@@ -309,7 +311,8 @@ class WorkerHost:
                 on_event=self._observer.on_message,
                 on_output=self._on_output,
             )
-            return await self._run_pool(pool, job, run)
+            async with checked_store(self._queue, warn_in(logs, self._observer.on_message)):
+                return await self._run_pool(pool, job, run)
 
     async def _run_pool(self, pool: WorkerPool, job: Job, run: Run) -> PoolExit:
         """Run a pool on a run, and return how it ended."""
@@ -318,12 +321,35 @@ class WorkerHost:
             pool.stop()
         self._observer.on_join(run)
         try:
-            async with update_metrics(self._metrics, self._queue, run) if job.metrics else nullcontext():
+            async with AsyncExitStack() as stack:
+                if job.metrics:
+                    await stack.enter_async_context(update_metrics(self._metrics, self._queue, run))
+                if job.steps:
+                    await stack.enter_async_context(self._report_other_steps(pool, job, run))
                 return await pool.run()
         finally:
             self._pools.discard(pool)
             self._past += pool.tally
             self._past_restarts += pool.restarts
+
+    @asynccontextmanager
+    async def _report_other_steps(self, pool: WorkerPool, job: Job, run: Run) -> AsyncIterator[None]:
+        """Say inside the block when only tasks of steps are left that these workers do not run."""
+        say = self._observer.on_message
+        others = OtherSteps(self._queue, job, say=say, stop=pool.stop)
+        progress = ProgressReader(self._queue, run.id, with_hosts=False)
+
+        async def follow() -> None:
+            await follow_progress(
+                progress, lambda snapshot: None, is_at_work=lambda: bool(pool.pids), check=others.check
+            )
+
+        following = watched(asyncio.create_task(restarted("Reading the run's progress", follow, say)))
+        try:
+            yield
+        finally:
+            following.cancel()
+            await asyncio.wait([following])
 
 
 def _combine(before: PoolExit | None, ending: PoolExit) -> PoolExit:

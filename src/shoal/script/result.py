@@ -14,6 +14,7 @@ from shoal.fleet.run.launch import Summary
 from shoal.queue.contract import Queue
 from shoal.worker.files.counts import FileCounts
 from shoal.worker.left_out.last_counts import LOST
+from shoal.worker.left_out.late_starts import describe_late_starts
 from shoal.worker.run_hooks.record import HookRecord
 from shoal.worker.skipped_links import SkippedLinks
 
@@ -64,7 +65,7 @@ class RunResult:
         """The scraper, the state and the counts in one line."""
         counts = self.counts
         parts = [counted(counts["pages"], "page"), counted(counts["items"], "item")]
-        words = {name: name for name in ("files", "rejected", "missing", "expired", "invalid")}
+        words = {name: name for name in ("files", "rejected", "missing", "expired", "lost", "invalid")}
         parts += [f"{counts[name]:,} {word}" for name, word in words.items() if counts.get(name)]
         parts += [counted(counts["dead"], "dead letter")] if counts["dead"] else []
         parts += [f"{counts['remaining']:,} left"] if counts["remaining"] else []
@@ -153,6 +154,7 @@ async def read_result(
         for what, total in (("rejects", counts["rejected"]), ("dead letters", counts["dead"]))
         if total > MAX_LISTED
     ]
+    late = describe_late_starts(snapshot.late_starts)
     return RunResult(
         scraper=run.scraper,
         run_id=run.id,
@@ -168,5 +170,5 @@ async def read_result(
         files=snapshot.files,
         refused=list(refused),
         hooks=dict(snapshot.hooks),
-        notes=[*cut, *([LOST] if snapshot.lost_counts else []), *notes],
+        notes=[*cut, *([late] if late else []), *([LOST] if snapshot.lost_counts else []), *notes],
     )

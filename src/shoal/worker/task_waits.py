@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from shoal.core.events import STARTS_LATE, as_event
 from shoal.core.tasks import call_at, exact_time
+from shoal.worker.counters import WorkerCounters
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.scheduler import Scheduler
 
@@ -17,9 +18,14 @@ log = logging.getLogger(__name__)
 class TaskWaits:
     """Lets tasks wait as the scheduler decides; calls `on_slot_free` when a slow request leaves its slot."""
 
-    def __init__(self, scheduler: Scheduler, on_slot_free: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        on_slot_free: Callable[[], None] = lambda: None,
+        tally: WorkerCounters | None = None,
+    ) -> None:
         self._scheduler, self._slots, self._memory = scheduler, scheduler.slots, scheduler.memory
-        self._on_slot_free = on_slot_free
+        self._on_slot_free, self._tally = on_slot_free, tally or WorkerCounters()
         self._slow_timer: asyncio.TimerHandle | None = None  # one for all requests
         self._turns: dict[int, asyncio.Future[None]] = {}  # of tasks whose step waits
         self._memory_freed = asyncio.Event()
@@ -30,6 +36,7 @@ class TaskWaits:
         now, late_starts = exact_time(), self._scheduler.late_starts
         may_request = self._scheduler.try_request(start, now)
         if self._scheduler.late_starts > late_starts:
+            self._tally.late_starts = self._scheduler.late_starts
             self._log_late_start(now, now - start.due)
         return may_request
 

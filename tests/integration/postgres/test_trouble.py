@@ -6,6 +6,7 @@ import subprocess
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
+import asyncpg
 import pytest
 
 from shoal.core.errors import (
@@ -17,7 +18,7 @@ from shoal.core.errors import (
     QueueUnavailable,
     UnknownRun,
 )
-from shoal.core.model import MINUTE, ZERO
+from shoal.core.model import MINUTE, SECOND, ZERO
 from shoal.queue.postgres import server
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.helpers import claim, claim_one, every, page, pages, start
@@ -106,7 +107,56 @@ async def test_a_port_where_nobody_listens_is_unavailable_once_patience_is_over(
 async def test_a_server_without_a_connection_left_is_waited_for_and_says_what_helps(guarded):
     guarded.sql(f"CREATE ROLE crowd LOGIN CONNECTION LIMIT 0 PASSWORD '{PASSWORD}'")
     said = await refusal(address(guarded, user="crowd"), QueueUnavailable)
-    assert "raise its max_connections, or use PgBouncer" in said
+    assert 'run: ALTER ROLE "crowd" CONNECTION LIMIT -1, or use PgBouncer' in said
+
+
+def test_a_full_server_and_a_limit_of_a_role_or_database_have_each_its_own_remedy():
+    full = asyncpg.TooManyConnectionsError("sorry, too many clients already")
+    assert "raise its max_connections, or use PgBouncer" in server._reason(full)
+    of_database = asyncpg.TooManyConnectionsError('too many connections for database "books"')
+    assert 'ALTER DATABASE "books" CONNECTION LIMIT -1' in server._reason(of_database)
+
+
+async def test_a_role_with_one_connection_is_refused_by_workers_and_good_for_all_else(guarded):
+    guarded.sql(f"CREATE ROLE lonely LOGIN CONNECTION LIMIT 1 PASSWORD '{PASSWORD}'")
+    guarded.sql("CREATE DATABASE lonely OWNER lonely")
+    async with await PostgresQueue.open(address(guarded, user="lonely", database="lonely")) as queue:
+        run = await start(queue, *pages(30))
+        # More calls at once than it may have connections.
+        found = await asyncio.gather(*(queue.stats(run.id) for _ in range(20)))
+        assert {one.pending for one in found} == {30}
+        with pytest.raises(QueueError, match='Run: ALTER ROLE "lonely" CONNECTION LIMIT -1') as caught:
+            await queue.check_for_workers()
+    assert PASSWORD not in str(caught.value)
+
+
+async def test_processes_share_the_few_connections_of_a_role(guarded):
+    guarded.sql(f"CREATE ROLE pair LOGIN CONNECTION LIMIT 2 PASSWORD '{PASSWORD}'")
+    guarded.sql("CREATE DATABASE pair OWNER pair")
+    url = address(guarded, user="pair", database="pair")
+    async with await PostgresQueue.open(url) as one, await PostgresQueue.open(url, patience=SECOND) as other:
+        await one.check_for_workers()
+        run = await start(one, *pages(30))
+        calls = (queue.stats(run.id) for _ in range(10) for queue in (one, other))
+        assert {found.pending for found in await asyncio.gather(*calls)} == {30}
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_a_database_of_an_encoding_that_cannot_hold_every_page_is_refused(guarded, encoding):
+    name = encoding.lower()
+    guarded.sql(
+        f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+    )
+    url = address(guarded, user="worker", database=name)
+    if encoding == "SQL_ASCII":  # it stores what it gets
+        guarded.sql(f"GRANT CREATE ON DATABASE {name} TO worker")
+        async with await PostgresQueue.open(url) as queue:
+            run = await start(queue, page("ünï-日本"))
+            assert (await claim_one(queue, run)).task.url
+        return
+    said = await refusal(url, QueueError)
+    assert "has the encoding LATIN1" in said
+    assert "createdb --encoding UTF8 --locale C.UTF-8 --template template0 latin1_utf8" in said
 
 
 async def test_a_host_that_does_not_exist_is_unavailable():

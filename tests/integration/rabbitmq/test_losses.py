@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from shoal.core.model import MINUTE, SECOND, ZERO, Done, Retry
+from shoal.core.model import MINUTE, SECOND, ZERO, Done, ReportedState, Retry
+from shoal.fleet.status.progress import snapshot_of
 from shoal.queue.rabbitmq import acks
 from shoal.queue.rabbitmq.queue import RabbitQueue
 from tests.conformance.helpers import HOUR, claim, claim_all, claim_one, page, pages, start
@@ -165,10 +166,14 @@ async def test_tasks_that_are_gone_from_the_broker_are_given_up_and_may_enter_ag
     assert len(await give_up(queue, run, later)) == 30
     assert "300 tasks of the run" in caplog.text
     stats = await queue.stats(run.id)
-    assert (stats.tasks, stats.remaining) == (50, 0)
+    assert (stats.tasks, stats.remaining, stats.lost) == (50, 0, 300)
+    snapshot = await snapshot_of(queue, run, stats)
+    assert snapshot.state is ReportedState.PARTIAL and snapshot.as_json()["lost"] == 300
+    assert snapshot.reason.startswith("300 tasks were lost, because RabbitMQ no longer has their messages")
     assert (await queue.claim("worker-1", run_id=run.id)).drained
     report = await queue.enqueue(run.id, [*lost, *kept, *lower])
     assert (report.added, report.duplicate) == (300, 50)
+    assert (await queue.stats(run.id)).lost == 0
     assert (await queue.enqueue(run.id, lost)).added == 0
     assert len(await claim_all(queue, run, limit=100)) == 300
 

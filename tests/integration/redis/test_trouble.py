@@ -19,6 +19,7 @@ from shoal.core.errors import (
 from shoal.core.model import MINUTE, SECOND, ZERO, Done, Fate, Lease, Retry, Run, RunState
 from shoal.queue.open import open_queue
 from shoal.queue.redis.queue import RedisQueue
+from shoal.worker.shared_budgets import PageLimit
 from tests.conformance.helpers import claim, page, pages, start
 from tests.conftest import or_skip
 from tests.servers.process import free_port
@@ -148,6 +149,17 @@ async def test_a_full_server_that_was_restarted_leases_its_tasks(full):
     await asyncio.to_thread(full.server.restart)
     for _ in range(3):
         assert len(await claim(full.queue, full.run, limit=5)) == 5
+    await is_full(full)
+
+
+async def test_a_full_server_leases_the_pages_of_a_run_with_a_page_limit(full):
+    limit = PageLimit(full.queue, full.run.id, 25)
+    for _ in range(2):
+        async with limit.lock() as fence:
+            assert await limit.remaining() == 5
+            assert len(await claim(full.queue, full.run, limit=5, fence=fence)) == 5
+        assert await full.queue.settle([Done(lease) for lease in full.leases[:5]])
+        limit = PageLimit(full.queue, full.run.id, 30)
     await is_full(full)
 
 

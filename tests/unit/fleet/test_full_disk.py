@@ -36,7 +36,7 @@ def test_items_that_found_no_room_have_a_command_that_writes_them_later(tmp_path
     assert told.endswith(f"The items are safe in the queue. Make room, then run: {command}")
 
 
-def test_lost_lines_of_a_log_are_said_once_and_counted(caplog, tmp_path, monkeypatch):
+def test_reservation_lines_of_a_log_are_said_once_and_counted(caplog, tmp_path, monkeypatch):
     file = LogFile(tmp_path / "worker-1.log", max_bytes=1_000, keep=1)
     file.write("first")
 

@@ -6,6 +6,7 @@ import pytest
 from shoal.core.events import STARTS_LATE, event_of
 from shoal.core.model import MINUTE, SECOND, ZERO, Lease, Task
 from shoal.core.tasks import exact_time
+from shoal.worker.counters import WorkerCounters
 from shoal.worker.prefetch import RECENT_SPANS, ScheduledLease
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.slots import SLOW
@@ -166,7 +167,8 @@ async def test_a_page_that_is_given_up_releases_its_bytes():
 
 async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(monkeypatch, caplog):
     scheduler = Scheduler(lease=MINUTE, gap=SECOND, at_once=2, slow_requests=0, memory=1)
-    waits, clock = TaskWaits(scheduler), 1000.0
+    tally = WorkerCounters()
+    waits, clock = TaskWaits(scheduler, tally=tally), 1000.0
     monkeypatch.setattr("shoal.worker.task_waits.exact_time", lambda: clock)
     with caplog.at_level(logging.WARNING):
         for number in range(3 * RECENT_SPANS):
@@ -178,7 +180,7 @@ async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(m
         for number in range(60 + RECENT_SPANS):
             sent += waits.try_request(ScheduledLease(a_lease(number), due=clock - 0.2))
             clock += 1
-    assert sent > 60 and scheduler.late_starts == sent
+    assert sent > 60 and scheduler.late_starts == tally.late_starts == sent
     said = [record for record in caplog.records if event_of(record) == STARTS_LATE]
     assert len(said) == 2
     assert "late more often than not (now by 200 ms)" in said[0].getMessage()

@@ -12,9 +12,10 @@ from shoal.core.model import Run
 from shoal.core.redact import redactor
 from shoal.fleet.job import Job
 from shoal.fleet.lock import ScraperLock
-from shoal.fleet.run.launch import FINISH_TIMEOUT, open_logs, open_pool
+from shoal.fleet.run.launch import FINISH_TIMEOUT, open_logs, open_pool, warn_in
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.run.retention import apply_keep
+from shoal.fleet.store_checks import checked_store
 from shoal.fleet.telemetry.setup import metrics_of, update_metrics
 from shoal.queue.contract import Queue
 from shoal.worker.background import failure_of
@@ -40,6 +41,7 @@ class AppWorkers:
         queue, job, run = self._queue, self._job, self._run
         async with AsyncExitStack() as stack:
             logs = stack.enter_context(open_logs(job, run))
+            await stack.enter_async_context(checked_store(queue, warn_in(logs, log.warning)))
             self._pool = open_pool(queue, job, run, logs, lock=self._lock)
             metrics = await stack.enter_async_context(metrics_of(job.metrics, self._pool, log.info))
             if job.metrics:

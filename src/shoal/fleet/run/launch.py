@@ -35,6 +35,7 @@ from shoal.fleet.status.progress import (
     hooks_as_json,
     links_as_json,
 )
+from shoal.fleet.store_checks import checked_store
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.metrics import PoolMetrics
 from shoal.fleet.telemetry.setup import logs_of, metrics_of
@@ -126,6 +127,7 @@ class Summary:
             "completed": stats.completed,
             "dead": stats.dead,
             "expired": stats.expired,
+            "lost": stats.lost,
             "items": stats.items,
             "rejected": stats.rejected,
             "state": self.snapshot.state,
@@ -135,6 +137,7 @@ class Summary:
             "files": self.snapshot.files.as_json(),
             "hooks": hooks_as_json(self.snapshot.hooks),
             "failures": list(dict.fromkeys(self.ending.failures)),
+            "late_starts": self.snapshot.late_starts,
             "lost_counts": self.snapshot.lost_counts,
             "seconds": round(self.seconds, 3),
             "pages_per_second": round((stats.completed - self.before) / self.seconds, 2)
@@ -192,6 +195,16 @@ def open_logs(job: Job, run: Run) -> AbstractContextManager[LogDirectory]:
     return logs_of(job.logs, run, all_secrets(job.queue_url, job.scraper.settings, os.environ))
 
 
+def warn_in(logs: LogDirectory, say: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that says a warning and writes it to the fleet's log."""
+
+    def warn(text: str) -> None:
+        say(text)
+        logs.fleet.log(Level.WARNING, LOG, message=text)
+
+    return warn
+
+
 def open_pool(
     queue: Queue,
     job: Job,
@@ -210,8 +223,7 @@ def open_pool(
 
         notice = sandbox_notice(job.scraper.fetchers)
         if notice:
-            on_event(notice)
-            logs.fleet.log(Level.WARNING, LOG, message=notice)
+            warn_in(logs, on_event)(notice)
     return make_pool(
         queue,
         job.worker_config(run),
@@ -248,6 +260,7 @@ async def launch(
         lock = await stack.enter_async_context(lock or lock_of(queue, job, run.id))
         await release_leases_of(queue, run)
         before = (await queue.stats(run.id)).completed
+        await stack.enter_async_context(checked_store(queue, warn_in(logs, observer.on_message)))
         pool = open_pool(
             queue,
             job,

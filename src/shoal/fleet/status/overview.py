@@ -120,9 +120,16 @@ def host_row(host: HostStatus) -> dict[str, Any]:
     }
 
 
+# Reading them for every run of a list would take too long.
+_ONLY_OF_ONE_RUN = (
+    *("steps", "partitions", "not_followed", "missing", "pages", "files", "hooks"),
+    *("late_starts", "lost_counts"),
+)
+
+
 def _run_row(snapshot: Snapshot) -> dict[str, Any]:
     row = snapshot.as_json()
-    for name in ("steps", "partitions", "not_followed", "missing", "pages", "files", "hooks", "lost_counts"):
+    for name in _ONLY_OF_ONE_RUN:
         del row[name]
     return row
 

@@ -12,8 +12,10 @@ from typing import Any
 from shoal.core.errors import QueueError
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO, Counts, HostStatus, ReportedState, Run, RunState, Stats
+from shoal.core.values import counted
 from shoal.queue.contract import Queue
 from shoal.worker.files.counts import FileCounts, file_counts
+from shoal.worker.left_out.late_starts import late_starts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
 from shoal.worker.left_out.reasons import ROBOTS, cuts_of, describe_cuts
 from shoal.worker.run_hooks.record import HookRecord, hook_records
@@ -26,6 +28,7 @@ MAX_HOSTS = 1_000
 HOSTS_INTERVAL_SECONDS = 5.0  # between two reads of hosts, links and workers
 # The same while the counts of the run do not change, and no host is paused.
 IDLE_HOSTS_INTERVAL_SECONDS = 30.0
+GONE = "because RabbitMQ no longer has their messages: they were purged there, or its data was lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Snapshot:
     cuts: Sequence[str] = ()  # by what links were cut; known once no task is left
     files: FileCounts = field(default_factory=FileCounts)
     hooks: Mapping[str, HookRecord] = field(default_factory=dict)  # of the run, by kind
+    late_starts: int = 0  # requests that may have been closer to those of other workers than the delay
     lost_counts: bool = False  # whether what it has left out is a lower bound; known while it is not at work
     private: Sequence[str] = ()  # private hosts that workers have to allow; known while it is stopped
     lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
@@ -102,13 +106,22 @@ class Snapshot:
 
     @property
     def is_cut(self) -> bool:
-        """Whether no task is left only because links were cut."""
-        return self.is_finished and bool(self.cuts)
+        """Whether no task is left only because links were cut, or tasks were lost."""
+        return self.is_finished and bool(self.cuts or self.stats.lost)
 
     @property
     def reason(self) -> str:
         """Why a partial run is partial; otherwise empty."""
-        return self.run.reason or (describe_cuts(self.cuts) if self.is_cut else "")
+        cut = describe_cuts(self.cuts) if self.is_cut else ""
+        is_lost = self.is_cut or self.run.state is RunState.PARTIAL
+        return "; ".join(filter(None, [self.run.reason or cut, self.lost_tasks if is_lost else ""]))
+
+    @property
+    def lost_tasks(self) -> str:
+        """What the store has lost of the run, as text; empty if nothing."""
+        if not self.stats.lost:
+            return ""
+        return f"{counted(self.stats.lost, 'task')} {'was' if self.stats.lost == 1 else 'were'} lost, {GONE}"
 
     def with_rate(self, rate: float) -> "Snapshot":
         """Return the same with a rate, and the time left that follows from it."""
@@ -127,6 +140,7 @@ class Snapshot:
             "reason": self.reason or None,
             "pages": self.pages,
             **counts_as_json(self.stats),
+            "lost": self.stats.lost,
             "rate": round(self.rate, 2),
             "eta_seconds": round(self.eta.total_seconds()) if self.eta else None,
             "steps": {name: counts_as_json(counts) for name, counts in self.stats.steps.items()},
@@ -137,6 +151,7 @@ class Snapshot:
             "missing": self.missing.as_json(),
             "files": self.files.as_json(),
             "hooks": hooks_as_json(self.hooks),
+            "late_starts": self.late_starts,
             "lost_counts": self.lost_counts,
         }
 
@@ -199,6 +214,7 @@ async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
         missing=await missing_pages(queue, run_id),
         files=await file_counts(queue, run_id),
         hooks=await hook_records(queue, run_id),
+        late_starts=await late_starts(queue, run_id),
         lost_counts=snapshot.has_final_counts and await has_lost_counts(queue, run_id),
     )
 
@@ -214,7 +230,7 @@ class ProgressReader:
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
         self._not_followed: dict[str, SkippedLinks] = {}
         self._at_work, self._at_work_at = False, 0.0
-        self._missing, self._files = MissingPages(), FileCounts()
+        self._missing, self._files, self._late_starts = MissingPages(), FileCounts(), 0
         self._hooks: dict[str, HookRecord] = {}
 
     async def read(self, *, last: bool = False, at_work: bool | None = None) -> Snapshot:
@@ -242,6 +258,7 @@ class ProgressReader:
             missing=self._missing,
             files=self._files,
             hooks=self._hooks,
+            late_starts=self._late_starts,
             lacks_seeds=lacks_seeds,
         ).with_rate(rate)
         if not (last or snapshot.has_final_counts):
@@ -297,6 +314,7 @@ class ProgressReader:
         self._missing = await missing_pages(self._queue, self._run_id)
         self._files = await file_counts(self._queue, self._run_id)
         self._hooks = await hook_records(self._queue, self._run_id)
+        self._late_starts = await late_starts(self._queue, self._run_id)
 
 
 async def follow_progress(

@@ -7,13 +7,14 @@ from typing import Self
 
 from shoal.queue.contract.admin import EditFate, LetterEdit, QueueAdmin, RunLimits
 from shoal.queue.contract.notes import GONE, Fence, NotesSize, SharedNotes
-from shoal.queue.contract.reports import QueueReports, ServerStatus, StoreSize
+from shoal.queue.contract.reports import Evictions, QueueReports, ServerStatus, StoreSize
 from shoal.queue.contract.work import DEFAULT_LEASE, OnInvalid, Tasks, WorkQueue
 
 __all__ = [
     "DEFAULT_LEASE",
     "GONE",
     "EditFate",
+    "Evictions",
     "Fence",
     "LetterEdit",
     "NotesSize",

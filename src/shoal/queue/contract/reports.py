@@ -30,6 +30,14 @@ class StoreSize:
 
 
 @dataclass(frozen=True, slots=True)
+class Evictions:
+    """What a store deletes by itself when it is full, in sentences for the user, and what it has so far."""
+
+    text: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStatus:
     """A server of a queue on several, and what it has of a run."""
 
@@ -44,6 +52,14 @@ class QueueReports(ABC):
     @abstractmethod
     async def durability(self) -> Durability:
         """Return what a crash of the store can cost with its present settings."""
+
+    async def check_for_workers(self) -> None:
+        """Raise QueueError if the store would refuse every worker beside this process."""
+        return
+
+    async def evictions(self) -> Evictions | None:
+        """Return what the store deletes by itself when it is full; None if it refuses new data instead."""
+        return None
 
     @abstractmethod
     async def size(self) -> StoreSize:

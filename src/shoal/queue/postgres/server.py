@@ -1,9 +1,11 @@
 """Connections to a PostgreSQL server: pool, keepalive, retries when a connection is lost."""
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -20,6 +22,7 @@ from shoal.core.errors import (
     QueueUnavailable,
     UnknownRun,
 )
+from shoal.core.values import counted
 from shoal.queue.namespace import take_namespace, with_namespace
 from shoal.queue.postgres.sql import in_schema, schema_of
 from shoal.queue.retry import CancellationCheck, Outage, RetryUntil
@@ -84,6 +87,15 @@ Connection = Any  # asyncpg has no types
 MAX_CONNECTIONS = 6
 FILE_OPTIONS = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 
+PROCESSES = 4  # among which the connections of a role are shared out, if they are limited
+ENCODINGS = ("UTF8", "SQL_ASCII")  # the second one stores what it gets
+# The limit of a superuser is not enforced.
+_WHO = (
+    "SELECT pg_backend_pid(), session_user::text,"
+    " coalesce((SELECT CASE WHEN rolsuper THEN -1 ELSE rolconnlimit END"
+    " FROM pg_catalog.pg_roles WHERE rolname = session_user), -1)"
+)
+_ROLE_LIMIT = re.compile(r'too many connections for (role|database) "(.+)"')
 _UNKNOWN_RUN = "SH001"
 _TEMPORARY = (
     OSError,
@@ -117,6 +129,8 @@ class PostgresServer:
         self.schema = schema_of(namespace)
         self._patience, self._outage = patience, Outage(self.address)
         self._pool: Any = None
+        self._role, self._limit = "", -1  # and how many connections it may have; negative: any number
+        self._turns: AbstractAsyncContextManager[Any] = nullcontext()  # of calls, if these are few
 
     async def open(self) -> None:
         """Connect to the server; raises QueueUnavailable or QueueRefused."""
@@ -190,7 +204,8 @@ class PostgresServer:
         pool = await self._make_pool(SESSION, statements=100)
         try:
             async with pool.acquire() as connection:
-                has_pooler = await _is_pooled(connection)
+                self._check_encoding(connection)
+                has_pooler, self._role, self._limit = await _read_session(connection)
         except asyncpg.ProtocolViolationError:  # PgBouncer refuses settings of the session
             has_pooler = await self._uses_pooler()
         except BaseException:
@@ -201,6 +216,30 @@ class PostgresServer:
             # It may run each transaction in another server process, so no session state may remain.
             pool = await self._make_pool(POOLED_SESSION, statements=0)
         self._pool = pool
+        if has_pooler:
+            self._limit = -1  # the pooler lets more clients in
+        if 0 <= self._limit < PROCESSES * MAX_CONNECTIONS:
+            # Otherwise the first process would take all of them, and the next would wait in vain.
+            self._turns = asyncio.Semaphore(max(1, self._limit // PROCESSES))
+
+    def _check_encoding(self, connection: Connection) -> None:
+        encoding = connection.get_settings().server_encoding
+        if encoding not in ENCODINGS:
+            name = self._url.partition("?")[0].rpartition("/")[2]
+            raise QueueError(
+                f"The database at {self.address} has the encoding {encoding}, and URLs, items and pages need "
+                "UTF8. Create another: "
+                f"createdb --encoding UTF8 --locale C.UTF-8 --template template0 {name}_utf8"
+            )
+
+    def check_for_workers(self) -> None:
+        """Raise QueueError if the role may have too few connections for a worker beside this process."""
+        if 0 <= self._limit < 2:
+            raise QueueError(
+                f"The role {self._role} of the queue at {self.address} may have "
+                f"{counted(self._limit, 'connection')}, and a run needs one for the command and one for each "
+                f'worker. Run: ALTER ROLE "{self._role}" CONNECTION LIMIT -1'
+            )
 
     async def _make_pool(self, session: dict[str, str], *, statements: int) -> Any:
         return await asyncpg.create_pool(
@@ -222,14 +261,15 @@ class PostgresServer:
             server_settings=POOLED_SESSION,
         )
         try:
-            return await _is_pooled(connection)
+            self._check_encoding(connection)
+            return (await _read_session(connection))[0]
         finally:
             await connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
     async def _fetch(
         self, query: str, *args: Any, timeout: float | None = QUERY_TIMEOUT_SECONDS
     ) -> list[Any]:
-        async with self._connections.acquire(timeout=timeout) as connection:
+        async with self._turns, self._connections.acquire(timeout=timeout) as connection:
             try:
                 return list(await connection.fetch(in_schema(query, self.schema), *args, timeout=timeout))
             except TimeoutError:
@@ -239,7 +279,7 @@ class PostgresServer:
                 raise
 
     async def _in_transaction(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        async with self._connections.acquire() as connection, connection.transaction():
+        async with self._turns, self._connections.acquire() as connection, connection.transaction():
             await work(connection)
 
     async def _retry(self, attempt: Callable[[bool], Awaitable[Result]]) -> Result:
@@ -283,11 +323,15 @@ class PostgresServer:
         return QueueError(f"The queue at {self.address} failed: {reason}")
 
 
-async def _is_pooled(connection: Connection) -> bool:
-    """Return whether there is a pooler: it reports a process id of its own, and the server's differs."""
+async def _read_session(connection: Connection) -> tuple[bool, str, int]:
+    """Return whether there is a pooler, the role, and how many connections it may have (negative: any).
+
+    A pooler reports a process id of its own, and the server's differs.
+    """
     # Without a name: a pooler may show a named statement to other clients.
-    statement = await connection.prepare("SELECT pg_backend_pid()", name="", timeout=CONNECT_TIMEOUT_SECONDS)
-    return bool(await statement.fetchval(timeout=CONNECT_TIMEOUT_SECONDS) != connection.get_server_pid())
+    statement = await connection.prepare(_WHO, name="", timeout=CONNECT_TIMEOUT_SECONDS)
+    pid, role, limit = await statement.fetchrow(timeout=CONNECT_TIMEOUT_SECONDS)
+    return pid != connection.get_server_pid(), role, limit
 
 
 async def _reset_nothing(connection: Connection) -> None:
@@ -297,6 +341,10 @@ async def _reset_nothing(connection: Connection) -> None:
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError) and not str(error):
         return "it does not respond"
+    if limited := _ROLE_LIMIT.search(str(error)):
+        kind, name = limited.groups()
+        limit = f'ALTER {kind.upper()} "{name}" CONNECTION LIMIT -1'
+        return f"{kind} {name} has no connection left; run: {limit}, or use PgBouncer"
     if isinstance(error, asyncpg.TooManyConnectionsError):
         return "it has no connection left; raise its max_connections, or use PgBouncer"
     if isinstance(error, asyncpg.QueryCanceledError):

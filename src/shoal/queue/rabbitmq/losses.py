@@ -50,7 +50,7 @@ class LostBundles:
         if int(lost):
             log.error(
                 "%d tasks of the run %s are lost: RabbitMQ no longer has their messages. "
-                "Enqueue the same source into the run again to restore them.",
+                "Enqueue the same source into the run again to restore its tasks; links need a new run.",
                 int(lost),
                 run_id,
             )

@@ -313,13 +313,15 @@ def pair_of(after: str | None) -> tuple[int, int]:
     return one, other
 
 
-def stats_from(replies: Iterable[Sequence[bytes]]) -> Stats:
+def stats_from(replies: Iterable[Sequence[Any]]) -> Stats:
     """Return the counts of a run by step and partition, from the replies of the shards."""
     rows: list[list[int]] = []
+    lost = 0
     steps: dict[str, list[list[int]]] = {}
     partitions: dict[str, list[list[int]]] = {}
     for reply in replies:
-        for name, packed in zip(reply[::2], reply[1::2], strict=True):
+        lost += int(reply[0])
+        for name, packed in zip(reply[1::2], reply[2::2], strict=True):
             step, partition = name.decode().split("\0")
             row = numbers(packed)
             rows.append(row)
@@ -329,6 +331,7 @@ def stats_from(replies: Iterable[Sequence[bytes]]) -> Stats:
         **counts_fields(rows),
         steps={name: counts(some) for name, some in steps.items()},
         partitions={name: counts(some) for name, some in partitions.items()},
+        lost=lost,
     )
 
 

@@ -21,7 +21,7 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.queue.addresses import MAX_SERVERS
-from shoal.queue.contract import Queue, QueueReports, ServerStatus, StoreSize
+from shoal.queue.contract import Evictions, Queue, QueueReports, ServerStatus, StoreSize
 from shoal.queue.cursors import check_keys, merge
 from shoal.queue.sharded.base import ShardedBase
 from shoal.queue.sharded.stats import add_stats
@@ -38,6 +38,15 @@ class ShardedReports(ShardedBase, QueueReports):
         found = await self._members.call_all(lambda queue: queue.durability())
         texts = dict.fromkeys(one.text for one in found if not one.safe) or {found[0].text: None}
         return Durability(all(one.safe for one in found), " ".join(texts))
+
+    async def check_for_workers(self) -> None:
+        await self._members.call_all(lambda queue: queue.check_for_workers())
+
+    async def evictions(self) -> Evictions | None:
+        replies = await self._members.call_all(lambda queue: queue.evictions())
+        found = [one for one in replies if one is not None]
+        texts = dict.fromkeys(one.text for one in found)
+        return Evictions(" ".join(texts), sum(one.count for one in found)) if found else None
 
     async def size(self) -> StoreSize:
         found = await self._members.call_all(lambda queue: queue.size())

@@ -26,6 +26,7 @@ def add_stats(replies: Iterable[Stats]) -> Stats:
         **totals,
         steps=_add_groups(stats.steps for stats in found),
         partitions=_add_groups(stats.partitions for stats in found),
+        lost=sum(stats.lost for stats in found),
     )
 
 

@@ -57,8 +57,9 @@ class RunResponse(CountsResponse, _RunFields):
 
 
 class RunInOverview(CountsResponse, _RunFields):
-    """A run with its current rate."""
+    """A run with its current rate; `lost` are tasks that its store no longer has."""
 
+    lost: int
     rate: float
     eta_seconds: int | None
 
@@ -125,6 +126,7 @@ class RunStatus(RunInOverview):
     pages: int
     files: FilesResponse
     hooks: dict[str, RunHookResponse]
+    late_starts: int
     lost_counts: bool
 
 

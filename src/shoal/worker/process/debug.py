@@ -1,6 +1,7 @@
 """A worker in this process and its terminal: steps can be debugged, and the first error ends the work."""
 
 import asyncio
+import logging
 import os
 import pdb
 import signal
@@ -19,6 +20,7 @@ from shoal.core.errors import QueueError
 from shoal.core.failures import message_of
 from shoal.core.model import Lease, Release, WorkerState
 from shoal.fetch.singleflight import LruCache
+from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.counters import WorkerCounters
@@ -44,6 +46,7 @@ NO_TIME_LIMIT = timedelta(days=365)  # for steps: one may sit in the debugger
 MAX_SHOWN = 10_000  # tasks that are remembered as printed
 RENEW_INTERVAL_SECONDS = 5.0  # between two heartbeats, and two extensions of leases
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -206,25 +209,34 @@ class ThreadedLeaseRenewer(SupervisorChannel):
         asyncio.run(self._keep())
 
     async def _keep(self) -> None:
+        while not self._over.is_set():
+            try:
+                async with open_queue(self._config.queue) as queue:
+                    await self._renew(queue)
+                return
+            except QueueError as error:
+                log.warning("The leases of this worker are not extended at the moment: %s", error)
+            await asyncio.to_thread(self._over.wait, 1.0)
+
+    async def _renew(self, queue: Queue) -> None:
         config, heartbeat = self._config, Heartbeat(self._config)
         interval = min(RENEW_INTERVAL_SECONDS, config.lease.total_seconds() / 3)
-        async with open_queue(config.queue) as queue:
-            is_over = False
-            while True:
-                with suppress(QueueError):
-                    held = list(self._held.values())
-                    info = heartbeat.info(os.getpid(), self._tally, time.monotonic(), len(held))
-                    state = WorkerState.ENDED if is_over else WorkerState.RUNNING
-                    info["pid_scope"] = pid_scope()
-                    await queue.beat(config.worker_id, run_id=config.run_id, state=state, info=info)
-                    await queue.extend(held, lease=config.lease)
-                if is_over:
-                    break
-                # Read once for each heartbeat: the last one must say "ended" whenever the session ends.
-                is_over = await asyncio.to_thread(self._over.wait, interval)
-            if self._held:
-                with suppress(QueueError):
-                    await release_leases(queue, config.worker_id, once=self._once, how="was stopped")
+        is_over = False
+        while True:
+            with suppress(QueueError):
+                held = list(self._held.values())
+                info = heartbeat.info(os.getpid(), self._tally, time.monotonic(), len(held))
+                state = WorkerState.ENDED if is_over else WorkerState.RUNNING
+                info["pid_scope"] = pid_scope()
+                await queue.beat(config.worker_id, run_id=config.run_id, state=state, info=info)
+                await queue.extend(held, lease=config.lease)
+            if is_over:
+                break
+            # Read once for each heartbeat: the last one must say "ended" whenever the session ends.
+            is_over = await asyncio.to_thread(self._over.wait, interval)
+        if self._held:
+            with suppress(QueueError):
+                await release_leases(queue, config.worker_id, once=self._once, how="was stopped")
 
 
 def _interrupt(*_: object) -> NoReturn:

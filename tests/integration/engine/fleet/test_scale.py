@@ -1,6 +1,7 @@
 """The autoscaler with real workers: it follows the load, lets workers finish, and leaves nobody behind."""
 
 import asyncio
+import json
 import os
 import random
 import re
@@ -316,6 +317,22 @@ async def test_it_scales_a_run_through_to_its_end(folder, origin):
     assert (await typed("status", "r", "--json", folder=folder)).row["completed"] == 30
     logs = sorted(path.name for path in (folder / "logs").glob("*.log"))
     assert logs == ["fleet.log", "worker-1.log", "worker-2.log"]
+
+
+async def test_with_json_everything_it_says_is_json(folder, origin):
+    code = (folder / "scraper.py").read_text()
+    (folder / "scraper.py").write_text(code.replace("    yield", "    print('seen')\n    yield", 1))
+    origin.answer = lambda path: Answer(after=0.5)
+    words = ("scale", "r", "scraper.py", "--max", "1", "--at-once", "2", "--every", "0.2s", "--json", *LOCAL)
+    process = await start(*words, folder=folder)
+    await until(lambda: has_begun(origin, 4))
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == Exit.OK, err
+    assert all("target" in json.loads(line) for line in out.splitlines())
+    said = [json.loads(line) for line in err.splitlines()]
+    assert {"output": "seen"} in said
+    assert any("Finishing" in line.get("message", "") for line in said)
 
 
 @pytest.mark.long

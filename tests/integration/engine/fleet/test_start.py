@@ -163,6 +163,26 @@ async def test_workers_of_named_runs_end_with_them(folder):
     assert foreign.code == Exit.USAGE and "belongs to scraper 'names'" in foreign.err
 
 
+async def test_workers_of_some_steps_say_which_and_that_they_wait_while_only_others_are_left(folder):
+    with (folder / "people.py").open("a") as file:
+        file.write("\n@names.step(fetch=None)\nasync def detail(task: Task):\n    yield {}\n")
+    queued = await typed("enqueue", "names", "--axis", "name:a,b", "--json", folder=folder)
+    worker = await start(*WORKER, "names", "--steps", "detail", folder=folder)
+    said = []
+    async with asyncio.timeout(60):
+        while not said or "Only" not in said[-1]:
+            said.append(json.loads(await worker.stderr.readline())["message"])
+    assert said[0] == "Waiting for runs of names, with 1 worker each, for tasks of detail only."
+    assert said[-1].startswith(
+        "Only 2 tasks of name are left, which --steps detail does not run, nor does any worker. "
+        "This command waits for such a worker. To run them: shoal work names --run "
+    )
+    code, _, err = await ended(worker, signal.SIGTERM)
+    assert code == Exit.OK, err
+    async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
+        assert (await queue.stats(queued.row["run_id"])).pending == 2
+
+
 async def test_a_file_that_lacks_something_is_an_error_of_usage(tmp_path):
     (tmp_path / "shoal.toml").write_text('[scrapers.books]\nmodule = "books.py"\n')
     answer = await typed(*COORDINATOR, folder=tmp_path)

@@ -154,7 +154,7 @@ def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, sil
             say(line)
         look = command_on(job.queue_url, f"status {summary.run.id}")
         say(f"Details:  {look}\nFull run: the same command without --test")
-    return Exit.FAILED if summary.ending.failed else Exit.PARTIAL if stats.dead else Exit.OK
+    return Exit.FAILED if summary.ending.failed else Exit.PARTIAL if stats.dead or stats.lost else Exit.OK
 
 
 def run_checks(job: "Job") -> "list[CheckResult]":

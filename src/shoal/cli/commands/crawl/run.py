@@ -314,6 +314,7 @@ def _parts(summary: "Summary") -> list[str]:
     parts += [f"{summary.snapshot.missing.count:,} missing"] if summary.snapshot.missing.count else []
     parts += [counted(stats.dead, "dead letter")] if stats.dead else []
     parts += [f"{stats.expired:,} expired"] if stats.expired else []
+    parts += [f"{stats.lost:,} lost"] if stats.lost else []
     known = summary.enqueued.known
     parts += [f"{known:,} queued by earlier runs"] if known else []
     parts += [f"{summary.refused:,} invalid"] if summary.refused else []
@@ -332,6 +333,7 @@ def exit_code(summary: "Summary") -> Exit:
     stats = summary.snapshot.stats
     if summary.queued_nothing:
         return Exit.USAGE
-    if summary.snapshot.state is ReportedState.PARTIAL and not stats.dead:
+    is_damaged = bool(stats.dead or stats.lost)
+    if summary.snapshot.state is ReportedState.PARTIAL and not is_damaged:
         return Exit.LIMIT_REACHED
-    return Exit.PARTIAL if stats.dead or stats.remaining else Exit.OK
+    return Exit.PARTIAL if is_damaged or stats.remaining else Exit.OK

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.console import counted, put_json, say
+from shoal.cli.console import counted, put_json, put_line, put_message, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.cli.options.workers import FETCH_SETTINGS, WorkerOptions, takes_worker_options
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shoal.queue.contract import Queue
 
     Tell = Callable[[ScaleDecision], None]
+    Speak = Callable[[str], None]
     Paced = Callable[[Queue], Awaitable[dict[str, Any]]]
 
 
@@ -113,7 +114,7 @@ def scale(
         cooldown=read_duration("--cooldown", cooldown),
     )
     wanted = {"bounds": bounds, "every": read_positive_duration("--every", every)}
-    tell = decision_printer(as_json)
+    tell, speak = decision_printer(as_json), put_message if as_json else say
 
     def job_of(name: str) -> "Job":
         return worker_options.job(scraper or name, queue)
@@ -128,7 +129,7 @@ def scale(
         with_run(
             queue,
             run_id,
-            lambda opened, found: _elsewhere(opened, found, driver, paced, tell, once, until_drained),
+            lambda opened, found: _elsewhere(opened, found, driver, paced, tell, speak, once, until_drained),
         )
         return
     if once:
@@ -138,7 +139,9 @@ def scale(
     with_run(
         queue,
         run_id,
-        lambda opened, found: _locally(opened, found, job_of, fork_server, paced, tell, until_drained),
+        lambda opened, found: _locally(
+            opened, found, job_of, fork_server, paced, tell, speak, until_drained, as_json=as_json
+        ),
     )
 
 
@@ -194,19 +197,20 @@ async def _elsewhere(
     driver: "Driver",
     paced: "Paced",
     tell: "Tell",
+    speak: "Speak",
     once: bool,
     until_drained: bool,
 ) -> None:
     from shoal.cli.signals import on_signals
     from shoal.fleet.scale.autoscaler import Autoscaler
 
-    scaler = Autoscaler(queue, run_id, driver, **await paced(queue), on_decision=tell, on_trouble=say)
+    scaler = Autoscaler(queue, run_id, driver, **await paced(queue), on_decision=tell, on_trouble=speak)
     if once:
         tell(await scaler.step())
         return
     on_signals(lambda advice: scaler.stop())
     await scaler.run(until_drained=until_drained)
-    say("Stopped scaling; the workers keep running.")
+    speak("Stopped scaling; the workers keep running.")
 
 
 async def _locally(
@@ -216,24 +220,31 @@ async def _locally(
     fork_server: "SharedForkServer",
     paced: "Paced",
     tell: "Tell",
+    speak: "Speak",
     until_drained: bool,
+    *,
+    as_json: bool,
 ) -> None:
     from shoal.cli.signals import obey_signals
     from shoal.fleet.run.launch import open_logs
     from shoal.fleet.run.settings import use_settings
     from shoal.fleet.scale.autoscaler import Autoscaler
     from shoal.fleet.scale.drivers.local import LocalWorkers
+    from shoal.fleet.store_checks import checked_store
 
     run = await queue.run(run_id)
     job, notice = await use_settings(queue, replace(job_of(run.scraper), joins=True), run)
     if notice:
-        say(notice)
+        speak(notice)
+    output: Speak = (lambda line: put_line({"output": line})) if as_json else say
     with open_logs(job, run) as logs:
-        local = LocalWorkers(queue, job, run, fork_server=fork_server, on_event=say, on_output=say, logs=logs)
-        async with local as workers:
+        local = LocalWorkers(
+            queue, job, run, fork_server=fork_server, on_event=speak, on_output=output, logs=logs
+        )
+        async with checked_store(queue, speak), local as workers:
             wanted = await paced(queue)
-            scaler = Autoscaler(queue, run_id, workers, **wanted, on_decision=tell, on_trouble=say)
-            obey_signals(_BothOutputs(scaler, workers), say)
+            scaler = Autoscaler(queue, run_id, workers, **wanted, on_decision=tell, on_trouble=speak)
+            obey_signals(_BothOutputs(scaler, workers), speak)
             await scaler.run(until_drained=until_drained)
             await workers.wait_until_ended()
 

@@ -187,7 +187,8 @@ async def _serve(
     station = WorkerHost(queue, jobs, teller, runs=run_ids, on_output=teller.on_message)
     obey_signals(station, teller.on_message)
     served = ", ".join(job.scraper.name for job in jobs)
-    teller.on_message(f"Waiting for runs of {served}, with {counted(jobs[0].workers, 'worker')} each.")
+    only = f", for tasks of {' and '.join(jobs[0].steps)} only" if jobs[0].steps else ""
+    teller.on_message(f"Waiting for runs of {served}, with {counted(jobs[0].workers, 'worker')} each{only}.")
     return await station.serve()
 
 

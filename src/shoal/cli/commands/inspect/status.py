@@ -11,8 +11,8 @@ from shoal.cli.console import counted, duration, put_json, put_rows, put_text, s
 from shoal.cli.left_out import (
     file_words,
     hook_lines,
-    lost_lines,
     missing_lines,
+    reservation_lines,
     running_hook_lines,
     skipped_link_lines,
 )
@@ -85,7 +85,7 @@ def status(
         put_text(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
     if words := file_words(snapshot.files):
         put_text(f"Files: {', '.join(words)}.")
-    for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot), *lost_lines(snapshot)]:
+    for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot), *reservation_lines(snapshot)]:
         put_text(line)
     for line in [*hook_lines(snapshot), *running_hook_lines(snapshot)]:
         put_text(line)

@@ -27,6 +27,9 @@ from shoal.queue.rules import known_ids
 class PostgresReports(PostgresQueueBase, QueueReports):
     """Reads runs, counts, results, hosts and workers."""
 
+    async def check_for_workers(self) -> None:
+        self._server.check_for_workers()
+
     async def durability(self) -> Durability:
         for setting in ("fsync", "full_page_writes"):
             if not await self._server.value("SELECT current_setting($1)::bool", setting):

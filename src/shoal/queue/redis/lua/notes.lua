@@ -22,6 +22,9 @@ for i, packed in ipairs(read_fields(P .. 'note:' .. topic, keys)) do
     end
 end
 for i, value in ipairs(read_fields(P .. 'value:' .. topic, live)) do
-    found[i] = {live[i], heads[i][1], heads[i][2], value}
+    -- A server that evicts keys may have the note without its values.
+    if value then
+        found[#found + 1] = {live[i], heads[i][1], heads[i][2], value}
+    end
 end
 return {cursor, found}

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from shoal.core.model import Durability
-from shoal.queue.contract import StoreSize
+from shoal.queue.contract import Evictions, StoreSize
 from shoal.queue.redis.server import RedisServer
 
 
@@ -35,7 +35,7 @@ _RISKS = {
 async def durability(server: RedisServer, shards: Iterable[int]) -> Durability:
     """Return what a crash of the servers of these shards can cost: the worst of them."""
     risk, text = max([await _risk(server, shard) for shard in shards])
-    return Durability(risk is DurabilityRisk.NOTHING, f"{text[0].upper()}{text[1:]}.")
+    return Durability(risk is DurabilityRisk.NOTHING, _sentence(text))
 
 
 async def store_size(server: RedisServer, shards: Iterable[int]) -> StoreSize:
@@ -45,13 +45,41 @@ async def store_size(server: RedisServer, shards: Iterable[int]) -> StoreSize:
     return StoreSize(used, "the memory of the Redis server, with all that other programs have in it")
 
 
+async def evictions(server: RedisServer, shards: Iterable[int]) -> Evictions | None:
+    """Return what the servers of these shards evict when they are full, and how much they have; or None."""
+    texts, count = dict[str, None](), 0
+    for shard in shards:
+        if text := await _evicts(server, shard):
+            texts[text] = None
+            count += int((await server.info(shard, "stats"))["evicted_keys"])
+    return Evictions(_sentence("; ".join(texts)), count) if texts else None
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+async def _evicts(server: RedisServer, shard: int) -> str:
+    """Return what the server of a shard evicts when it is full; empty if nothing."""
+    # Not CONFIG GET, which providers often do not allow.
+    memory = await server.info(shard, "memory")
+    policy = memory.get("maxmemory_policy", "noeviction")
+    if policy == "noeviction" or not int(memory.get("maxmemory", 0)):
+        return ""
+    cost = (
+        "and tasks and results with them"
+        if policy.startswith("allkeys")
+        else "among them those by which a repeated call takes effect once"
+    )
+    return (
+        f"the server evicts keys when it is full ({policy}), {cost}; "
+        "run: redis-cli CONFIG SET maxmemory-policy noeviction"
+    )
+
+
 async def _risk(server: RedisServer, shard: int) -> tuple[DurabilityRisk, str]:
-    policy = await server.setting(shard, "maxmemory-policy")
-    if policy not in (None, "noeviction") and await server.setting(shard, "maxmemory") not in (None, "0"):
-        return (
-            DurabilityRisk.EVICTION,
-            f"the server evicts keys when it is full ({policy}), and tasks with them; set noeviction",
-        )
+    if text := await _evicts(server, shard):
+        return DurabilityRisk.EVICTION, text
     appendonly = await server.setting(shard, "appendonly")
     if appendonly is None:
         return (

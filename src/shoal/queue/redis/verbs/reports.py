@@ -18,13 +18,13 @@ from shoal.core.model import (
     TaskStatus,
     WorkerStatus,
 )
-from shoal.queue.contract import QueueReports, StoreSize
+from shoal.queue.contract import Evictions, QueueReports, StoreSize
 from shoal.queue.cursors import check_keys
 from shoal.queue.intake import ids_of
 from shoal.queue.redis.read import stats_from
 from shoal.queue.redis.task_list import RedisTaskList
 from shoal.queue.redis.verbs.base import RedisQueueBase
-from shoal.queue.redis.verbs.durability import durability, store_size
+from shoal.queue.redis.verbs.durability import durability, evictions, store_size
 from shoal.queue.rules import known_ids
 
 
@@ -33,6 +33,9 @@ class RedisReports(RedisQueueBase, QueueReports):
 
     async def durability(self) -> Durability:
         return await durability(self._server, self._server.one_shard_per_node(self._shards))
+
+    async def evictions(self) -> Evictions | None:
+        return await evictions(self._server, self._server.one_shard_per_node(self._shards))
 
     async def size(self) -> StoreSize:
         return await store_size(self._server, self._server.one_shard_per_node(self._shards))

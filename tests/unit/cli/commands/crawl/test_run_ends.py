@@ -1,0 +1,60 @@
+"""How `shoal run` ends: its exit code, and the first words of its summary."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from shoal.cli.commands.crawl.run import exit_code
+from shoal.cli.exits import Exit
+from shoal.cli.left_out import left_out_lines
+from shoal.core.model import EnqueueReport, Run, RunSettings, RunState, Stats
+from shoal.fleet.run.launch import Summary
+from shoal.fleet.run.pool import PoolExit
+from shoal.fleet.status.progress import Snapshot
+
+BUDGET = "max_pages=2 reached"
+
+
+def summary_of(stats, state=RunState.RUNNING, reason="", cuts=()):
+    run = Run(
+        id="r1",
+        scraper="books",
+        state=state,
+        reason=reason,
+        settings=RunSettings(),
+        started_at=datetime(2026, 2, 15, tzinfo=UTC),
+    )
+    snapshot = Snapshot(run, stats, 0, 0.0, None, cuts=cuts)
+    return Summary(
+        run=run, enqueued=EnqueueReport(), before=0, snapshot=snapshot, ending=PoolExit([], []), seconds=1.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("summary", "code"),
+    [
+        (summary_of(Stats(completed=2)), Exit.OK),
+        (summary_of(Stats(completed=2), cuts=("depth",)), Exit.LIMIT_REACHED),
+        (summary_of(Stats(completed=2, pending=1), RunState.PARTIAL, BUDGET), Exit.LIMIT_REACHED),
+        (summary_of(Stats(completed=2, lost=300)), Exit.PARTIAL),
+        (summary_of(Stats(completed=2, pending=1, lost=300), RunState.PARTIAL, BUDGET), Exit.PARTIAL),
+    ],
+)
+def test_a_run_that_lost_tasks_or_was_cut_does_not_end_like_a_complete_one(summary, code):
+    assert exit_code(summary) is code
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        summary_of(Stats(completed=2, lost=300)),
+        summary_of(Stats(completed=2, pending=1, lost=300), RunState.PARTIAL, BUDGET),
+    ],
+)
+def test_lost_tasks_are_in_the_state_the_reason_and_the_closing_lines(summary):
+    found = summary.as_json()
+    assert (found["state"], found["lost"]) == ("partial", 300)
+    assert "300 tasks were lost, because RabbitMQ no longer has their messages" in found["reason"]
+    first, second = left_out_lines(summary.snapshot, None)
+    assert first.startswith("Not complete: ") and "300 tasks were lost" in first
+    assert "enqueue the same source" in second
