@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from hashlib import sha256
 from pathlib import Path
 
@@ -275,6 +276,7 @@ def check_killed(site, folder, count, queue=None):
     process = run_shop(folder, "--url", f"{site.url}/gallery/{count}", wait=False, queue=queue)
     while sum(path.startswith("/img/") for path, _ in site.requests) < count // 3:
         assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     files = folder / "files"
@@ -299,13 +301,13 @@ def test_a_killed_run_on_a_broker_leaves_no_part_of_a_file(site, tmp_path, rabbi
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["postgres", "redis", "rabbitmq"])
-def test_500_images_survive_a_kill_on_a_server(site, tmp_path, request, backend):
-    check_killed(site, tmp_path, 500, request.getfixturevalue(f"{backend}_url"))
+def test_hundreds_of_images_survive_a_kill_on_a_server(site, tmp_path, request, backend):
+    check_killed(site, tmp_path, 200, request.getfixturevalue(f"{backend}_url"))
 
 
 @pytest.mark.long
-def test_500_images_survive_a_kill(site, tmp_path):
-    check_killed(site, tmp_path, 500)
+def test_hundreds_of_images_survive_a_kill(site, tmp_path):
+    check_killed(site, tmp_path, 200)
 
 
 async def test_a_full_disk_makes_dead_letters_and_after_a_replay_nothing_is_missing(

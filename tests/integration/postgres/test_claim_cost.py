@@ -18,7 +18,7 @@ from shoal.queue.postgres.queue import PostgresQueue
 # It counts pages, not seconds: other tests may run beside it.
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
-SMALL, BIG, PAGES_PER_HOST = 5_000, 250_000, 10
+SMALL, BIG, PAGES_PER_HOST = 2_500, 125_000, 5
 CLAIMED = 100
 MAX_RATIO = 2.0  # times the pages that a small store costs
 TEMPLATE = "crawl_template"
@@ -156,7 +156,7 @@ async def test_dead_rows_that_an_old_transaction_keeps_are_passed_over(crawl, me
     async with old.transaction(isolation="repeatable_read"):
         await old.fetchval("SELECT count(*) FROM shoal.run")
         settled = 0
-        while settled < 100_000:
+        while settled < BIG * 2 // 5:
             settled += sum(await asyncio.gather(*(claim_and_settle(crawl, 1000) for _ in range(2))))
         floors = floors_of(crawl)
         looks = [await meter.look(floor) for floor in (max(floors.values()), BEGINNING)]

@@ -15,13 +15,18 @@ from tests.unit.scrape.generated_sites import (
     faceted_shop,
     maze_of_new_text,
     render,
+    sessions_in_paths,
 )
 
 MAX_PAGES = 20_000
-# Each site as a queue goes through it; of the full tier, two that end by different rules in other orders.
-# `make complete ARGS=--endless` crawls them all over HTTP.
+# Each site as a queue goes through it. Of the full tier: two whose links the whole sites of links/ have too,
+# and two that end by different rules in other orders. `make complete ARGS=--endless` crawls all over HTTP.
+IN_LINKS = (sessions_in_paths, maze_of_new_text)
 CRAWLS = [
-    *((site, "oldest first") for site in GENERATED),
+    *(
+        pytest.param(site, "oldest first", marks=[pytest.mark.full] if site in IN_LINKS else [])
+        for site in GENERATED
+    ),
     *(
         pytest.param(site, order, marks=pytest.mark.full)
         for site in (faceted_shop, maze_of_new_text)
