@@ -1,12 +1,13 @@
 """Feeds the seeds of a run into the queue and reports the invalid ones."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Self
 
 from shoal.cli.configuration import current_project
-from shoal.cli.console import counted, say
+from shoal.cli.console import counted, put_message, say
 from shoal.core import values
 from shoal.core.model import Run
 from shoal.discover.rejects import RejectFile
@@ -18,6 +19,7 @@ from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.contract import Queue
 
 MAX_SHOWN = 10
+LINE_INTERVAL_SECONDS = 10.0  # between two lines while sources are read
 
 
 def read_since(text: str) -> datetime:
@@ -28,8 +30,10 @@ def read_since(text: str) -> datetime:
 class RefusedSeeds:
     """Prints the first few invalid seeds, counts all, and writes them to a file if one is given."""
 
-    def __init__(self, path: str | None, invalid: str = "skip") -> None:
+    def __init__(self, path: str | None, invalid: str = "skip", *, as_json: bool = False) -> None:
         self.count = 0
+        self._say = put_message if as_json else say
+        self._next_line = time.monotonic() + LINE_INTERVAL_SECONDS
         self._invalid = read_policy("--invalid", invalid)
         self._stack = ExitStack()
         self._file = self._stack.enter_context(RejectFile(path)) if path else None
@@ -53,6 +57,7 @@ class RefusedSeeds:
             on_invalid=self._invalid,
             on_refusal=self.note,
             on_report=self._report,
+            on_source=self._watch,
         )
         async with opened as filling:
             yield filling.into(run) if run else filling
@@ -64,18 +69,31 @@ class RefusedSeeds:
             self._file.write(refusal)
         if self.count <= MAX_SHOWN:
             text = "" if refusal.text in refusal.reason else f"{refusal.text!r}: "
-            say(f"Skipped {refusal.where}: {text}{refusal.reason}")
+            self._say(f"Skipped {refusal.where}: {text}{refusal.reason}")
         elif self.count == MAX_SHOWN + 1:
-            say("More seeds were skipped; the summary shows how many.")
+            self._say("More seeds were skipped; the summary shows how many.")
+
+    def _watch(self, report: SitemapReport) -> None:
+        report.on_file = self._show_progress
+
+    def _show_progress(self, report: SitemapReport) -> None:
+        """Print how far the walk is; a large tree takes hours, because files are fetched one by one."""
+        now = time.monotonic()
+        if now >= self._next_line:
+            self._next_line = now + LINE_INTERVAL_SECONDS
+            read = f"{counted(report.urls, 'URL')} in {counted(report.files, 'file')}"
+            self._say(f"Reading {report.source}s: {read} so far, {report.pending + 1:,} to read.")
 
     def _report(self, report: SitemapReport) -> None:
         skipped = ", ".join(f"{count:,} {reason}" for reason, count in report.skipped.most_common())
         kind = f"{report.source.capitalize()}s"
-        say(f"{kind}: {counted(report.urls, 'URL')} in {counted(report.files, 'file')}. {skipped}".strip())
+        self._say(
+            f"{kind}: {counted(report.urls, 'URL')} in {counted(report.files, 'file')}. {skipped}".strip()
+        )
         # A source that cannot be read is as bad as a seed that is no URL.
         self.count += len(report.problems) + report.unlisted
         for problem in report.problems[:MAX_SHOWN]:
-            say(f"  {problem.url}: {problem.reason}")
+            self._say(f"  {problem.url}: {problem.reason}")
         if self._file:
             for problem in report.problems:
                 self._file.write(Refusal(report.source, problem.url, problem.reason))

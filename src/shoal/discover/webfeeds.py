@@ -56,7 +56,8 @@ class WebFeeds:
         return f"{url} entry {number}"
 
     async def __aiter__(self) -> AsyncIterator[Found]:
-        for feed in self._feeds:
+        for number, feed in enumerate(self._feeds, 1):
+            self.report.begin_file(len(self._feeds) - number)
             self._position = (shown(feed), 0)
             try:
                 response = await self._fetcher.get(feed)

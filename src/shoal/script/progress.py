@@ -8,6 +8,7 @@ from typing import Any
 from shoal.core.model import Run
 from shoal.core.text import printable
 from shoal.core.values import counted
+from shoal.discover.sitemaps.report import SitemapReport
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.telemetry.worker_log import Warned
@@ -39,6 +40,14 @@ class ScriptProgress:
     def on_progress(self, snapshot: Snapshot, pool: WorkerPool) -> None:
         """Show the counts."""
         self._show(f"{self._scraper}: {progress_line(snapshot)}")
+
+    def watch(self, report: SitemapReport) -> None:
+        """Show how far a source is while it is read."""
+        report.on_file = self._show_source
+
+    def _show_source(self, report: SitemapReport) -> None:
+        read = f"{counted(report.urls, 'URL')} in {counted(report.files, 'file')}"
+        self._show(f"{self._scraper}: reading {report.source}s, {read}, {report.pending + 1:,} to read")
 
     def on_message(self, text: str) -> None:
         """Show an event of the run."""

@@ -170,7 +170,9 @@ async def open_script_run(
         await lock.name_run(run.id)
         refusals = Refusals()
         sources = await stack.enter_async_context(AsyncExitStack())
-        feed = await sources.enter_async_context(_open_feed(queue, job, seeds, project, options, refusals))
+        feed = await sources.enter_async_context(
+            _open_feed(queue, job, seeds, project, options, refusals, progress)
+        )
         yield ScriptRun(
             queue,
             job,
@@ -188,7 +190,13 @@ async def open_script_run(
 
 @asynccontextmanager
 async def _open_feed(
-    queue: Queue, job: Job, seeds: Seeds, project: Project, options: RunOptions, refusals: Refusals
+    queue: Queue,
+    job: Job,
+    seeds: Seeds,
+    project: Project,
+    options: RunOptions,
+    refusals: Refusals,
+    progress: ScriptProgress,
 ) -> AsyncIterator[RunEnqueuer]:
     opened = open_enqueuer(
         queue,
@@ -198,6 +206,7 @@ async def _open_feed(
         on_invalid=options.on_invalid,
         on_refusal=refusals.record,
         on_report=refusals.record_problems,
+        on_source=progress.watch,
     )
     async with opened as feed:
         yield feed

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shoal.core.errors import QueueError
+from shoal.core.errors import QueueError, RunGone, UnknownRun
 from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
 from shoal.core.tasks import TIMER_ERROR, call_at, exact_time, exchange_last, repeat, wait_for_event
 from shoal.queue.contract import Queue
@@ -199,6 +199,8 @@ class Worker:
         """
         try:
             return await self._background.run(self._work())
+        except UnknownRun as error:  # it was there when the worker started
+            raise RunGone(error.run_id) from error
         finally:
             if not self._skipped_links.is_complete:  # after an error, too
                 await exchange_last(self._skipped_links.write_last, LAST_WRITE_TIMEOUT)

@@ -218,6 +218,25 @@ async def test_a_key_of_another_program_in_a_run_is_named(queue, direct):
         await claim(queue, run)
 
 
+@pytest.mark.parametrize("name", ["live", "lanes"])
+async def test_a_key_of_another_program_of_a_host_is_named(queue, direct, name):
+    run = await start(queue, page(host="a.example"))
+    await direct.delete(f"{{shoal:0}}:{name}:a.example")
+    await direct.set(f"{{shoal:0}}:{name}:a.example", "mine")
+    with pytest.raises(
+        QueueError, match=rf"needs a set in '\{{shoal:0\}}:{name}:a.example', but .* a string"
+    ):
+        await claim(queue, run)
+
+
+async def test_a_key_of_another_program_that_is_not_found_leads_to_what_helps(queue, direct):
+    run = await start(queue, page())
+    (lane,) = await direct.keys("{shoal:0}:1:q:*")
+    await direct.set(lane, "mine")
+    with pytest.raises(QueueError, match=r"database of its own.*\?namespace=NAME"):
+        await claim(queue, run)
+
+
 async def test_a_newer_store_is_left_alone(direct, redis_url):
     await direct.hset("{shoal:0}:meta", mapping={"version": 99, "shards": 1})
     with pytest.raises(SchemaTooNew, match="99"):

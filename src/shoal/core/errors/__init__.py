@@ -13,6 +13,7 @@ ShoalError
 │   ├── UnknownQueue          the URL scheme belongs to no backend
 │   ├── MissingDriver         the backend's extra is not installed
 │   ├── UnknownRun
+│   ├── RunGone               the run was deleted while it was worked on
 │   ├── UnknownLetter         the run has no such dead letter
 │   ├── UnknownTask           the run has no such task
 │   ├── RunConflict           the run exists, but does not fit the request
@@ -140,6 +141,7 @@ from shoal.core.errors.queue import (
     QueueReplaced,
     QueueUnavailable,
     RunConflict,
+    RunGone,
     SchemaTooNew,
     ScraperBusy,
     ServersChanged,
@@ -227,6 +229,7 @@ __all__ = [
     "RobotsDenied",
     "RobotsUnavailable",
     "RunConflict",
+    "RunGone",
     "SchemaTooNew",
     "ScraperBusy",
     "SeedsFailed",

@@ -46,6 +46,18 @@ class UnknownRun(QueueError):
         super().__init__(f"No run is called {run_id!r} in this queue. {hint}")
 
 
+class RunGone(QueueError):
+    """The run was there, and was deleted while it was worked on."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(
+            f"Run {run_id} is no longer in the queue: somebody purged it, or deleted the data of the queue's "
+            "store (FLUSHALL, DROP). Its tasks are gone, and so are its items, except those that were "
+            "exported. Start a new run"
+        )
+
+
 class UnknownLetter(QueueError):
     """The run has no such dead letter."""
 

@@ -1,6 +1,7 @@
 """The report of a sitemap walk: counts, skipped URLs and problems."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import field
 
 from shoal.core.lazy.dataclasses import dataclass
@@ -37,6 +38,14 @@ class SitemapReport:
     skipped: Counter[str] = field(default_factory=Counter)
     problems: list[Problem] = field(default_factory=list)
     unlisted: int = 0  # problems beyond those that are listed
+    pending: int = 0  # files that are known and not read yet
+    on_file: Callable[["SitemapReport"], None] | None = None  # called before each file is fetched
+
+    def begin_file(self, pending: int) -> None:
+        """Tell whoever watches the walk that a file is about to be read, and how many are after it."""
+        self.pending = pending
+        if self.on_file:
+            self.on_file(self)
 
     def note(self, url: str, reason: str) -> None:
         """Record a problem; an immediate repetition is listed once."""

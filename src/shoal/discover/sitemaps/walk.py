@@ -97,6 +97,7 @@ class Sitemaps:
             await self._begin(start)
         while self._pending:
             file = self._pending.popleft()
+            self.report.begin_file(len(self._pending))
             async for found in self._read(file):
                 yield found
                 self.report.urls += isinstance(found, Task)

@@ -33,12 +33,13 @@ class ParquetWriter(Writer):
         self._chosen = bool(columns)
         self._types = dict.fromkeys(columns or (), NO_VALUE)
         self._envelope = envelope
-        self._is_surveyed = False
+        self._is_surveyed = self._has_items = False
         self._file: Any = None
         self._group: list[Any] = []
 
     def survey(self, items: Sequence[StoredItem]) -> None:
         self._is_surveyed = True
+        self._has_items = self._has_items or bool(items)
         for item in items:
             for name, value in self._row(item).items():
                 self._types[name] = common_type(self._types.get(name, NO_VALUE), type_of(value))
@@ -72,7 +73,10 @@ class ParquetWriter(Writer):
     def _begin(self, items: Sequence[StoredItem]) -> None:
         if not self._is_surveyed:
             self.survey(items)
-        self._types = self._types or {VALUE: NO_VALUE}
+        if not self._types and self._has_items:
+            self._types = {VALUE: NO_VALUE}  # for the rows of items without a field
+        elif not self._types:
+            log.warning("%s has no columns, because there is no item", self._target.name)
         self._warn_of_text()
         with translate_os_errors(self._target.name):
             self._file = self._parquet.ParquetWriter(self._target.stream, self._schema(), compression="zstd")

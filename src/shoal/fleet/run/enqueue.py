@@ -156,6 +156,7 @@ async def open_enqueuer(
     on_invalid: OnInvalid = "skip",
     on_refusal: OnRefusal = lambda refusal: None,
     on_report: OnReport = lambda report: None,
+    on_source: OnReport = lambda report: None,
 ) -> AsyncIterator[RunEnqueuer]:
     """Yield the tasks of all sources, routed; what cannot be queued is reported, then left to the policy."""
     dead = DeadSeeds(queue) if on_invalid == "dead" else None
@@ -169,7 +170,7 @@ async def open_enqueuer(
         elif callable(on_invalid):
             on_invalid(refusal)
 
-    async with seeds.feed(queue, scraper, routes, refuse, on_report) as feed:
+    async with seeds.feed(queue, scraper, routes, refuse, on_report, on_source) as feed:
         yield RunEnqueuer(queue, feed, scraper, seeds, routes, dead)
 
 

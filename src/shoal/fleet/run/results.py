@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Literal, Self
 
-from shoal.core.errors import DutyFailed, ExportFailed, InvalidSetting, ShoalError
+from shoal.core.errors import DutyFailed, ExportFailed, InvalidSetting, ShoalError, UnknownRun
 from shoal.core.model import StoredItem
 from shoal.core.urls import is_object_url
 from shoal.export.contract import Writer
@@ -117,6 +117,8 @@ class ResultWriter:
         if self._path == STDOUT:
             log.warning("%s Stopping: nothing receives the items.", _sentence(failed))
             self._on_lost()
+        elif isinstance(failed, UnknownRun):
+            pass  # the run is gone, which its end says
         elif isinstance(failed, ExportFailed):
             log.warning(
                 "%s could not be written: %s. The items stay in the queue, and are written at the end of the "

@@ -86,9 +86,18 @@ class Seeds:
 
     @asynccontextmanager
     async def feed(
-        self, queue: Queue, scraper: Scraper, routes: Routes, on_refusal: OnRefusal, on_report: OnReport
+        self,
+        queue: Queue,
+        scraper: Scraper,
+        routes: Routes,
+        on_refusal: OnRefusal,
+        on_report: OnReport,
+        on_source: OnReport = lambda report: None,
     ) -> AsyncIterator[Feed]:
-        """Yield the tasks of all sources as one stream; what cannot become a task goes to `on_refusal`."""
+        """Yield the tasks of all sources as one stream; what cannot become a task goes to `on_refusal`.
+
+        The report of a source is passed to `on_source` before it is read, and to `on_report` at the end.
+        """
         step = self.step or scraper.first.name
         given = [
             self.labels.label(GivenTasks(name, stream, step, scraper.steps)) for name, stream in self.given
@@ -104,6 +113,7 @@ class Seeds:
 
                 for source in await stack.enter_async_context(open_sources(self, scraper, step, queue)):
                     if report := getattr(source, "report", None):
+                        on_source(report)
                         stack.callback(on_report, report)
                     sources.append(self.labels.label(source))
             yield Feed(*sources, routes=routes, steps=scraper.steps, on_refusal=on_refusal)

@@ -21,6 +21,8 @@ OF_RUN = {
     "set": ("tracks",),
 }
 OF_TOPIC: dict[str, tuple[str, ...]] = {"hash": ("note:", "value:"), "zset": ("aged:", "fading:")}
+OF_HOST: dict[str, tuple[str, ...]] = {"set": ("live:", "lanes:")}
+MAX_HOSTS = 2_000  # whose keys are looked at
 Command = Callable[..., Awaitable[Any]]
 
 
@@ -93,7 +95,11 @@ def translate_error(address: str, error: BaseException) -> QueueError:
     if isinstance(error, exceptions.MovedError):
         return QueueError(f"The queue at {address} is a cluster. Add ?cluster=true to its address")
     if "WRONGTYPE" in reason:
-        return WrongType(f"The queue at {address} failed: {reason}")
+        return WrongType(
+            f"The queue at {address} failed: another program has a value of another type in a key of Shoal. "
+            "Give Shoal a database of its own, such as redis://host:6379/1, or a namespace: add "
+            f"?namespace=NAME to its address ({reason})"
+        )
     return QueueError(f"The queue at {address} failed: {reason}")
 
 
@@ -115,6 +121,9 @@ async def foreign_key(command: Command, prefix: str) -> tuple[str, str, str] | N
         found = await _first(command, f"{prefix}run:{int(number)}", {"hash": ("",)})
         found = found or await _first(command, f"{prefix}{int(number)}:", OF_RUN)
         if found:
+            return found
+    for host in await command("LRANGE", f"{prefix}hosts", 0, MAX_HOSTS - 1):
+        if found := await _first(command, prefix, OF_HOST, host.decode()):
             return found
     for topic in await command("HKEYS", f"{prefix}topics"):
         if found := await _first(command, prefix, OF_TOPIC, topic.decode()):

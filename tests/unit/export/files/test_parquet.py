@@ -37,6 +37,20 @@ async def test_columns_have_the_narrowest_kind_that_holds_their_values(tmp_path)
     ]
 
 
+async def test_without_items_a_file_has_the_chosen_columns_or_none(tmp_path, caplog):
+    path, chosen = tmp_path / "none.parquet", tmp_path / "chosen.parquet"
+    await export(source([]), open_writer(path))
+    assert "none.parquet has no columns, because there is no item" in caplog.text
+    await export(source([]), open_writer(chosen, columns=["name", "price"]))
+    assert [pq.read_table(file).column_names for file in (path, chosen)] == [[], ["name", "price"]]
+    assert pq.read_table(path).num_rows == 0
+
+
+async def test_items_without_a_field_are_rows_all_the_same(tmp_path):
+    await export(source(items({}, {})), open_writer(tmp_path / "items.parquet"))
+    assert pq.read_table(tmp_path / "items.parquet").to_pylist() == [{"value": None}] * 2
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [

@@ -58,7 +58,7 @@ def enqueue(
         raise typer.Exit(Exit.USAGE)
 
     async def filled(opened: "Queue") -> tuple[dict[str, Any], bool]:
-        queued = await fill(opened, job, seeds, rejects, run_id, invalid)
+        queued = await fill(opened, job, seeds, rejects, run_id, invalid, as_json=as_json)
         run = queued["run_id"]
         return queued, run is not None and await has_workers(opened, run)
 
@@ -94,6 +94,8 @@ async def fill(
     rejects: str | None,
     run_id: str | None,
     invalid: str = "skip",
+    *,
+    as_json: bool = False,
 ) -> dict[str, Any]:
     """Create the run and stream its tasks in."""
     from shoal.cli.enqueue_seeds import RefusedSeeds
@@ -108,7 +110,7 @@ async def fill(
     if run_id == NEWEST:
         run_id = (await find_run(queue, scraper=job.scraper.name)).id
     job = await bind_args(queue, job, run_id)  # the declared seeds may read them
-    with RefusedSeeds(rejects, invalid) as refused:
+    with RefusedSeeds(rejects, invalid, as_json=as_json) as refused:
         async with refused.feed(queue, job, seeds) as feed:
             # An unreadable source creates no run, not even for a moment: workers may be waiting for one.
             await feed.begin(strict=invalid == "raise")

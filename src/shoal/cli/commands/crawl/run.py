@@ -202,7 +202,7 @@ async def carry_out(
             show.on_message(opened.notice)
         async for notice in start_notices(queue, job, run, is_new=opened.is_new):
             show.on_message(notice)
-        refused = stack.enter_context(RefusedSeeds(rejects, invalid))
+        refused = stack.enter_context(RefusedSeeds(rejects, invalid, as_json=as_json))
         pools: list[WorkerPool] = []
 
         def begin(pool: WorkerPool) -> None:
