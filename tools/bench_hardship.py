@@ -6,7 +6,8 @@ import os
 import random
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -77,9 +78,9 @@ def _killed(folder: Path, name: str, queue: str | None) -> Line:
     )
 
 
-def pace(folder: Path) -> Iterator[Line]:
+def pace(folder: Path, queues: Collection[str] = POLITE_QUEUES) -> Iterator[Line]:
     """Yield how well eight workers keep fifty hosts' pace, as the hosts see it, on every queue in turn."""
-    with open_stores(POLITE_QUEUES, shared_buffers="128MB") as stores:
+    with open_stores(queues, shared_buffers="128MB") as stores:
         for turn in range(PACE_ROUNDS):
             for name, store in stores.items():
                 lines = asyncio.run(_paced_in_a_room(_fresh(folder, f"pace-{name}-{turn}"), name, store))
@@ -159,17 +160,26 @@ def _fresh(folder: Path, name: str) -> Path:
     return made
 
 
-HARDSHIPS = {"slow": slow_hosts, "kills": kills, "pace": pace, "crowd": crowd}
+HARDSHIPS: dict[str, Callable[[Path], Iterator[Line]]] = {
+    "slow": slow_hosts,
+    "kills": kills,
+    "pace": pace,
+    "crowd": crowd,
+}
 
 
 def main() -> None:
     """Print a line for each figure."""
     parser = argparse.ArgumentParser(prog="make bench-hardship", description=__doc__)
     parser.add_argument("--only", choices=list(HARDSHIPS))
-    only = parser.parse_args().only
+    parser.add_argument("--queue", choices=POLITE_QUEUES, help="measure the pace on this queue only")
+    options = parser.parse_args()
+    hardships = HARDSHIPS
+    if options.queue:
+        hardships = HARDSHIPS | {"pace": partial(pace, queues=[options.queue])}
     with tempfile.TemporaryDirectory() as folder:
-        for name, measure in HARDSHIPS.items():
-            if only in (None, name):
+        for name, measure in hardships.items():
+            if options.only in (None, name):
                 for what, figure, bar in measure(Path(folder)):
                     print(f"{what:50}  {figure}  (bar: {bar})", flush=True)
 

@@ -96,7 +96,7 @@ class Scheduler:
         self.slots = ConcurrencySlots(self._at_once, 0 if pause else slow_requests)
         self.memory = MemoryLimit(memory)
         self._prefetch = PrefetchBuffer(gap)
-        self._lease, self._gap, self._pause = lease.total_seconds(), gap, pause
+        self._lease, self.gap, self._pause = lease.total_seconds(), gap, pause
         self._batch, self._share, self._uniform = batch, share, uniform
         self._numbers: dict[LeaseKey, int] = {}  # of every lease that it holds
         self._started: dict[int, Lease] = {}  # not finished yet, by number
@@ -262,6 +262,10 @@ class Scheduler:
         """Return whether a started task may still send its request; if so, the request counts as sent."""
         return self._prefetch.try_start(start, now)
 
+    def record_sent(self, start: ScheduledLease, moment: float) -> None:
+        """Record when the request of a started task has left at the latest."""
+        self._prefetch.record_sent(start, moment)
+
     @property
     def late_starts(self) -> int:
         """How many requests were sent late because most of this worker's starts are."""
@@ -287,7 +291,7 @@ class Scheduler:
 
     def frees_host(self, outcome: Outcome) -> bool:
         """Return whether an outcome gives an unused turn at its host back."""
-        return not outcome.asked and bool(self._gap)
+        return not outcome.asked and bool(self.gap)
 
     def forget(self, lease: Lease) -> int | None:
         """Forget a lease that is settled, and return its number; None if it is not known."""
@@ -319,7 +323,7 @@ class Scheduler:
 
     def change_settings(self, gap: timedelta, pause: Pause | None) -> list[NumberedLease]:
         """Use changed settings; return the leases to release: their starts were planned with the old ones."""
-        self._gap, self._pause = gap, pause
+        self.gap, self._pause = gap, pause
         self._prefetch.set_gap(gap)
         return self.take_prefetched()
 

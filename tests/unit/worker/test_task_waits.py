@@ -1,5 +1,6 @@
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -184,6 +185,24 @@ async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(m
     said = [record for record in caplog.records if event_of(record) == STARTS_LATE]
     assert len(said) == 2
     assert "late more often than not (now by 200 ms)" in said[0].getMessage()
+
+
+async def test_a_request_that_is_held_up_after_the_look_at_the_clock_delays_the_next_to_its_host(monkeypatch):
+    scheduler = Scheduler(lease=MINUTE, gap=SECOND, at_once=2, slow_requests=0, memory=1)
+    clock = 1000.0
+    for module in ("task_waits", "claiming.send_watch"):
+        monkeypatch.setattr(f"shoal.worker.{module}.exact_time", lambda: clock)
+    waits = TaskWaits(scheduler)
+    leases = [replace(a_lease(0), task_id=f"{number:032x}", start_in=number * SECOND) for number in range(2)]
+    scheduler.accept(leases, [1, 2], clock, clock)
+    clock = scheduler.next_start_at(clock)
+    ((_, first),) = scheduler.start_due(clock)
+    assert waits.try_request(first)
+    looked_at, clock = clock, clock + 0.2  # the event loop stalls
+    await asyncio.sleep(0)
+    waits.end_request(first)
+    assert scheduler.start_due(looked_at + 1.1) == []
+    assert len(scheduler.start_due(looked_at + 1.2)) == 1
 
 
 def a_lease(number):

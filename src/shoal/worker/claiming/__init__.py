@@ -1,1 +1,1 @@
-"""How a worker gets tasks: its claims, and the clock of the store that they follow."""
+"""How a worker gets tasks and keeps the gap of hosts: claims, the store's clock, when requests have left."""
