@@ -96,10 +96,35 @@ def test_a_run_on_sqlite_has_loaded_its_queue_and_the_event_loop(loaded):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("address", ["redis://localhost", "amqp://localhost?state=redis://localhost"])
-def test_a_run_on_redis_does_not_import_the_opentelemetry_sdk(address):
+def test_a_run_on_redis_does_not_import_opentelemetry(address):
     loaded = words_of(LOADS.replace("sqlite:///books.db", address))
     assert "redis.asyncio" in loaded
-    assert not {name for name in loaded if name.startswith("opentelemetry.sdk")}
+    assert not {name for name in loaded if name.startswith("opentelemetry")}
+
+
+def test_a_connection_to_redis_says_the_version_of_the_driver_without_looking_it_up():
+    connects = (
+        "from shoal.queue.redis.driver import DRIVER, BlockingConnectionPool",
+        "import redis, sys",
+        "pool = BlockingConnectionPool.from_url('redis://localhost', **DRIVER)",
+        "said = pool.make_connection().driver_info",
+        "print(said.formatted_name, said.lib_version == redis.__version__)",
+        "print(*(name for name in sys.modules if name == 'importlib.metadata'))",
+    )
+    assert words_of("\n".join(connects)) == {"redis-py", "True"}
+
+
+def test_redis_py_can_still_collect_metrics_and_look_its_version_up():
+    asks = (
+        "import shoal.queue.redis.driver",
+        "from opentelemetry.metrics import NoOpMeter",
+        "from redis.observability.config import OTelConfig",
+        "from redis.observability.metrics import RedisMetricsCollector",
+        "from redis.utils import get_lib_version",
+        "RedisMetricsCollector(NoOpMeter('redis-py'), OTelConfig())",
+        "import redis; print(get_lib_version() == redis.__version__)",
+    )
+    assert words_of("\n".join(asks)) == {"True"}
 
 
 @pytest.mark.slow

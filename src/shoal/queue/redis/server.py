@@ -9,7 +9,15 @@ from typing import Any, TypeVar
 from shoal.core.errors import HandshakeFailed, InvalidSetting, QueueError, QueueUnavailable, UnknownRun
 from shoal.core.model import SECOND
 from shoal.queue.redis.address import FILE_OPTIONS, read
-from shoal.queue.redis.driver import BlockingConnectionPool, NoBackoff, Redis, RedisCluster, Retry, exceptions
+from shoal.queue.redis.driver import (
+    DRIVER,
+    BlockingConnectionPool,
+    NoBackoff,
+    Redis,
+    RedisCluster,
+    Retry,
+    exceptions,
+)
 from shoal.queue.redis.scripts import SCRIPTS, Script
 from shoal.queue.redis.translate import (
     SlotMoving,
@@ -147,6 +155,7 @@ class RedisServer:
             "socket_timeout": limit,
             "socket_connect_timeout": limit,
             "protocol": 2,
+            **DRIVER,
         }
         try:
             if self.is_cluster:
