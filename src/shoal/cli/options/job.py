@@ -1,6 +1,5 @@
 """Builds a job from the options of a command."""
 
-import gc
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,6 @@ def fork_server_for(queue: str) -> ForkServer:
     import uvloop  # noqa: F401  # before the fork, because both processes need it
 
     load_backend(queue)
-    gc.freeze()  # no collection looks at it any more, and none copies it in the fork
     return ForkServer(here=True)
 
 
