@@ -42,7 +42,7 @@ class SitemapReport:
     on_file: Callable[["SitemapReport"], None] | None = None  # called before each file is fetched
 
     def begin_file(self, pending: int) -> None:
-        """Tell whoever watches the walk that a file is about to be read, and how many are after it."""
+        """Call `on_file` before a file is read, with how many are after it."""
         self.pending = pending
         if self.on_file:
             self.on_file(self)
