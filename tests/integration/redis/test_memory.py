@@ -9,7 +9,7 @@ from shoal.queue.redis.queue import RedisQueue
 from tests.conformance.helpers import claim, claim_all, page, start
 
 MAX_PER_URL = 150  # bytes; the queue is to hold millions
-URLS, HOSTS = 200_000, 2_000
+URLS, HOSTS = 100_000, 1_000
 WEEK = timedelta(days=7)
 
 
