@@ -9,7 +9,7 @@ LONG_JOBS ?= $(if $(ARGS),0,6)
 VENV := .venv
 BIN := $(VENV)/bin
 PINS := constraints/pins.txt
-# RETRIES=3 runs up to three failed tests once more, by themselves, as CI does.
+# RETRIES=5 runs up to five failed tests once more, by themselves, as CI does.
 RETRIES ?=
 PYTEST := $(BIN)/python -m $(if $(RETRIES),tools.retried $(RETRIES),pytest)
 
