@@ -31,7 +31,7 @@ def memory():
         yield server
 
 
-@pytest.mark.alone
+@pytest.mark.long
 @pytest.mark.timeout(1_200)
 async def test_a_node_that_is_killed_frozen_or_cut_off_costs_nothing(cluster, memory):
     url = cluster.with_state(memory.url())
