@@ -109,8 +109,14 @@ def check_delay(delay: timedelta) -> None:
 def in_runs(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[int]]]:
     """Yield the positions to apply, split where the run changes; of two outcomes for a lease, the first."""
     first: dict[tuple[str, int], int] = {}
+    runs: set[str] = set()
     for position, outcome in enumerate(outcomes):
-        first.setdefault((outcome.lease.task_id, outcome.lease.token), position)
+        lease = outcome.lease
+        first.setdefault((lease.task_id, lease.token), position)
+        runs.add(lease.run_id)
+    if len(runs) == 1:  # as usual: `groupby` costs more than all the rest
+        yield runs.pop(), list(first.values())
+        return
     for run_id, positions in groupby(first.values(), key=lambda p: outcomes[p].lease.run_id):
         yield run_id, list(positions)
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, FrozenInstanceError, fields
 from dataclasses import dataclass as standard_dataclass
+from functools import cache
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass  # what type checkers see
@@ -35,6 +36,7 @@ else:
         return made
 
 
+Made = TypeVar("Made")
 OPTIONS = {"frozen", "slots", "kw_only", "eq"}
 
 
@@ -145,6 +147,26 @@ def write_init(cls: Any) -> Callable[..., None]:
     init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     init.__annotations__ = {each.name: each.type for each in given} | {"return": None}
     return init
+
+
+def write_maker(cls: type[Made]) -> Callable[..., Made]:
+    """Return a function that makes an object of a frozen class with slots from its fields, in their order.
+
+    For what is read by the thousand: without keywords, defaults and `__post_init__`, in a fifth of the time.
+    """
+    names = [each.name for each in fields(cls)]  # type: ignore[arg-type]
+    # A frozen object refuses every assignment; one of an open class with the same slots can become one.
+    known: dict[str, Any] = {"Open": type(cls.__name__, (), {"__slots__": tuple(names)}), "frozen_class": cls}
+    lines = ["made = Open()", *(f"made.{name} = {name}" for name in names), "made.__class__ = frozen_class"]
+    exec("\n ".join([f"def make({', '.join(names)}):", *lines, "return made"]), known)
+    make: Callable[..., Made] = known["make"]
+    return make
+
+
+if TYPE_CHECKING:
+    maker_of = write_maker  # `cache` hides the type of what it returns
+else:
+    maker_of = cache(write_maker)
 
 
 def _has_default(field: "Field[Any]") -> bool:

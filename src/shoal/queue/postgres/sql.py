@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from shoal.queue.postgres.wire import DEAD_TYPES, EDIT_TYPES, ENTRY_TYPES, OUTCOME_TYPES
+from shoal.queue.postgres.wire import DEAD_TYPES, EDIT_TYPES, ENTRY_TYPES, LEASE_COLUMNS, OUTCOME_TYPES
 
 SCHEMA = "shoal"
 _IN_SCHEMA = re.compile(r"\bshoal\.")
@@ -58,8 +58,12 @@ class NamedQueries(Mapping[str, str]):
 
 
 def _call(function: str, *types: str, columns: str = "*") -> str:
-    parameters = ", ".join(f"${number}::{kind}" for number, kind in enumerate(types, 1))
+    parameters = ", ".join(_parameter(f"${number}", kind) for number, kind in enumerate(types, 1))
     return f"SELECT {columns} FROM shoal.{function}({parameters})"
+
+
+def _parameter(place: str, kind: str) -> str:
+    return kind.format(place) if "{}" in kind else f"{place}::{kind}"
 
 
 _ONCE = ("uuid", "bool", "text")  # the call's id, whether it is a retry, the run or topic
@@ -68,15 +72,16 @@ _CLAIM = (
     *("text", "bytea", "bigint", "interval"),
 )
 _GRANT = (
-    "task, token, attempt, start_in, step, partition, priority, depth, ttl, delay, url, key, payload"
-    ", slowdown, next_due, drained, claimed_at, outdated"
+    f"{', '.join(LEASE_COLUMNS)}, next_due, drained, claimed_at, outdated"
     ", floor_keys::text[] AS floor_keys, floors::text[] AS floors"
 )
+# Nothing if every outcome was accepted: there are as many letters.
+_ACCEPTED = "CASE WHEN cardinality(settle) < length($6::text) THEN settle::text[] END AS settle"
 _POSITIONS = "{0}::text[] AS {0}"  # as text[], like the parameters: see wire.py
 
 ENQUEUE = _call("enqueue", *_ONCE, *ENTRY_TYPES, "text::bytea[]")
 CLAIM = _call("claim", *_ONCE, *_CLAIM, columns=_GRANT)
-SETTLE = _call("settle", *_ONCE, *OUTCOME_TYPES, columns=_POSITIONS.format("settle"))
+SETTLE = _call("settle", *_ONCE, *OUTCOME_TYPES, columns=_ACCEPTED)
 EXTEND = _call("extend", "text::bytea[]", "text::bigint[]", "interval", columns=_POSITIONS.format("extend"))
 RECLAIM = _call("reclaim", "uuid", "bool", "int")
 ABANDON = _call("abandon_or_bury", "uuid", "bool", "text", "bigint", "int", "text[]", "text")

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, assert_never, cast
 
 from shoal.core.failures import error_text
+from shoal.core.lazy.dataclasses import maker_of
 from shoal.core.model import (
     ZERO,
     Bury,
@@ -22,7 +23,7 @@ from shoal.core.model import (
     Task,
 )
 from shoal.queue.contract import LetterEdit
-from shoal.queue.intake import Intake, QueuedTask, encode_item, read_payload
+from shoal.queue.intake import Intake, QueuedTask, StoredFields, encode_item, read_payload
 
 
 def int_array(column: Iterable[int]) -> str:
@@ -62,6 +63,22 @@ def interval_array(column: Sequence[timedelta | None]) -> str | None:
     return f"{{{','.join(map(_interval, column))}}}"
 
 
+def joined_texts(column: Sequence[str | None]) -> str | None:
+    """Return texts as one, which the server splits in a third of the time of an array; None if all are None.
+
+    They are JSON, canonical URLs and checked keys: not empty, and without control characters.
+    """
+    if None in column:
+        if not any(column):
+            return None
+        column = [IS_NULL if text is None else text for text in column]
+    body = SEPARATOR.join(cast("Sequence[str]", column))
+    if body.count(SEPARATOR) < max(len(column), 1):
+        return body
+    # Of JSON that was not encoded here: it may have control characters, though it must not.
+    return SEPARATOR.join(str(text).replace(SEPARATOR, "\\u0001") for text in column)
+
+
 def _text(text: str | None) -> str:
     if text is None:
         return "NULL"
@@ -76,18 +93,23 @@ def _interval(duration: timedelta | None) -> str:
     return "NULL" if duration is None else f'"{duration.total_seconds():.6f} s"'
 
 
+SEPARATOR, IS_NULL = "\x01", "\x02"
+# The types of `joined_texts` and of texts of one character, as arguments of functions.
+JOINED = "string_to_array({}::text, E'\\x01', E'\\x02')"
+LETTERS = "string_to_array({}::text, NULL)"
+
 # The parameter types of `entry_columns` and `outcome_columns`, in their order. Arrays are sent as text:
 # asyncpg looks up other array types than text[] in the catalog, for each connection, in 11 ms of the server.
 ENTRY_TYPES = (
     *("text[]", "text[]", "text[]", "text::int[]"),
     *("text::bytea[]", "text::int[]", "text::int[]", "text::smallint[]", "text::int[]"),
-    *("text::interval[]", "text::interval[]", "text::text[]", "text::text[]", "text::text[]"),
+    *("text::interval[]", "text::interval[]", JOINED, JOINED, JOINED),
 )
 OUTCOME_TYPES = (
-    *("text::bytea[]", "text::bigint[]", "text::text[]", "text::interval[]", "text::text[]"),
+    *("text::bytea[]", "text::bigint[]", LETTERS, "text::interval[]", "text::text[]"),
     *("text::interval[]", "text::interval[]", "text::int[]", "text::int[]"),
-    *("text::int[]", "text::bytea[]", "text::text[]"),
-    *("text::int[]", "text::bytea[]", "text::text[]", "text::text[]", "text::int[]"),
+    *("text::int[]", "text::bytea[]", JOINED),
+    *("text::int[]", "text::bytea[]", JOINED, "text::text[]", "text::int[]"),
     *ENTRY_TYPES,
     *("text::bool[]", "text::int[]", "text::int[]", "text::bytea[]"),
 )
@@ -96,10 +118,19 @@ EDIT_TYPES = ("text::bytea[]", "timestamptz[]", "int[]", "text[]", "text[]", *EN
 
 DEAD_TYPES = ("bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
 
+# Of a claim, as `leases_from` reads them. To decode a duration takes a microsecond, and most are zero.
+LEASE_COLUMNS = (
+    *("task", "token", "attempt", "nullif(start_in, interval '0')", "nullif(slowdown, interval '0')"),
+    *("url", "step", "key", "partition", "priority", "ttl", "delay", "depth", "payload"),
+)
+LEASE_WIDTH = len(LEASE_COLUMNS)
+
 # Indexes into the kinds of table delta.
 KINDS = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped", "items", "rejected")
 
 TASK_ID = re.compile("[0-9a-f]{32}")
+
+NOT_STORED = StoredFields()
 
 Row = Any
 
@@ -128,50 +159,49 @@ def entry_columns(entries: Sequence[QueuedTask]) -> list[Any]:
         int_array([entry.depth for entry in entries]),
         interval_array([entry.ttl for entry in entries]),
         interval_array([entry.delay or None for entry in entries]),
-        text_array([entry.url for entry in entries]),
-        text_array([entry.key for entry in entries]),
-        text_array([None if entry.payload == "{}" else entry.payload for entry in entries]),
+        joined_texts([entry.url for entry in entries]),
+        joined_texts([entry.key for entry in entries]),
+        joined_texts([None if entry.payload == "{}" else entry.payload for entry in entries]),
     ]
 
 
 def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> list[Any]:
     """Return the arguments of `shoal.settle`; raises InvalidItem or InvalidTask before anything is sent."""
-    items: list[tuple[int, str, str]] = []
-    rejects: list[tuple[int, str, str, str]] = []
+    leases = [outcome.lease for outcome in outcomes]
+    ids = [lease.task_id for lease in leases]
+    results = [outcome if isinstance(outcome, Done) else None for outcome in outcomes]
+    items_of: list[int] = []
+    items: list[str] = []
+    rejects: list[tuple[int, str, str]] = []
     follow: dict[bytes, tuple[int, QueuedTask]] = {}
     repeated: list[tuple[int, QueuedTask]] = []
-    for position, outcome in enumerate(outcomes, 1):
-        if not isinstance(outcome, Done):
+    for position, outcome in enumerate(results, 1):
+        if outcome is None:
             continue
-        task = outcome.lease.task_id
         for data in outcome.items:
-            items.append((position, task, encode_item(data)))
+            items_of.append(position)
+            items.append(encode_item(data))
         for reject in outcome.rejects:
-            rejects.append((position, task, encode_item(reject.data), reject.reason))
+            rejects.append((position, encode_item(reject.data), reject.reason))
         for child in outcome.follow:
             follow_up = position, intake.entry(child)
             if follow.setdefault(follow_up[1].id, follow_up) is not follow_up:
                 repeated.append(follow_up)
     others, also = _split_repeated(follow, repeated)
     sent = [*follow.values(), *others]
-    letters, after, errors, pauses, delays = zip(*map(_outcome_fields, outcomes), strict=True)
     return [
-        bytes_array([outcome.lease.task_id for outcome in outcomes]),
-        int_array([outcome.lease.token for outcome in outcomes]),
-        text_array(letters),
-        interval_array(after),
-        text_array(errors),
-        interval_array(pauses),
-        interval_array(delays),
-        int_array([len(outcome.items) if isinstance(outcome, Done) else 0 for outcome in outcomes]),
-        int_array([len(outcome.rejects) if isinstance(outcome, Done) else 0 for outcome in outcomes]),
-        int_array([position for position, _, _ in items]),
-        bytes_array([task for _, task, _ in items]),
-        text_array([data for _, _, data in items]),
-        int_array([position for position, _, _, _ in rejects]),
-        bytes_array([task for _, task, _, _ in rejects]),
-        text_array([data for _, _, data, _ in rejects]),
-        text_array([reason for _, _, _, reason in rejects]),
+        bytes_array(ids),
+        int_array([lease.token for lease in leases]),
+        *_ending_columns(outcomes),
+        int_array([len(outcome.items) if outcome else 0 for outcome in results]),
+        int_array([len(outcome.rejects) if outcome else 0 for outcome in results]),
+        int_array(items_of),
+        bytes_array([ids[position - 1] for position in items_of]),
+        joined_texts(items),
+        int_array([position for position, _, _ in rejects]),
+        bytes_array([ids[position - 1] for position, _, _ in rejects]),
+        joined_texts([data for _, data, _ in rejects]),
+        text_array([reason for _, _, reason in rejects]),
         int_array([position for position, _ in sent]),
         *entry_columns([entry for _, entry in sent]),
         None
@@ -211,6 +241,20 @@ def _split_repeated(
         else:
             others.append((position, entry))
     return others, also
+
+
+def _ending_columns(outcomes: Sequence[Outcome]) -> list[str | None]:
+    """Return the letters of outcomes, delays, errors, and the pauses and slowdowns of hosts."""
+    if all(isinstance(one, Done) and one.pause_host is one.slow_host is None for one in outcomes):
+        return ["D" * len(outcomes), None, None, None, None]
+    letters, after, errors, pauses, delays = zip(*map(_outcome_fields, outcomes), strict=True)
+    return [
+        "".join(letters),
+        interval_array(after),
+        text_array(errors),
+        interval_array(pauses),
+        interval_array(delays),
+    ]
 
 
 def _outcome_fields(
@@ -291,18 +335,21 @@ def task_from(row: Row) -> Task:
     )
 
 
-def lease_from(row: Row, run_id: str, lease: timedelta) -> Lease:
-    """Return the lease of a row of a claim."""
-    return Lease(
-        run_id=run_id,
-        task_id=row["task"].hex(),
-        token=row["token"],
-        task=task_from(row),
-        attempt=row["attempt"],
-        start_in=row["start_in"],
-        deadline_in=row["start_in"] + lease,
-        host_slowdown=row["slowdown"] or ZERO,
-    )
+def leases_from(rows: Iterable[Row], run_id: str, lease: timedelta, lead: timedelta) -> list[Lease]:
+    """Return the leases of the rows of a claim, which begin with `LEASE_COLUMNS`."""
+    make_lease, make_task = maker_of(Lease), maker_of(Task)
+    leases = []
+    for row in rows:
+        task_id, token, attempt, start_in, slowdown, *task_fields = row[:LEASE_WIDTH]
+        url, step, key, partition, priority, ttl, delay, depth, stored = task_fields
+        payload, request, found_on = NOT_STORED if stored is None else read_payload(stored)
+        task = make_task(
+            url, step, payload, key, partition, priority, ttl, delay or ZERO, depth, request, found_on
+        )
+        start = (start_in or ZERO) + (ZERO if url is None else lead)  # a task without a host starts at once
+        times = start, start + lease, slowdown or ZERO
+        leases.append(make_lease(run_id, task_id.hex(), token, task, attempt, *times))
+    return leases
 
 
 def counts_from(pairs: Iterable[tuple[int, int]]) -> dict[str, int]:

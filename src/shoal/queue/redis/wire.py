@@ -9,7 +9,9 @@ from zlib import crc32
 
 import msgspec
 
+from shoal.core.lazy.dataclasses import maker_of
 from shoal.core.model import (
+    NOTHING,
     ZERO,
     Attempt,
     Counts,
@@ -184,16 +186,17 @@ def read_claim(reply: Sequence[bytes], run_id: str) -> tuple[ClaimHead, list[Lea
     first = min([head.now, *(row.start for row in rows)])
     slowed = {host: duration(slowdown) for host, slowdown in head.slowed}
     in_time = cache(duration)  # most leases of a claim have the same start and the same deadline
+    make_lease = maker_of(Lease)
     leases = [
-        Lease(
-            run_id=run_id,
-            task_id=row.id.hex(),
-            token=row.token,
-            task=_task(row.fields, row.host, names[row.section], row.priority),
-            attempt=row.attempts + 1,
-            start_in=in_time(row.start - first),
-            deadline_in=in_time(row.deadline - head.now),
-            host_slowdown=slowed.get(row.host, ZERO) if slowed else ZERO,
+        make_lease(
+            run_id,
+            row.id.hex(),
+            row.token,
+            _task(row.fields, row.host, names[row.section], row.priority),
+            row.attempts + 1,
+            in_time(row.start - first),
+            in_time(row.deadline - head.now),
+            slowed.get(row.host, ZERO) if slowed else ZERO,
         )
         for row in rows
     ]
@@ -204,21 +207,14 @@ def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Tas
     url = fields.url
     if url is not None and url[0] == "/":
         url = f"https://{host}{url}"
+    make_task, step, partition = maker_of(Task), names[0], names[1]
     if fields.is_plain:
-        return Task(url=url, step=names[0], partition=names[1], priority=priority, depth=fields.depth)
+        return make_task(url, step, NOTHING, None, partition, priority, None, ZERO, fields.depth, None, 0)
     payload, request, found_on = read_payload(fields.payload)
-    return Task(
-        url=url,
-        step=names[0],
-        payload=payload,
-        key=fields.key,
-        partition=names[1],
-        priority=priority,
-        ttl=duration(fields.ttl) if fields.ttl else None,
-        delay=duration(fields.delay) if fields.delay else ZERO,
-        depth=fields.depth,
-        request=request,
-        found_on=found_on,
+    ttl = duration(fields.ttl) if fields.ttl else None
+    delay = duration(fields.delay) if fields.delay else ZERO
+    return make_task(
+        url, step, payload, fields.key, partition, priority, ttl, delay, fields.depth, request, found_on
     )
 
 

@@ -23,7 +23,7 @@ from shoal.core.errors import InvalidSetting, ShoalError
 from shoal.core.errors.commands import commands_use
 from shoal.core.events import LOG, Event, Level
 from shoal.core.http import Request, Response
-from shoal.core.lazy.dataclasses import write_inits
+from shoal.core.lazy.dataclasses import maker_of, write_inits
 from shoal.core.model import Done, Lease, Run, Task
 from shoal.core.redact import redactor
 from shoal.core.version import VERSION
@@ -100,6 +100,8 @@ def prepare() -> None:
         TaskAttempt,
         WorkerCounters,
     )
+    for read_by_the_thousand in (Lease, Task):
+        maker_of(read_by_the_thousand)
 
 
 def main(descriptor: int, markers: int) -> NoReturn:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from shoal.core.lazy.dataclasses import MAX_UNCOMPILED, dataclass, used_by_imports, write_inits
+from shoal.core.lazy.dataclasses import MAX_UNCOMPILED, dataclass, maker_of, used_by_imports, write_inits
 
 STANDARD = dataclasses.dataclass
 
@@ -212,6 +212,20 @@ def test_the_initializers_can_be_compiled_before_the_first_use():
     assert compiled is not lazy and Point(1) == Point(1, 2)
     write_inits(Point)
     assert Point.__init__ is compiled
+
+
+@BOTH
+def test_an_object_made_from_its_fields_in_order_is_like_any_other(kind):
+    one, other = maker_of(kind)(1, 2, ["a"], "s"), kind(x=1, tags=["a"])
+    assert type(one) is kind
+    assert (one, one.secret, repr(one)) == (other, "s", repr(other))
+    assert dataclasses.replace(one, x=5) == kind(x=5, tags=["a"])
+    assert pickle.loads(pickle.dumps(one)) == other
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.x = 2
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'secret'"):
+        maker_of(kind)(1, 2, [])
+    assert maker_of(kind) is maker_of(kind)
 
 
 def test_a_field_that_holds_its_own_object_can_be_shown():

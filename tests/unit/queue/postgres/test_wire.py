@@ -1,6 +1,13 @@
 from datetime import timedelta
 
-from shoal.queue.postgres.wire import bool_array, bytes_array, int_array, interval_array, text_array
+from shoal.queue.postgres.wire import (
+    bool_array,
+    bytes_array,
+    int_array,
+    interval_array,
+    joined_texts,
+    text_array,
+)
 
 
 def test_columns_become_array_literals():
@@ -26,3 +33,14 @@ def test_texts_without_a_gap_are_escaped_like_others():
 
 def test_a_text_with_a_nul_character_does_not_become_two():
     assert text_array(["a\0b", "c"]) == '{"a\0b","c"}'
+
+
+def test_texts_are_joined_by_a_character_that_json_urls_and_keys_do_not_have():
+    assert joined_texts(['{"a":1}', None, '"b"']) == '{"a":1}\x01\x02\x01"b"'
+    assert joined_texts(["[]"]) == "[]"
+    assert joined_texts([]) == ""
+    assert joined_texts([None, None]) is None
+
+
+def test_a_control_character_in_json_from_elsewhere_is_escaped():
+    assert joined_texts(['"a\x01b"', "1"]) == '"a\\u0001b"\x011'

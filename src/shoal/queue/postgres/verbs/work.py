@@ -9,7 +9,6 @@ from typing import Any
 from shoal.core.failures import error_text
 from shoal.core.model import NOTHING, ZERO, EnqueueReport, Fate, Grant, Lease, Outcome
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.clocks import shift_lease
 from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks, WorkQueue
 from shoal.queue.intake import QueuedTask, encode_item
 from shoal.queue.postgres import notes, sql
@@ -21,7 +20,7 @@ from shoal.queue.postgres.wire import (
     bytes_array,
     entry_columns,
     int_array,
-    lease_from,
+    leases_from,
     outcome_columns,
     scraper_keys,
 )
@@ -100,7 +99,7 @@ class PostgresWork(PostgresQueueBase, WorkQueue):
             return Grant(outdated=True)
         floors.known = dict(zip(end["floor_keys"], end["floors"], strict=True)) if end["floors"] else {}
         return Grant(
-            leases=[shift_lease(lease_from(row, run_id, lease), lead) for row in rows],
+            leases=leases_from(rows, run_id, lease, lead),
             next_due=end["next_due"],
             drained=end["drained"],
             claimed_at=end["claimed_at"],
@@ -118,8 +117,9 @@ class PostgresWork(PostgresQueueBase, WorkQueue):
         ]
         for run_id, positions, columns in calls:
             rows = await self._server.once(sql.SETTLE, run_id, *columns)
-            for accepted in rows[0][0]:
-                fates[positions[int(accepted) - 1]] = Fate.ACCEPTED
+            accepted = rows[0][0]
+            for position in positions if accepted is None else (positions[int(n) - 1] for n in accepted):
+                fates[position] = Fate.ACCEPTED
         await add_tracebacks(self._server, outcomes, fates)
         return fates
 
