@@ -10,24 +10,16 @@ from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import Grant, Lease, Outcome
+from shoal.core.model import ZERO, Grant, Lease, Outcome
+from shoal.worker.claiming.polling import (
+    MAX_POLL_INTERVAL_SECONDS,
+    MAX_RESTING_INTERVAL_SECONDS,
+    Polling,
+)
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.prefetch import LeaseKey, PrefetchBuffer, ScheduledLease, key_of
 from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
 
-POLL_INTERVAL_SECONDS = 1.0  # other workers and producers may add tasks at any time
-# A worker that has long found nothing polls less often each time, up to this. The polls of thousands of them
-# would otherwise be most of the store's work. One worker of a pool finds new tasks soon, and the others rest.
-MAX_POLL_INTERVAL_SECONDS, MAX_RESTING_INTERVAL_SECONDS = 2.0, 30.0
-POLL_GROWTH = 1.1
-MIN_POLL_INTERVAL_SECONDS = 0.02  # an idle worker waits for the end of the run, which may be near
-MIN_WAIT = 0.001  # seconds
-MAX_GROWTHS = 100  # of the poll interval; enough to exceed any maximum
-FULL_INTERVAL_AFTER = 6  # polls: from here on the interval is POLL_INTERVAL_SECONDS, and grows
-CLAIM_JITTER = 0.05  # seconds
-# Idle workers that wait for the same host all claim when it is free, and one gets it. After some defeats in
-# a row a worker comes later than that, by a random time that grows with them.
-MAX_DEFEATS, DEFEAT_GROWTH, MAX_DEFEAT_POWER = 5, 1.5, 20
 MAX_CALLS_PER_SLOT = 4  # calls that a worker holds for each task that it may handle at once
 
 Pause = tuple[timedelta, timedelta]  # the shortest and the longest between two tasks
@@ -54,7 +46,7 @@ class NextClaim:
     """What a worker does before its next claim."""
 
     wait: float = 0.0  # seconds, unless something happens
-    yield_for: float = 0.0  # seconds to leave a host that becomes free to other workers
+    yield_for: float = 0.0  # seconds before that in which nothing but a freed host makes it claim
     refresh_plan: bool = False
     end: ExitReason | None = None
 
@@ -88,6 +80,7 @@ class Scheduler:
         pause: Pause | None = None,
         share: OwnPartitions | None = None,
         may_rest: bool = False,
+        has_turns: bool = True,
         suspects: Mapping[str, int] | None = None,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
@@ -103,11 +96,10 @@ class Scheduler:
         self._suspects = suspects or {}
         self._limits: dict[int, int] = {}  # of the suspects that it holds, by number
         self._ended = set[int]()  # tasks that have ended and are not settled yet; only if there are suspects
-        self._max_interval = MAX_RESTING_INTERVAL_SECONDS if may_rest else MAX_POLL_INTERVAL_SECONDS
+        longest = MAX_RESTING_INTERVAL_SECONDS if may_rest else MAX_POLL_INTERVAL_SECONDS
+        self._has_turns = has_turns
+        self.polling = Polling(gap if has_turns else ZERO, max_interval=longest, uniform=uniform)
         self._rest_until = 0.0
-        self._idle_polls = 0  # polls in a row that found nothing while no lease was held
-        self._defeats = 0  # those among them that came when a task was due, which others took
-        self._awaits_task = False  # the next poll is at such a moment
         self._stop: Stop | None = None
 
     # What the worker holds
@@ -151,7 +143,7 @@ class Scheduler:
         """Whether so little is prefetched that the next claim should not wait for anything."""
         return len(self._prefetch) <= self._batch // 2
 
-    def after_claim(self, grant: Grant | None) -> NextClaim:
+    def after_claim(self, grant: Grant | None, sent_at: float, now: float) -> NextClaim:
         """Return what follows a claim; None is a claim after the last page that the run may fetch."""
         if grant is None:
             return NextClaim(end=ExitReason.BUDGET)
@@ -160,33 +152,16 @@ class Scheduler:
         if grant.outdated:
             return NextClaim(refresh_plan=True)
         if grant.leases:
-            self.poll_soon()
             return NextClaim()
-        if self._numbers:
-            self.poll_soon()
-        else:
-            self._idle_polls += 1
-            self._defeats += self._awaits_task
-        # Where many workers wait for the same hosts, all of them claim when one is free, and one gets it.
-        # A worker that has prefetched leases can wait a little.
-        yield_for = self._uniform(0, CLAIM_JITTER) if self._prefetch else 0.0
-        wait = next_poll_delay(grant, self._idle_polls, self._max_interval)
-        self._awaits_task = grant.next_due is not None and wait >= grant.next_due.total_seconds()
-        if self._awaits_task and self._defeats > MAX_DEFEATS:
-            power = min(self._defeats - MAX_DEFEATS, MAX_DEFEAT_POWER)
-            longest = MIN_POLL_INTERVAL_SECONDS * DEFEAT_GROWTH**power
-            wait += self._uniform(0, min(longest, self._max_interval))
-        return NextClaim(wait=wait, yield_for=yield_for)
-
-    def poll_soon(self) -> None:
-        """Forget that nothing was found: there is, or may be, something to do."""
-        self._idle_polls = self._defeats = 0
-        self._awaits_task = False
+        following = self.polling.on_nothing(
+            grant, sent_at, now, is_holding=bool(self._numbers), has_prefetched=bool(self._prefetch)
+        )
+        return NextClaim(wait=following.wait, yield_for=following.yield_for)
 
     @property
     def is_resting(self) -> bool:
         """Whether the worker has long found nothing to do, and polls rarely."""
-        return self._idle_polls > FULL_INTERVAL_AFTER and not self._numbers
+        return self.polling.is_resting and not self._numbers
 
     def may_accept_call(self, lease: Lease) -> bool:
         """Return whether the worker has room for a lease that a caller sends, and does not know it yet."""
@@ -325,6 +300,7 @@ class Scheduler:
         """Use changed settings; return the leases to release: their starts were planned with the old ones."""
         self.gap, self._pause = gap, pause
         self._prefetch.set_gap(gap)
+        self.polling.set_gap(gap if self._has_turns else ZERO)
         return self.take_prefetched()
 
     @property
@@ -341,20 +317,3 @@ class Scheduler:
         """Start nothing more; return the leases to release."""
         self._stop = how
         return self.take_prefetched()
-
-
-def next_poll_delay(grant: Grant, idle_polls: int, most: float = MAX_POLL_INTERVAL_SECONDS) -> float:
-    """Return the seconds to wait after a claim that found nothing; `idle_polls` of them in a row, if idle."""
-    interval = min(_poll_interval(idle_polls), most)
-    if grant.next_due is not None and grant.next_due.total_seconds() < max(interval, POLL_INTERVAL_SECONDS):
-        return max(grant.next_due.total_seconds(), MIN_WAIT)
-    return interval
-
-
-def _poll_interval(idle_polls: int) -> float:
-    if not idle_polls:
-        return POLL_INTERVAL_SECONDS
-    if idle_polls <= FULL_INTERVAL_AFTER:
-        return min(MIN_POLL_INTERVAL_SECONDS * 2.0**idle_polls, POLL_INTERVAL_SECONDS)
-    growth = POLL_GROWTH ** min(idle_polls - FULL_INTERVAL_AFTER, MAX_GROWTHS)
-    return POLL_INTERVAL_SECONDS * growth

@@ -17,6 +17,7 @@ from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
 from shoal.worker.claiming.claims import TaskClaims
+from shoal.worker.claiming.polling import POLL_INTERVAL_SECONDS
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
@@ -27,7 +28,7 @@ from shoal.worker.queue_retry import QueueRetry
 from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.requests.cache_lookups import CacheLookups
 from shoal.worker.run_hooks.calls import RunHookCalls
-from shoal.worker.scheduler import POLL_INTERVAL_SECONDS, NextClaim, NumberedLease, Scheduler, Stop
+from shoal.worker.scheduler import NextClaim, NumberedLease, Scheduler, Stop
 from shoal.worker.settling.settlements import Settlements
 from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
 from shoal.worker.shared_budgets import TrapBudgetSync
@@ -77,6 +78,8 @@ class Worker:
             pause=self._settings.pause,
             share=share,
             may_rest=may_rest,
+            # With proxies that have a rate each, every worker has its own, and needs some of a host's turns.
+            has_turns=not (self._settings.proxies and self._settings.proxies.per_exit),
             suspects=suspects,
         )
         self._skipped_links = SkippedLinkCounts(
@@ -140,7 +143,7 @@ class Worker:
 
     def wake_up(self) -> None:
         """Look for work now: another worker has found more than it takes, or that the run has ended."""
-        self._scheduler.poll_soon()
+        self._scheduler.polling.poll_soon()
         self._wake.set()
 
     @property
@@ -254,6 +257,7 @@ class Worker:
             if not size:
                 await self._wait_for_wake(POLL_INTERVAL_SECONDS)
                 continue
+            sent_at = exact_time()
             try:
                 grant = await self._claim(size)
             except QueueError as error:
@@ -261,7 +265,7 @@ class Worker:
                 await wait_for_event(self._stopped, self._claim_retry.on_failure(error))
                 continue
             self._claim_retry.on_success()
-            following = self._scheduler.after_claim(grant)
+            following = self._scheduler.after_claim(grant, sent_at, exact_time())
             if following.end:
                 return following.end
             await self._prepare_claim(following)
@@ -292,6 +296,7 @@ class Worker:
             if self.is_resting and self.before_work:
                 with suppress(QueueError):
                     await self.before_work()
+            self._scheduler.polling.on_leases(leases, claimed.at - claimed.lead, claimed.sent_at)
             self._accept(leases, claimed.at, is_valid=claimed.is_valid, is_full=len(leases) >= limit)
         return claimed.grant
 

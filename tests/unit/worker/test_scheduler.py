@@ -5,23 +5,12 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.model import MINUTE, SECOND, ZERO, Done, Grant, Lease, Release, Task
+from shoal.worker.claiming.polling import CLAIM_JITTER, FULL_INTERVAL_AFTER, POLL_INTERVAL_SECONDS
 from shoal.worker.ipc.protocol import ExitReason
-from shoal.worker.scheduler import (
-    CLAIM_JITTER,
-    FULL_INTERVAL_AFTER,
-    MAX_CALLS_PER_SLOT,
-    MAX_DEFEATS,
-    MAX_POLL_INTERVAL_SECONDS,
-    MAX_RESTING_INTERVAL_SECONDS,
-    POLL_INTERVAL_SECONDS,
-    Scheduler,
-    Stop,
-    next_poll_delay,
-)
+from shoal.worker.scheduler import MAX_CALLS_PER_SLOT, Scheduler, Stop
 from shoal.worker.slots import HORIZON, SLOW
 
 SOON = Grant(next_due=timedelta(milliseconds=250))
-LATE = Grant(next_due=5 * MINUTE)  # when a lease of another worker may be lost
 
 
 def lease(number, *, host=None, start_in=ZERO, partition=""):
@@ -63,6 +52,12 @@ class Desk:
         held = self.scheduler.started_lease(number)
         self.scheduler.finish(number, self.now)
         self.scheduler.forget(held)
+
+    def after_claim(self, grant):
+        """Return what follows a claim; time then passes until the next one."""
+        following = self.scheduler.after_claim(grant, self.now, self.now)
+        self.now += following.wait + following.yield_for
+        return following
 
     @property
     def claim_size(self):
@@ -136,103 +131,50 @@ def test_a_worker_that_pauses_prefetches_nothing_and_handles_one_task_at_a_time(
 
 
 def test_a_drained_run_and_a_used_page_limit_end_the_worker():
-    scheduler = Desk().scheduler
-    assert scheduler.after_claim(Grant(drained=True)).end is ExitReason.DRAINED
-    assert scheduler.after_claim(None).end is ExitReason.BUDGET
-    assert scheduler.after_claim(Grant()).end is None
+    desk = Desk()
+    assert desk.after_claim(Grant(drained=True)).end is ExitReason.DRAINED
+    assert desk.after_claim(None).end is ExitReason.BUDGET
+    assert desk.after_claim(Grant()).end is None
 
 
 def test_a_claim_by_an_old_plan_is_repeated_as_soon_as_the_plan_is_read():
-    following = Desk().scheduler.after_claim(Grant(outdated=True))
+    following = Desk().after_claim(Grant(outdated=True))
     assert following.refresh_plan and not following.wait and following.end is None
 
 
 def test_after_a_claim_with_tasks_the_next_one_waits_for_nothing():
-    following = Desk().scheduler.after_claim(Grant(leases=[lease(1)]))
+    following = Desk().after_claim(Grant(leases=[lease(1)]))
     assert (following.wait, following.yield_for) == (0, 0)
 
 
 def test_a_worker_with_prefetched_leases_lets_others_claim_first():
     desk = Desk()
-    assert desk.scheduler.after_claim(SOON).yield_for == 0
+    assert desk.after_claim(SOON).yield_for == 0
     desk.claim(1, start_in=MINUTE)
-    assert desk.scheduler.after_claim(SOON).yield_for == CLAIM_JITTER
+    assert desk.after_claim(SOON).yield_for == CLAIM_JITTER
 
 
-def test_an_idle_worker_backs_off_and_begins_again_after_it_had_a_task():
-    desk = Desk()
-    waits = [desk.scheduler.after_claim(Grant()).wait for _ in range(6)]
-    assert waits == sorted(waits) and waits[0] < 0.05 and waits[-1] == POLL_INTERVAL_SECONDS
-    desk.scheduler.after_claim(Grant(leases=[lease(1)]))
-    assert desk.scheduler.after_claim(Grant()).wait == waits[0]
+@pytest.mark.parametrize(("has_turns", "wait"), [(True, SECOND / 2), (False, SECOND)])
+def test_a_worker_comes_for_its_turns_unless_others_need_some_of_them(has_turns, wait):
+    desk = Desk(gap=SECOND / 2, has_turns=has_turns)
+    desk.scheduler.polling.on_leases([lease(1)], desk.now, desk.now)
+    desk.claim(1)
+    assert desk.after_claim(Grant()).wait == wait.total_seconds()
 
 
 def test_a_worker_that_waits_for_settlements_polls_rarely_because_they_wake_it():
     desk = Desk()
     desk.claim(1)
-    assert desk.scheduler.after_claim(Grant()).wait == POLL_INTERVAL_SECONDS
+    assert desk.after_claim(Grant()).wait == POLL_INTERVAL_SECONDS
 
 
-@pytest.mark.parametrize("idle", [0, 1, 50])
-def test_a_worker_waits_for_a_task_that_is_due_soon(idle):
-    assert next_poll_delay(SOON, idle) == 0.25
-
-
-@pytest.mark.parametrize("grant", [Grant(), LATE])
-def test_an_idle_worker_polls_soon_and_then_less_and_less_often(grant):
-    waits = [next_poll_delay(grant, idle, MAX_RESTING_INTERVAL_SECONDS) for idle in range(1, 100)]
-    assert waits[0] < 0.05
-    assert waits == sorted(waits)
-    assert waits[4] < POLL_INTERVAL_SECONDS == waits[5]
-    assert waits[-1] == MAX_RESTING_INTERVAL_SECONDS
-    # It never waits for more than a fifth of the time for which it has found nothing.
-    assert all(
-        wait <= 0.2 * sum(waits[:at]) for at, wait in enumerate(waits) if wait > 2 * POLL_INTERVAL_SECONDS
-    )
-
-
-def test_a_worker_that_has_long_found_nothing_still_comes_when_a_task_is_due():
-    assert next_poll_delay(Grant(next_due=timedelta(seconds=9)), 99, MAX_RESTING_INTERVAL_SECONDS) == 9
-
-
-def test_a_worker_that_may_not_rest_finds_a_new_task_within_seconds_however_long_it_was_idle():
-    for may_rest, longest in ((False, MAX_POLL_INTERVAL_SECONDS), (True, MAX_RESTING_INTERVAL_SECONDS)):
-        desk = Desk(may_rest=may_rest)
-        assert max(desk.scheduler.after_claim(Grant()).wait for _ in range(200)) == longest
-
-
-def test_a_worker_rests_after_many_polls_until_it_has_a_task_or_is_woken():
+def test_a_worker_that_holds_leases_does_not_rest_however_often_it_finds_nothing():
     desk = Desk()
-    for _ in range(FULL_INTERVAL_AFTER):
-        desk.scheduler.after_claim(Grant())
-    assert not desk.scheduler.is_resting
-    desk.scheduler.after_claim(Grant())
+    for _ in range(FULL_INTERVAL_AFTER + 1):
+        desk.after_claim(Grant())
     assert desk.scheduler.is_resting
-    desk.scheduler.poll_soon()
-    assert not desk.scheduler.is_resting
-    assert desk.scheduler.after_claim(Grant()).wait < POLL_INTERVAL_SECONDS
-
-
-def test_an_idle_worker_that_always_loses_the_race_for_a_host_comes_later_and_later():
-    desk = Desk()
-    waits = [desk.scheduler.after_claim(SOON).wait for _ in range(60)]
-    assert set(waits[: MAX_DEFEATS + 1]) == {0.25}, "a few defeats are chance"
-    assert waits == sorted(waits)
-    assert waits[-1] == MAX_POLL_INTERVAL_SECONDS + 0.25
-
-
-def test_a_worker_that_holds_leases_never_comes_late_for_a_host():
-    desk = Desk()
     desk.claim(1)
-    assert {desk.scheduler.after_claim(SOON).wait for _ in range(60)} == {0.25}
-
-
-def test_a_worker_that_holds_leases_polls_rarely_because_they_wake_it():
-    assert next_poll_delay(LATE, 0) == POLL_INTERVAL_SECONDS
-
-
-def test_a_worker_does_not_spin_over_a_task_that_is_due_already():
-    assert next_poll_delay(Grant(next_due=timedelta(0)), 1) > 0
+    assert not desk.scheduler.is_resting
 
 
 # Accept

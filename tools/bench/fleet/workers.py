@@ -33,7 +33,6 @@ from tools.bench.fleet.workload import SCRAPER, latency, outcome_of
 
 STEP = "page"
 LIMITS = {STEP: StepLimit(LEASE, 3)}
-LONG_IDLE = 200  # polls that found nothing
 
 
 async def page(page: Any) -> None:
@@ -88,7 +87,7 @@ class SimulatedWorker(Worker):
 
     def rest_long(self) -> None:
         """Behave as if it had found nothing to do for some minutes."""
-        self._scheduler._idle_polls = LONG_IDLE
+        self._scheduler.polling.rest()
 
 
 class SimulatedSupervisor(WorkerSupervisor):

@@ -21,7 +21,9 @@ class Claimed(NamedTuple):
     """A grant, when it was made by the worker's clock, and whether its leases may be used."""
 
     grant: Grant = Grant()
+    sent_at: float = 0.0
     at: float = 0.0
+    lead: float = 0.0  # seconds by which its starts are later than they could be
     is_valid: bool = True
 
 
@@ -94,7 +96,7 @@ class TaskClaims:
         )
 
     async def _claim(self, limit: int, fence: Fence | None) -> Claimed:
-        sent_at = exact_time()
+        sent_at, lead = exact_time(), self._lead.next()
         grant = await self._queue.claim(
             self._worker_id,
             run_id=self._run_id,
@@ -103,10 +105,10 @@ class TaskClaims:
             steps=self._steps,
             partitions=list(self._share.partitions) if self._share else self._partitions,
             fence=fence,
-            lead=self._lead.next(),
+            lead=lead,
         )
         received_at = exact_time()
         claimed_at = self.clock.to_local(grant.claimed_at, received_at, sent_at)
         if grant.leases:
             self._lead.record_reply(received_at - claimed_at)
-        return Claimed(grant, claimed_at)
+        return Claimed(grant, sent_at, claimed_at, lead.total_seconds())
