@@ -38,11 +38,12 @@ OF_OTHERS = (
     "shoal.discover.sitemaps.walk",
     "shoal.export.archive",
     "shoal.export.files.csv",
+    "shoal.fleet.run.retention",
     "shoal.queue.postgres",
     "shoal.queue.redis",
     "shoal.worker.ipc.http_server",
     "shoal.worker.ondemand.listener",
-    "shoal.worker.recrawl.store",
+    "shoal.worker.recrawl",
     "sysconfig",
     "warcio",
 )
@@ -215,6 +216,18 @@ def test_a_command_looks_for_no_garbage_among_what_it_has_imported():
     )
     told = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
     assert told.stdout.endswith("True 0\n")
+
+
+@pytest.mark.slow
+def test_a_command_does_not_import_typing_extensions_for_msgspec():
+    looks = (
+        "import atexit, sys; sys.argv = ['shoal', '--version']\n"
+        "from shoal.__main__ import start\n"
+        "atexit.register(lambda: print('msgspec' in sys.modules, 'typing_extensions' in sys.modules))\n"
+        "start()"
+    )
+    told = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
+    assert told.stdout.endswith("True False\n")
 
 
 @pytest.mark.slow
