@@ -38,11 +38,12 @@ OF_OTHERS = (
     "shoal.discover.sitemaps.walk",
     "shoal.export.archive",
     "shoal.export.files.csv",
+    "shoal.fleet.run.retention",
     "shoal.queue.postgres",
     "shoal.queue.redis",
     "shoal.worker.ipc.http_server",
     "shoal.worker.ondemand.listener",
-    "shoal.worker.recrawl.store",
+    "shoal.worker.recrawl",
     "sysconfig",
     "warcio",
 )

@@ -24,7 +24,6 @@ from shoal.fleet.other_steps import OtherSteps, left_to_others
 from shoal.fleet.run.lifecycle import end_at_budget, reopen
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
-from shoal.fleet.run.retention import apply_keep
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.status.find import find_run, is_standing
 from shoal.fleet.status.findings import RunFindings, read_findings
@@ -309,7 +308,9 @@ async def launch(
             await results.finish(snapshot.stats.items)
         except ExportFailed as error:
             raise results.with_command(error, job.queue_url) from error
-        if not pool.stops:
+        if not pool.stops and job.scraper.settings.keep:
+            from shoal.fleet.run.retention import apply_keep  # imported only if used
+
             await apply_keep(queue, job.scraper, run, observer.on_message)
     return Summary(
         run=run,

@@ -21,7 +21,6 @@ from shoal.worker.left_out.late_starts import LATE_NOTES
 from shoal.worker.left_out.missing import MISSING_NOTES
 from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.partitions import topic_of as partitions_topic
-from shoal.worker.recrawl.history import topic as index_topic
 from shoal.worker.run_hooks.record import forget_hook_records
 from shoal.worker.run_settings.private_hosts import forget_private_hosts
 from shoal.worker.run_settings.stored import forget_settings
@@ -102,6 +101,7 @@ async def purge(queue: Queue, run_id: str) -> None:
     Cached pages, the history of `dedup` and of recrawls are shared by runs: they stay until they expire.
     """
     from shoal.worker.failures.pages import forget_failed_pages  # imported only if used
+    from shoal.worker.recrawl.history import topic as index_topic
 
     run = await queue.run(run_id)
     await forget_failed_pages(queue, run_id)

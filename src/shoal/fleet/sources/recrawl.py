@@ -11,17 +11,6 @@ from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO, Run, Task
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
-from shoal.worker.recrawl.history import (
-    VISIT_TTL,
-    PageChange,
-    PageVisit,
-    add_digest,
-    canonical_json,
-    encode,
-    key_of,
-    topic,
-)
-from shoal.worker.recrawl.index import read_index
 
 NEWEST = "newest"
 BATCH = 500
@@ -43,6 +32,8 @@ class Comparison:
 
 async def compared(queue: Queue, run: Run) -> Comparison:
     """Return how many pages of a run are new, changed, unchanged and gone."""
+    from shoal.worker.recrawl.index import read_index  # imported only if used
+
     counts: Counter[str] = Counter()
     for page in await read_index(queue, run.scraper, run.id):
         counts[page.finding] += 1
@@ -79,6 +70,9 @@ async def recrawl_tasks(queue: Queue, scraper: Scraper, *, but: str | None = Non
     earlier = await earlier_run(queue, scraper, but=but)
     if earlier is None:
         return iter(())
+    from shoal.worker.recrawl.history import PageChange  # imported only if used
+    from shoal.worker.recrawl.index import read_index
+
     pages = await read_index(queue, scraper.name, earlier.id)
     first = next(pages, None)
     if first is None:
@@ -92,6 +86,17 @@ async def recrawl_tasks(queue: Queue, scraper: Scraper, *, but: str | None = Non
 
 async def _pages_from_items(queue: Queue, scraper: Scraper, earlier: Run) -> list[Task]:
     """Record the pages of a run that did not record them itself, as far as its items show them."""
+    from shoal.worker.recrawl.history import (
+        VISIT_TTL,
+        PageChange,
+        PageVisit,
+        add_digest,
+        canonical_json,
+        encode,
+        key_of,
+        topic,
+    )
+
     pages: dict[str, tuple[Task, bytes]] = {}
     async for item in queue.items(earlier.id):
         if item.url is not None and item.step in scraper.steps:
