@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, assert_never
 
 from shoal.core.failures import failure_text
-from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry
+from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Task
 from shoal.queue.contract import EditFate, LetterEdit
 from shoal.queue.intake import Intake, QueuedTask, encode_item
 from shoal.queue.redis.read import RedisReader
@@ -90,9 +90,10 @@ class ShardSettlement:
     def add(self, position: int, outcome: Outcome, intake: Intake) -> None:
         """Add one outcome; raises InvalidItem or InvalidTask."""
         lease = outcome.lease
+        task_id = bytes.fromhex(lease.task_id)
         number = len(self.positions) + 1
         if isinstance(outcome, Done) and (outcome.items or outcome.rejects or outcome.follow):
-            self._add_results(number, outcome, intake)
+            self._add_results(number, task_id, outcome, intake)
         if _is_plain(outcome):
             kind = "D"
         else:
@@ -101,12 +102,12 @@ class ShardSettlement:
             unused = None if outcome.asked else True
             self.extras[number] = (micros(after), error, _micros(pause), _micros(slow), unused)
         self.positions.append(position)
-        self.ids.append(bytes.fromhex(lease.task_id))
+        self.ids.append(task_id)
         self.tokens.append(lease.token)
         self.kinds.append(kind)
 
-    def _add_results(self, number: int, done: Done, intake: Intake) -> None:
-        task_id, task = bytes.fromhex(done.lease.task_id), done.lease.task
+    def _add_results(self, number: int, task_id: bytes, done: Done, intake: Intake) -> None:
+        task = done.lease.task
         url = page_of(task)
         if done.items:
             data = [encode_item(item) for item in done.items]
@@ -114,8 +115,12 @@ class ShardSettlement:
         if done.rejects:
             data = [text for one in done.rejects for text in (encode_item(one.data), _storable(one.reason))]
             self.rejects.add(number, len(done.rejects), pack((task_id, url, task.step, data)))
+        if done.follow:
+            self._add_follow(number, done.follow, intake)
+
+    def _add_follow(self, number: int, follow: Sequence[Task], intake: Intake) -> None:
         elsewhere: dict[int, list[Parcel]] = {}
-        for one in (parcel(intake.entry(child)) for child in done.follow):
+        for one in (parcel(intake.entry(child)) for child in follow):
             shard = shard_of_key(one, self.shards)
             self.keys.add(one.element[2:18])
             if shard == self.shard:
@@ -188,9 +193,11 @@ def _add(
 ) -> None:
     """Put an outcome into the last call of a chain, or into a new one."""
     run_id = outcome.lease.run_id
-    if not chain or (chain[-1].run_id, chain[-1].shard) != (run_id, shard) or chain[-1].is_full:
-        chain.append(ShardSettlement(run_id, shard, shards))
-    chain[-1].add(position, outcome, intakes[run_id])
+    call = chain[-1] if chain else None
+    if call is None or call.shard != shard or call.run_id != run_id or call.is_full:
+        call = ShardSettlement(run_id, shard, shards)
+        chain.append(call)
+    call.add(position, outcome, intakes[run_id])
 
 
 def _share_keys(chains: Iterable[list[ShardSettlement]]) -> bool:
