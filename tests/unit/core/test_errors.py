@@ -70,6 +70,7 @@ FACTS = {
     QueueFull: (ADDRESS, "no space left on device"),
     errors.ItemsLost: (16,),
     errors.QueueReplaced: (ADDRESS,),
+    errors.RunGone: ("20260215_120000_ab12",),
     errors.SettleFailed: (3, "QueueError: XX000"),
     ExportFailed: ("items.csv", "No space left on device", "Make room, and export again"),
     errors.StorageFailed: ("files/a.jpg", "No space left on device", "Free disk space"),
