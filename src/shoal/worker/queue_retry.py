@@ -62,10 +62,12 @@ class QueueRetry:
         """Return the seconds to wait before the next attempt; the first time, log the error."""
         if not self._is_logged:
             self._is_logged = True
+            # Without what the user types when a command has failed: this one goes on.
+            fact = error.fact if isinstance(error, QueueUnavailable) else error
             log.warning(
                 "The worker cannot %s at the moment and retries automatically: %s",
                 self._what,
-                error,
+                fact,
                 extra=as_event(QUEUE_AWAY),
             )
         # Jittered: workers that failed at the same time must not retry at the same time.

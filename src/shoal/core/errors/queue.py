@@ -122,9 +122,9 @@ class QueueUnavailable(QueueError):
 
     def __init__(self, address: str, reason: str) -> None:
         self.address, self.reason = address, reason
+        self.fact = f"The queue at {address} cannot be reached: {reason.rstrip('.')}."
         super().__init__(
-            f"The queue at {address} cannot be reached: {reason.rstrip('.')}. "
-            "Nothing was lost. Start the server or fix the URL, then run the same command again."
+            f"{self.fact} Nothing was lost. Start the server or fix the URL, then run the same command again."
         )
 
 

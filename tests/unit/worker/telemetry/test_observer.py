@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.core.errors import FetchTimeout, QueueUnavailable
+from shoal.core.errors import FetchTimeout, PartlySettled, QueueUnavailable
 from shoal.core.events import QUEUE_AWAY, Level, as_event
 from shoal.core.http import Request, Response
 from shoal.core.model import ZERO, Bury, Done, Fate, Grant, Lease, Reject, Release, Retry, Task
@@ -148,6 +148,16 @@ async def test_at_level_warning_success_is_not_reported(queue, events):
     reporter.on_begin(lease())
     await observe_queue(queue, reporter).settle([Done(lease(), items=[1])])
     assert events == []
+
+
+async def test_a_part_of_a_settlement_that_failed_does_not_make_the_queue_away(events):
+    reporter = EventReporter(events.append, Level.INFO)
+    reporter.on_queue_error("settle", PartlySettled("b", "it does not respond", [None]))
+    reporter.on_claim([lease()])  # from another server
+    assert [event.name for event in events] == ["settle failed"]
+    reporter.on_queue_error("claim", QueueUnavailable("b", "it does not respond"))
+    reporter.on_claim([lease()])
+    assert [event.name for event in events[1:]] == ["claim failed", "queue is back"]
 
 
 async def test_a_stale_result_is_reported_as_refused_and_not_as_failed(queue, events):
