@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import wreq
 
-from shoal.core.errors import OutOfScope, TooLarge
+from shoal.core.errors import BrokenAnswer, OutOfScope, TooLarge
 from shoal.core.http import BodySink, Headers, Identity, OnBytes, Proxy
-from shoal.core.request_options import METHODS, POST
+from shoal.core.request_options import HEAD, METHODS, POST
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
 from shoal.fetch.http.decode import DecodedBody, decoders
@@ -17,6 +17,7 @@ from shoal.fetch.http.wreq_errors import BROKEN, translate_error, translate_prox
 from shoal.fetch.ip_ranges import Address
 from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 
+BODILESS = (204, 304)  # statuses without a body, whatever length they announce
 MAX_CLIENTS = 1_000
 IDLE_PER_HOST = 64  # connections
 PROFILE_OPTIONS = ("user_agent", "headers", "http2_options")  # options that a browser's profile sets itself
@@ -91,7 +92,7 @@ class WreqEngine:
         peer = response.remote_addr
         if peer and peer.ip() not in target.addresses:
             raise OutOfScope(f"{target.host} responded from {peer.ip()}, an address that was not checked")
-        return WreqResponse(response, target)
+        return WreqResponse(response, target, is_head=method == HEAD)
 
     async def _send_via(
         self,
@@ -121,7 +122,7 @@ class WreqEngine:
         except BROKEN as exc:
             # Without its cause: wreq's own text may hold the proxy's credentials.
             raise translate_proxy_error(proxy, exc, target) from None
-        return WreqResponse(response, target)
+        return WreqResponse(response, target, is_head=method == HEAD)
 
     async def close(self) -> None:
         # Not with wreq's own `close`, which would cancel the tasks that still wait for a response.
@@ -163,10 +164,10 @@ class WreqEngine:
 class WreqResponse:
     """The head of a response; its body has not been read yet."""
 
-    __slots__ = ("_fields", "_response", "_target", "status")
+    __slots__ = ("_fields", "_is_head", "_response", "_target", "status")
 
-    def __init__(self, response: wreq.Response, target: AllowedTarget) -> None:
-        self._response, self._target = response, target
+    def __init__(self, response: wreq.Response, target: AllowedTarget, *, is_head: bool = False) -> None:
+        self._response, self._target, self._is_head = response, target, is_head
         self._fields = response.headers
         self.status = response.status.as_int()
 
@@ -196,21 +197,37 @@ class WreqResponse:
                 return await self._read_stream(DecodedBody(left, max_bytes), on_bytes)
             if on_bytes:
                 await on_bytes(size)
-            return bytes(await self._response.bytes())
+            whole = bytes(await self._response.bytes())
         except BROKEN as exc:
             raise translate_error(exc, self._target) from exc
+        self._check_size(size, len(whole))
+        return whole
+
+    def _check_size(self, announced: int | None, received: int) -> None:
+        """Raise BrokenAnswer for a body that is shorter than announced.
+
+        Over HTTP/2, wreq takes a reset or a closed connection without an error for the end of the body.
+        """
+        if announced is None or received >= announced or self._is_head or self.status in BODILESS:
+            return
+        raise BrokenAnswer(
+            f"{self._target.host}: its response ended after {received:,} of {announced:,} bytes"
+        )
 
     async def _read_stream(self, decoded: DecodedBody, on_bytes: OnBytes | None) -> bytes:
+        size, received = self._response.content_length, 0
         async with self._response.stream() as stream:
             async for part in stream:
                 if isinstance(part, memoryview):  # else trailers
+                    received += part.nbytes
                     grown = decoded.feed(part)
                     if on_bytes:
                         await on_bytes(grown)
+        self._check_size(size, received)
         return decoded.finish()
 
     async def save(self, max_bytes: int, sink: BodySink) -> None:
-        size = self._response.content_length
+        size, received = self._response.content_length, 0
         if size is not None and size > max_bytes:
             raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
         decoded = DecodedBody(decoders(self.all("content-encoding")), max_bytes)
@@ -218,10 +235,12 @@ class WreqResponse:
             async with self._response.stream() as stream:
                 async for part in stream:
                     if isinstance(part, memoryview):  # else trailers
+                        received += part.nbytes
                         for piece in decoded.decode(part):
                             await sink.write(piece)
         except BROKEN as exc:
             raise translate_error(exc, self._target) from exc
+        self._check_size(size, received)
         decoded.finish()
 
     def release(self) -> None:

@@ -25,6 +25,13 @@ BROKEN = tuple(getattr(broken, name) for name in broken.__all__)
 
 # Pattern in wreq's own text, our error, and its message; the first match counts.
 _MEANINGS: tuple[tuple[Pattern[str], type[FetchError], str], ...] = (
+    # BoringSSL says no more than that.
+    (
+        lazy_pattern(r"CERTIFICATE_VERIFY_FAILED"),
+        TlsFailed,
+        "its certificate cannot be trusted: it has expired, is for another host, or nobody known has signed "
+        "it. To see it, run: openssl s_client -connect {address} -servername {name}",
+    ),
     (lazy_pattern(r'SSL routines", .*?reason: "([A-Z0-9_]+)"'), TlsFailed, "its TLS cannot be trusted: {}"),
     (lazy_pattern(r"code: SSL|Ssl\(|TlsStream"), TlsFailed, "its TLS connection was interrupted"),
     (lazy_pattern(r"Parse\(TooLarge\)|over limit"), TooLarge, "its headers are larger than the limit"),
@@ -99,7 +106,9 @@ def translate_error(exc: Exception, target: AllowedTarget) -> FetchError:
     text = str(exc).replace(target.url, "")
     for sign, kind, meaning in _MEANINGS:
         if found := sign.search(text):
-            return kind(f"{target.host}: {meaning.format(*map(_plain_text, found.groups()))}")
+            address = target.host if ":" in target.host else f"{target.host}:443"
+            words = meaning.format(*map(_plain_text, found.groups()), address=address, name=target.name)
+            return kind(f"{target.host}: {words}")
     if isinstance(exc, broken.ConnectionError | broken.ProxyConnectionError):
         return ConnectFailed(f"{target.host}: connection failed")
     if isinstance(exc, broken.DecodingError):
