@@ -24,7 +24,7 @@ MOVED_SLACK = 0.75
 # After a late start, one on time would come too close: the lost time is made up little by little.
 CATCH_UP, MIN_CATCH_UP = 0.01, 0.001  # of the gap; seconds
 # Between the latest moment at which a request can have left and the next look at the clock.
-MIN_SENT_GAP = 0.94  # of the gap
+MIN_SENT_GAP = 0.95  # of the gap
 RECENT_SPANS = 20
 # One pause of the process delays every start that falls into it. They count as one late span: a machine is
 # always late when most of its spans are. With fewer, the starts that are on time keep the run going.
