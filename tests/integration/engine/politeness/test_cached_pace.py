@@ -25,6 +25,7 @@ LYING = """
     from shoal.worker.prefetch import PrefetchBuffer
     TaskAttempt.asked = property(lambda self: False, lambda self, value: None)
     PrefetchBuffer._earliest = lambda self, host, *lasts: 0.0
+    PrefetchBuffer._after_sent = lambda self, host: 0.0
 """
 DELAY = 1.0
 WHOLE = ["cache=10m"]
