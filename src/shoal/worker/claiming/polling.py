@@ -24,7 +24,7 @@ MIN_POLL_INTERVAL_SECONDS = 0.02  # an idle worker waits for the end of the run,
 MIN_WAIT = 0.001  # seconds
 MAX_GROWTHS = 100  # of the poll interval; enough to exceed any maximum
 FULL_INTERVAL_AFTER = 6  # polls: from here on the interval is POLL_INTERVAL_SECONDS, and grows
-POLL_JITTER = 0.2  # of such an interval: workers that were started together must not poll all at once
+POLL_JITTER = 0.05  # of such an interval: workers that were started together must not poll all at once
 CLAIM_JITTER = 0.05  # seconds
 # A worker that came in vain this often in a row for hosts that others served is one of too many. From then on
 # it comes later by a random time that doubles with each defeat: about as long as it has lost, because it may
