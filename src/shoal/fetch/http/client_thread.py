@@ -1,11 +1,13 @@
 """How long wreq's thread has waited for a processor: what it was given to send has left that much later."""
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
 THREAD_NAME = "wreq-python"
 TASKS = Path("/proc/self/task")  # of Linux
+SEARCH_INTERVAL_SECONDS = 1.0  # while there is no such thread, as with another HTTP client
 
 
 class ClientThread:
@@ -13,11 +15,12 @@ class ClientThread:
 
     def __init__(self) -> None:
         self._files: list[str] = []
+        self._next_search = 0.0
 
     def waited(self) -> float:
         """Return for how many seconds its threads have waited for a processor so far."""
-        if not self._files:
-            self._files = _find_threads()
+        if not self._files and (now := time.monotonic()) >= self._next_search:
+            self._files, self._next_search = _find_threads(), now + SEARCH_INTERVAL_SECONDS
         return sum(map(_waited, self._files))
 
 
