@@ -1,20 +1,31 @@
 """The types of arguments and results: those that the driver knows without asking the server."""
 
-from shoal.core.model import Done, Retry, Task
+import asyncpg
+import pytest
+
+from shoal.core.model import Bury, Done, Retry, Task
+from shoal.queue.postgres.array_types import described
 from tests.conformance.helpers import claim, page, start
 
+BUILT_IN_ARRAYS = ("bool", "bytea", "int2", "int4", "int8", "float8", "timestamptz", "interval", "uuid")
 
-async def test_no_connection_looks_up_the_types_of_work(queue, monkeypatch):
-    """A lookup takes the server longer than ten claims."""
-    looked_up = []
+
+@pytest.fixture
+def looked_up(monkeypatch):
+    """The types that a connection asks the server for."""
+    found = []
+    original = asyncpg.Connection._introspect_types
 
     async def introspect(connection, typeoids, timeout):
-        looked_up.append(typeoids)
+        found.append(typeoids)
         return await original(connection, typeoids, timeout)
 
-    connection_class = queue._server._connections._connection_class
-    original = connection_class._introspect_types
-    monkeypatch.setattr(connection_class, "_introspect_types", introspect)
+    monkeypatch.setattr(asyncpg.Connection, "_introspect_types", introspect)
+    return found
+
+
+async def test_no_connection_looks_up_the_types_of_work(queue, looked_up):
+    """A lookup takes the server longer than ten claims."""
     run = await start(queue, page(1), page(2), Task(url="https://other.example/"))
     done, unused, again = await claim(queue, run)
     await queue.extend([done, unused])
@@ -24,3 +35,28 @@ async def test_no_connection_looks_up_the_types_of_work(queue, monkeypatch):
     )
     assert await claim(queue, run)
     assert looked_up == []
+
+
+async def test_no_connection_looks_up_the_array_types_of_notes_and_lists(queue, looked_up):
+    run = await start(queue, page(1))
+    lease = (await claim(queue, run))[0]
+    await queue.settle([Bury(lease, "broken")])
+    await queue.swap_note("topic", "key", b"value", stamp=None)
+    assert await queue.notes("topic", ["key"])
+    assert [dead.task.url async for dead in queue.dead(run.id)] == [page(1).url]
+    assert looked_up == []
+
+
+async def test_the_server_describes_the_array_types_in_the_same_way(direct):
+    oids = [await direct.fetchval(f"SELECT '{name}[]'::regtype::oid") for name in BUILT_IN_ARRAYS]
+    ours = described(oids)
+    rows, _ = await direct._introspect_types(oids, 10)
+    theirs = {row["oid"]: row for row in rows}
+    assert ours == [{key: theirs[oid][key] for key in ours[0]} for oid in oids]
+
+
+async def test_a_type_that_is_not_built_in_is_looked_up(queue, looked_up):
+    server = queue._server
+    await server.fetch("CREATE TYPE mood AS ENUM ('good', 'bad')")
+    assert await server.value("SELECT ARRAY['good'::mood]") == ["good"]
+    assert looked_up
