@@ -31,8 +31,9 @@ CORPORA = (
     Corpus("small", ("libboost1.74-doc", "libboost1.83-doc"), "the manual of Boost"),
     Corpus("linked", ("openjdk-17-doc", "openjdk-21-doc"), "the manual of Java's libraries"),
     Corpus("large", ("python3.11-doc", "python3.13-doc"), "the manual of Python"),
+    Corpus("mixed", ("ghc-doc",), "the manual of Haskell's libraries"),
 )
-MAX_PAGES = 3_000
+MAX_PAGES = 4_000
 
 
 def real_pages(corpus: Corpus, python: Path) -> tuple[Path, list[Truth]]:
