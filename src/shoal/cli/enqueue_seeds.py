@@ -1,7 +1,7 @@
 """Feeds the seeds of a run into the queue and reports the invalid ones."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Self
@@ -14,7 +14,7 @@ from shoal.discover.rejects import RejectFile
 from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.source import Refusal
 from shoal.fleet.job import Job
-from shoal.fleet.run.enqueue import RunEnqueuer, open_enqueuer, read_policy
+from shoal.fleet.run.enqueue import Refusals, RunEnqueuer, open_enqueuer, read_policy
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.contract import Queue
 
@@ -31,12 +31,22 @@ class RefusedSeeds:
     """Prints the first few invalid seeds, counts all, and writes them to a file if one is given."""
 
     def __init__(self, path: str | None, invalid: str = "skip", *, as_json: bool = False) -> None:
-        self.count = 0
         self._say = put_message if as_json else say
         self._next_line = time.monotonic() + LINE_INTERVAL_SECONDS
         self._invalid = read_policy("--invalid", invalid)
         self._stack = ExitStack()
-        self._file = self._stack.enter_context(RejectFile(path)) if path else None
+        self._noted = Refusals(file=self._stack.enter_context(RejectFile(path)) if path else None)
+        self._unlisted = 0  # problems of sitemaps beyond those that their report lists
+
+    @property
+    def count(self) -> int:
+        """How many seeds could not be queued, and sources could not be read."""
+        return self._noted.count + self._unlisted
+
+    @property
+    def first(self) -> Sequence[Refusal]:
+        """The first few of them."""
+        return self._noted.first
 
     def __enter__(self) -> Self:
         return self
@@ -64,9 +74,7 @@ class RefusedSeeds:
 
     def note(self, refusal: Refusal) -> None:
         """Record one invalid seed."""
-        self.count += 1
-        if self._file:
-            self._file.write(refusal)
+        self._noted.record(refusal)
         if self.count <= MAX_SHOWN:
             text = "" if refusal.text in refusal.reason else f"{refusal.text!r}: "
             self._say(f"Skipped {refusal.where}: {text}{refusal.reason}")
@@ -91,9 +99,7 @@ class RefusedSeeds:
             f"{kind}: {counted(report.urls, 'URL')} in {counted(report.files, 'file')}. {skipped}".strip()
         )
         # A source that cannot be read is as bad as a seed that is no URL.
-        self.count += len(report.problems) + report.unlisted
+        self._noted.record_problems(report)
+        self._unlisted += report.unlisted
         for problem in report.problems[:MAX_SHOWN]:
             self._say(f"  {problem.url}: {problem.reason}")
-        if self._file:
-            for problem in report.problems:
-                self._file.write(Refusal(report.source, problem.url, problem.reason))

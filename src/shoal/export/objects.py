@@ -19,6 +19,7 @@ from shoal.core.redact import redacted, shown_address
 from shoal.core.tasks import call_if_slow
 from shoal.core.text import printable, shorten
 from shoal.export.target import OutputTarget, translate_os_errors
+from shoal.registry.extras import install_command
 
 MAX_KEY = 1_024  # bytes of the name of an object
 MAX_PUT = 64 << 20  # bytes that are uploaded in one request
@@ -312,4 +313,4 @@ def _library(name: str, location: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise InvalidSetting(location, "needs obstore. Run: pip install 'shoal[s3]'") from error
+        raise InvalidSetting(location, f"needs obstore. Run: {install_command('s3')}") from error

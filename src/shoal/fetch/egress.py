@@ -7,7 +7,7 @@ from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
-from shoal.core.errors import DnsFailed, InvalidSetting, InvalidUrl, OutOfScope
+from shoal.core.errors import DnsFailed, InvalidSetting, InvalidUrl, OutOfScope, PrivateAddress
 from shoal.core.http import Proxy
 from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.proxies import endpoint
@@ -107,11 +107,7 @@ class Egress:
         if literal:
             self._check(host, (literal,))
         elif (_INTERNAL_NAME.search(name) or _ANY_ADDRESS.search(name)) and not self._is_allowed(host):
-            raise OutOfScope.at_private_host(
-                host,
-                f"{host} is a name of an internal network, which is not fetched unless you allow it: "
-                f"--allow-private {host}",
-            )
+            raise PrivateAddress(host, "a name of an internal network")
         return AllowedTarget(href, host, name, (), literal is not None)
 
     async def admit_via(self, proxy: Proxy, url: str) -> AllowedTarget:
@@ -180,11 +176,7 @@ class Egress:
         for address in addresses:
             kind = special_range(address)
             if kind and not any(address in network for network in self._networks):
-                raise OutOfScope.at_private_host(
-                    host,
-                    f"{host} is at {address}, {kind} address, which is not fetched unless you allow it: "
-                    f"--allow-private {host}",
-                )
+                raise PrivateAddress(host, f"at {address}, {kind} address")
 
 
 Networks = tuple[IPv4Network | IPv6Network, ...]

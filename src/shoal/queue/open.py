@@ -12,6 +12,7 @@ from shoal.queue.addresses import addresses_in, join_addresses
 from shoal.queue.contract import OpenQueue, Queue
 from shoal.queue.namespace import take_namespace
 from shoal.queue.retry import RETRY_TIMEOUT
+from shoal.registry.extras import install_command
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call, is_async
 
@@ -99,7 +100,7 @@ def _load(backend: "_Backend") -> OpenQueue:
     except ModuleNotFoundError as error:
         if error.name not in backend.drivers:
             raise
-        raise MissingDriver(backend.name, backend.extra) from error
+        raise MissingDriver(backend.name, backend.extra, install_command(backend.extra)) from error
 
 
 def _sqlite() -> OpenQueue:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from shoal.core.errors import NotNow, OutOfScope, ShoalError
+from shoal.core.errors import NotNow, PrivateAddress, ShoalError
 from shoal.core.failures import error_text, message_of
 from shoal.core.http import Response
 from shoal.core.model import ZERO, Bury, Lease, Release, Retry, Run, Task
@@ -119,7 +119,7 @@ class OutcomeJudge:
             step = self._scraper.handler(lease.task)
             error, trace = explain_quit(lease, step, is_first=step is self._scraper.first), ""
         kind = type(error).__name__
-        if self._on_private and isinstance(error, OutOfScope) and error.private_host == host and host:
+        if self._on_private and isinstance(error, PrivateAddress) and error.host == host:
             self._on_private(lease, host)
         place = self._tracebacks.find_line(error, own=isinstance(error, ShoalError))
         in_own_code = self._tracebacks.is_from_user(error)

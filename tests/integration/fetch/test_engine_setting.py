@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from shoal.registry.extras import install_command
 from tests.integration.engine.shell import typed
 
 SCRAPER = """
@@ -63,7 +64,7 @@ async def test_a_run_without_the_package_of_its_engine_says_what_to_install(fold
     (folder / "without" / "aiohttp.py").write_text("raise ImportError")
     url, seen = requests
     done = await run(folder, url, "--engine", "aiohttp", PYTHONPATH=str(folder / "without"))
-    assert "engine 'aiohttp' is not installed. Run: pip install 'shoal[aiohttp]'" in done.err
+    assert f"engine 'aiohttp' is not installed. Run: {install_command('aiohttp')}" in done.err
     assert (done.code, seen) == (1, [])
 
 

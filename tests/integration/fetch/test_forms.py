@@ -88,6 +88,13 @@ async def test_a_form_on_a_connection_that_was_used_before_is_not_sent_twice_eit
     assert received == [FORM]
 
 
+async def test_an_empty_form_says_that_it_is_empty(fetcher, origin):
+    received = []
+    await fetcher.fetch(Request(url=origin.on("/login", reading(received, page(b"welcome"))), post=b""))
+    assert received == [("POST", b"")]
+    assert origin.asked[0].headers["content-length"] == "0"  # without it, some servers respond with 411
+
+
 METHODS = ["PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
 
 

@@ -1,8 +1,10 @@
 """A response over HTTP/2 that breaks off is never taken for a page."""
 
+import asyncio
 import gzip
 import random
 import struct
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -122,3 +124,38 @@ async def test_a_response_without_a_body_may_announce_one(make_fetcher, certific
         )
         found = await make_fetcher(authorities=certificate.file).fetch(asked)
     assert (found.body, found.headers["content-length"]) == (b"", "1000")
+
+
+@pytest.mark.parametrize("post", [b"a=1", b"", b"x" * 300_000], ids=["short", "empty", "long"])
+async def test_a_body_that_a_host_refuses_is_sent_once(make_fetcher, certificate, post):
+    async with Http2Origin(certificate.context(), BROKEN["refused"]) as origin:
+        with pytest.raises(FetchError, match=r"127\.0\.0\.1:\d+: "):
+            await make_fetcher(authorities=certificate.file).fetch(replace(request_of(origin), post=post))
+    assert origin.requests == 1
+
+
+@pytest.mark.parametrize("post", [b"a=1", b"", b"x" * 300_000], ids=["short", "empty", "long"])
+async def test_a_body_over_tls_has_its_length_also_where_the_host_has_closed_idle_connections(
+    make_fetcher, certificate, post
+):
+    received = []
+
+    async def serve(reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
+        received.append((fields.get(b"content-length"), await reader.readexactly(len(post))))
+        assert b"transfer-encoding" not in fields
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")  # keeps the connection, as it seems
+        await writer.drain()
+        writer.close()
+
+    context = certificate.context()
+    context.set_alpn_protocols(["http/1.1"])
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    async with server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        fetcher = make_fetcher(authorities=certificate.file)
+        for _ in range(3):
+            found = await fetcher.fetch(Request(url=url, timeout=timedelta(seconds=20), post=post))
+            assert found.body == b"ok"
+    assert received == [(str(len(post)).encode(), post)] * 3

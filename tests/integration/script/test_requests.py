@@ -96,7 +96,7 @@ async def test_a_private_host_and_a_page_that_robots_forbid_are_refused(site):
                 yield {"error": type(error).__name__}
 
     result = await api.run([f"{site.url}/start"])
-    assert result.items == [{"error": "RobotsDenied"}, {"error": "OutOfScope"}]
+    assert result.items == [{"error": "RobotsDenied"}, {"error": "PrivateAddress"}]
     assert not site.visits["/secret"]
 
 

@@ -14,6 +14,7 @@ from shoal.export.files.csv import CsvWriter
 from shoal.export.files.jsonl import GzipJsonlWriter, JsonlWriter
 from shoal.export.files.parquet import ParquetWriter
 from shoal.export.open import open_writer
+from shoal.registry.extras import install_command
 from tests.unit.export.factories import item, items
 
 
@@ -110,7 +111,7 @@ def test_a_missing_pyarrow_is_reported_with_its_extra_and_leaves_no_file(tmp_pat
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InvalidSetting) as caught:
         open_writer(tmp_path / "items.parquet")
-    assert "pip install 'shoal[parquet]'" in str(caught.value)
+    assert install_command("parquet") in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 

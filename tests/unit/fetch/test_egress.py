@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from shoal.core.errors import DnsFailed, InvalidSetting, OutOfScope
+from shoal.core.errors import DnsFailed, InvalidSetting, OutOfScope, PrivateAddress
 from shoal.core.http import Proxy
 from shoal.fetch.egress import Egress
 
@@ -50,14 +50,15 @@ async def nobody(name):
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("literal", INNER_LITERALS.split())
 async def test_an_inner_address_is_refused_however_it_is_spelled(literal, scheme):
-    with pytest.raises(OutOfScope, match="--allow-private"):
+    with pytest.raises(PrivateAddress, match="--allow-private"):
         await Egress(lookup=nobody).admit(f"{scheme}://{literal}:8080/path?query")
 
 
 @pytest.mark.parametrize("url", NOT_URLS.split())
 async def test_what_is_no_web_url_is_refused(url):
-    with pytest.raises(OutOfScope, match="Cannot fetch URL"):
+    with pytest.raises(OutOfScope, match="Cannot fetch URL") as refused:
         await Egress(lookup=nobody).admit(url)
+    assert not isinstance(refused.value, PrivateAddress)  # no option allows it
 
 
 @pytest.mark.parametrize("literal", ["8.8.8.8", "[2606:4700::1111]", "134744072", "0x8.0x8.0x8.0x8"])
@@ -69,7 +70,7 @@ async def test_a_public_address_is_admitted_without_a_lookup(literal):
 
 @pytest.mark.parametrize("answer", INNER_ANSWERS.split())
 async def test_a_name_with_an_inner_address_is_refused(answer):
-    with pytest.raises(OutOfScope, match=r"rebound\.test is at .* --allow-private rebound\.test$"):
+    with pytest.raises(PrivateAddress, match=r"rebound\.test is at .* --allow-private rebound\.test$"):
         await Egress(lookup=zone(answer)).admit("http://rebound.test/")
 
 
@@ -210,7 +211,7 @@ SOCKS = Proxy(name="socks", url="socks5h://10.0.0.9:1080")
 
 async def test_a_name_for_a_proxy_in_an_inner_network_is_looked_up_here_as_well():
     egress = Egress(lookup=zone("10.1.2.3"))
-    with pytest.raises(OutOfScope, match=r"rebound.test is at 10.1.2.3, a private address"):
+    with pytest.raises(PrivateAddress, match=r"rebound.test is at 10.1.2.3, a private address"):
         await egress.admit_via(INSIDE, "https://rebound.test/")
     assert (await Egress(lookup=zone("8.8.8.8")).admit_via(INSIDE, "https://shop.test/")).addresses == ()
     assert await Egress(["rebound.test"], lookup=zone("10.1.2.3")).admit_via(INSIDE, "https://rebound.test/")

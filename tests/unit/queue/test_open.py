@@ -1,3 +1,4 @@
+import re
 import sys
 from datetime import timedelta
 
@@ -7,6 +8,7 @@ import shoal
 from shoal.core.errors import InvalidSetting, MissingDriver, UnknownQueue
 from shoal.core.version import VERSION
 from shoal.queue.open import open_queue
+from shoal.registry.extras import install_command
 
 
 async def test_a_file_is_opened_and_closed_by_the_with_statement(tmp_path):
@@ -40,7 +42,7 @@ async def test_a_missing_driver_names_its_extra(url, monkeypatch):
     for module in [name for name in sys.modules if name.startswith(("asyncpg", "shoal.queue.postgres"))]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "asyncpg", None)
-    with pytest.raises(MissingDriver, match=r"pip install 'shoal\[postgres\]'"):
+    with pytest.raises(MissingDriver, match=re.escape(install_command("postgres"))):
         await open_queue(url, patience=timedelta(seconds=1))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shoal import Page, Scraper
-from shoal.core.errors import Blocked, HttpStatus, NotNow, OutOfScope, RobotsDenied
+from shoal.core.errors import Blocked, HttpStatus, NotNow, PrivateAddress, RobotsDenied
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Run, RunState, Task
 from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.left_out.reasons import ROBOTS
@@ -101,10 +101,13 @@ def test_a_followed_link_that_robots_txt_forbids_is_counted_with_an_example():
 
 def test_a_page_at_a_private_host_is_reported_once_it_is_the_host_of_the_task():
     bench = Bench()
-    bench.judge.judge_error(lease(), OutOfScope.at_private_host("b.test", "private"))
+    bench.judge.judge_error(lease(), PrivateAddress("b.test", "private"))
     assert bench.private == [], "a redirect led there"
-    bench.judge.judge_error(lease(), OutOfScope.at_private_host("a.test", "private"))
+    outcome = bench.judge.judge_error(lease(), PrivateAddress("a.test", "private"))
     assert bench.private == ["a.test"]
+    assert outcome.error.startswith("PrivateAddress: a.test is private"), (
+        "a list of failures tells it from a page out of scope"
+    )
 
 
 def test_a_task_that_cannot_be_tried_now_comes_back_later_and_is_counted():

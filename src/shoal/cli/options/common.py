@@ -293,7 +293,7 @@ Engine = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="HTTP client: wreq (the default), or aiohttp, which needs: pip install 'shoal[aiohttp]'.",
+        help="HTTP client: wreq (the default), or aiohttp, which needs the extra shoal[aiohttp].",
         metavar="wreq|aiohttp",
     ),
 ]

@@ -78,6 +78,7 @@ ShoalError
     ├── RobotsDenied
     ├── RobotsUnavailable     robots.txt cannot be fetched at the moment
     ├── OutOfScope
+    │   ├── PrivateAddress    the host is private, and not allowed
     │   └── NotRecorded       the page is missing from the replayed recording
     └── ParseFailed
 """
@@ -96,6 +97,7 @@ from shoal.core.errors.fetch import (
     OutOfScope,
     PageCrashed,
     ParseFailed,
+    PrivateAddress,
     ProxyFailed,
     ProxyRefused,
     RobotsDenied,
@@ -216,6 +218,7 @@ __all__ = [
     "ParseFailed",
     "PartlySettled",
     "PluginFailed",
+    "PrivateAddress",
     "ProxyFailed",
     "ProxyRefused",
     "ProxyTrouble",

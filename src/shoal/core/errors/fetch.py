@@ -83,14 +83,15 @@ class RobotsUnavailable(FetchError):
 class OutOfScope(FetchError):
     """The page is outside the scraper's scope."""
 
-    private_host: str | None = None  # the host, if it is private and not allowed
 
-    @classmethod
-    def at_private_host(cls, host: str, message: str) -> "OutOfScope":
-        """Return the error for a page at a private host that is not allowed."""
-        error = OutOfScope(message)
-        error.private_host = host
-        return error
+class PrivateAddress(OutOfScope):
+    """The page is at a private host that is not allowed."""
+
+    def __init__(self, host: str, what: str) -> None:
+        self.host, self.what = host, what
+        super().__init__(
+            f"{host} is {what}, which is not fetched unless you allow it: --allow-private {host}"
+        )
 
 
 class NotRecorded(OutOfScope):

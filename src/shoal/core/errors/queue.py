@@ -31,9 +31,9 @@ class UnknownQueue(QueueError):
 class MissingDriver(QueueError):
     """The backend's driver is not installed."""
 
-    def __init__(self, backend: str, extra: str) -> None:
-        self.backend, self.extra = backend, extra
-        super().__init__(f"The {backend} queue needs its driver. Run: pip install 'shoal[{extra}]'")
+    def __init__(self, backend: str, extra: str, command: str) -> None:
+        self.backend, self.extra, self.command = backend, extra, command
+        super().__init__(f"The {backend} queue needs its driver. Run: {command}")
 
 
 class UnknownRun(QueueError):
@@ -113,7 +113,7 @@ class SchemaTooNew(QueueError):
         self.found, self.known = found, known
         super().__init__(
             f"The queue has schema version {found}, but this Shoal supports up to {known}. "
-            "Upgrade Shoal: pip install --upgrade shoal"
+            "Upgrade Shoal: pip install --upgrade shoal, or in its checkout git pull"
         )
 
 

@@ -19,6 +19,7 @@ from shoal.core.http import Request, Response
 from shoal.core.redact import is_secret_header
 from shoal.core.request_options import after_redirect, asked_for
 from shoal.core.version import VERSION
+from shoal.registry.extras import install_command
 
 SUFFIX = ".warc.gz"
 FORMAT = "WARC/1.1"
@@ -167,7 +168,7 @@ def warcio(module: str) -> Any:
     try:
         return import_module(f"warcio.{module}")
     except ModuleNotFoundError as error:
-        raise InvalidSetting("warc", "files need warcio. Run: pip install 'shoal[warc]'") from error
+        raise InvalidSetting("warc", f"files need warcio. Run: {install_command('warc')}") from error
 
 
 def numbered_path(path: Path, number: int) -> Path:

@@ -13,6 +13,7 @@ from shoal.export.files.nested import NO_VALUE, NestedType, common_type, convert
 from shoal.export.kinds import Kind
 from shoal.export.table import VALUE, Row, check_width, mismatch_error, row
 from shoal.export.target import OutputTarget, translate_os_errors
+from shoal.registry.extras import install_command
 
 log = logging.getLogger(__name__)
 GROUP_ROWS = 50_000
@@ -134,5 +135,5 @@ def _pyarrow(name: str) -> tuple[Any, Any]:
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
-        reason = "needs pyarrow. Run: pip install 'shoal[parquet]'"
+        reason = f"needs pyarrow. Run: {install_command('parquet')}"
         raise InvalidSetting(name, reason) from error

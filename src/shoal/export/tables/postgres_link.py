@@ -7,6 +7,7 @@ from typing import Any
 from shoal.core.errors import InvalidSetting
 from shoal.export.tables.address import TableAddress
 from shoal.export.tables.loopthread import LoopThread
+from shoal.registry.extras import install_command
 
 CONNECT_TIMEOUT_SECONDS, COMMAND_TIMEOUT_SECONDS, CLOSE_TIMEOUT_SECONDS = 10, 300, 5
 SET_LOCK_TIMEOUT = "SET LOCAL lock_timeout = '10s'"  # report the conflict instead of waiting forever
@@ -22,7 +23,7 @@ class PostgresLink:
         try:
             self.driver: Any = import_module("asyncpg")
         except ImportError as error:
-            reason = "needs asyncpg. Run: pip install 'shoal[postgres]'"
+            reason = f"needs asyncpg. Run: {install_command('postgres')}"
             raise InvalidSetting(address.location, reason) from error
         self._url = address.url
         self._loop = LoopThread("export to PostgreSQL")

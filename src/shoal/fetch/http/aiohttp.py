@@ -27,13 +27,14 @@ from shoal.fetch.http.decode import DecodedBody, decoders, supported_encodings
 from shoal.fetch.ip_ranges import Address
 from shoal.fetch.response_limits import DEFAULT_LIMITS, KIB, Limits
 from shoal.fetch.singleflight import LruCache
+from shoal.registry.extras import install_command
 
 try:
     import aiohttp
     from aiohttp.abc import AbstractResolver, ResolveResult
     from yarl import URL
 except ImportError as exc:
-    raise InvalidSetting("engine", "'aiohttp' is not installed. Run: pip install 'shoal[aiohttp]'") from exc
+    raise InvalidSetting("engine", f"'aiohttp' is not installed. Run: {install_command('aiohttp')}") from exc
 
 MAX_PINS = 10_000
 MAX_FIELD_SIZE = 80 * KIB  # aiohttp limits each header, not all of them together

@@ -1,7 +1,7 @@
 """Fetches with wreq: HTTP/1.1 and HTTP/2, one client per host name, pinned to the checked addresses."""
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,9 +48,20 @@ class _Pinned(NamedTuple):
 _METHODS = {name: getattr(wreq.Method, name) for name in METHODS}
 
 
-def _body_of(post: bytes, method: str) -> dict[str, Any]:
-    """Return the body as an option; a POST without one says that it is empty."""
-    return {"body": post} if post or method == POST else {}
+def _with_body(url: str, headers: Mapping[str, str], post: bytes, method: str) -> dict[str, Any]:
+    """Return the headers and the body as options; a POST without one says that it is empty."""
+    if not post and method != POST:
+        return {"headers": dict(headers)}
+    # wreq sends the length itself, except that of a stream and that of an empty body.
+    others = {name: value for name, value in headers.items() if name.lower() != "content-length"}
+    sized = {**others, "content-length": str(len(post))}
+    # As a stream where it may be HTTP/2: what wreq can repeat, it sends up to three times to a host that
+    # refuses it (REFUSED_STREAM), and it has no option against that.
+    return {"headers": sized, "body": _stream(post) if url.startswith("https:") else post}
+
+
+async def _stream(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body
 
 
 class WreqEngine:
@@ -80,9 +91,8 @@ class WreqEngine:
         client = self._client(target, profile)
         try:
             if post is not None:
-                response = await client.request(
-                    _METHODS[method], target.url, headers=dict(headers), **_body_of(post, method)
-                )
+                options = _with_body(target.url, headers, post, method)
+                response = await client.request(_METHODS[method], target.url, **options)
             else:
                 response = await (
                     client.get(target.url, headers=headers) if headers else client.get(target.url)
@@ -110,13 +120,8 @@ class WreqEngine:
         client, upstream = self._proxy_clients[profile], wreq.Proxy.all(proxy.url)
         try:
             if post is not None:
-                response = await client.request(
-                    _METHODS[method],
-                    target.url,
-                    headers=dict(headers),
-                    proxy=upstream,
-                    **_body_of(post, method),
-                )
+                options = _with_body(target.url, headers, post, method)
+                response = await client.request(_METHODS[method], target.url, proxy=upstream, **options)
             else:
                 response = await _get_via(upstream, client, target.url, dict(headers))
         except BROKEN as exc:

@@ -16,6 +16,7 @@ from shoal.core.errors import (
     InvalidUrl,
     NoSuchHost,
     OutOfScope,
+    PrivateAddress,
     QueueError,
     RobotsDenied,
     RobotsUnavailable,
@@ -218,7 +219,7 @@ class Robots:
                 )
             )
         # The operator may allow a private host at any moment, and the refusal costs no request.
-        is_refused = isinstance(failure, OutOfScope) and failure.private_host
+        is_refused = isinstance(failure, PrivateAddress)
         lifetime = ZERO if is_refused else FAILURE_LIFETIME if failure else LIFETIME
         lifetime = CONNECT_FAILURE_LIFETIME if _is_unconnected(failure) else lifetime
         return _CachedRules(lines, failure, self._clock() + lifetime.total_seconds())

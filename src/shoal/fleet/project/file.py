@@ -18,6 +18,7 @@ from shoal.fleet.project.dotenv import is_trusted
 from shoal.fleet.project.lines import Lines, line_of, toml_lines, yaml_lines
 from shoal.fleet.telemetry.logs import read_log_target
 from shoal.queue.addresses import join_addresses
+from shoal.registry.extras import install_command
 
 if TYPE_CHECKING:
     from shoal.scrape.scraper import Scraper
@@ -237,7 +238,7 @@ def _from_yaml(text: str) -> Any:
     try:
         import yaml
     except ModuleNotFoundError as error:
-        raise InvalidInput("YAML project files need a reader. Run: pip install 'shoal[yaml]'") from error
+        raise InvalidInput(f"YAML project files need a reader. Run: {install_command('yaml')}") from error
     try:
         return yaml.safe_load(text) or {}
     except yaml.YAMLError as error:

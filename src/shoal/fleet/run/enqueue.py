@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from shoal.core.errors import InvalidSetting, InvalidTask, OutOfScope, UnknownRun
+from shoal.core.errors import InvalidSetting, InvalidTask, OutOfScope, PrivateAddress, UnknownRun
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import EnqueueReport, Run, RunSettings, Task
 from shoal.core.tasks import first
@@ -246,8 +246,10 @@ async def note_hosts_to_allow(queue: Queue, run: Run, settings: ScraperSettings)
         async for host in first(queue.hosts(run.id), MAX_HOSTS):
             try:
                 egress.admit_unresolved(f"http://{host.host}/")
-            except OutOfScope as error:
-                refused += [host.host] if error.private_host else []
+            except PrivateAddress:
+                refused.append(host.host)
+            except OutOfScope:
+                pass  # no URL of this host is fetched, whatever is allowed
         if refused:
             await note_private_hosts(queue, run.id, refused)
         return await private_hosts_to_allow(queue, run.id)
@@ -260,6 +262,7 @@ def queued_row(
     report: EnqueueReport,
     invalid: int,
     *,
+    refused: Iterable[Refusal],
     ids: Sequence[str | None],
     private: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -271,14 +274,15 @@ def queued_row(
         "duplicate": report.duplicate,
         "known": report.known,
         "invalid": invalid,
+        "refused": [one.as_json() for one in refused],
         "ids": ids,
         "worker_command": worker_command(job, run.id, private=private),
     }
 
 
 async def filled_row(queue: Queue, job: Job, run: Run, report: RunEnqueueReport) -> dict[str, Any]:
-    """Return the same fields with the first few seeds that could not be queued."""
+    """Return these fields for a run that was filled."""
     private = await note_hosts_to_allow(queue, run, job.scraper.settings)
-    refused = [{"where": one.where, "text": one.text, "reason": one.reason} for one in report.refused]
-    row = queued_row(job, run, report, report.invalid, ids=report.ids, private=private)
-    return {**row, "refused": refused}
+    return queued_row(
+        job, run, report, report.invalid, refused=report.refused, ids=report.ids, private=private
+    )

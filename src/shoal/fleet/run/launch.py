@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from dataclasses import field
 from datetime import timedelta
@@ -17,6 +17,7 @@ from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import EnqueueReport, Run, Task
 from shoal.core.tasks import restarted, watched
 from shoal.core.values import counted
+from shoal.discover.source import Refusal
 from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job
 from shoal.fleet.lock import FILLING, WORKING, ScraperLock
@@ -102,6 +103,7 @@ class Summary:
     ending: PoolExit
     seconds: float
     refused: int = 0  # seeds that could not be queued
+    first_refused: Sequence[Refusal] = ()
     compared: Comparison | None = None  # with the run that is recrawled
     findings: RunFindings = field(default_factory=RunFindings)
     job: Job | None = None  # with the settings of the run
@@ -145,6 +147,7 @@ class Summary:
             "remaining": stats.remaining,
             "left_to_other_steps": self.left_to_other_steps,
             "invalid": self.refused,
+            "refused": [one.as_json() for one in self.first_refused],
             "known": self.enqueued.known,
             **self.findings.as_json(),
             **(self.compared.as_json() if self.compared else {}),

@@ -17,6 +17,7 @@ from shoal.fleet.status.at_work import is_at_work
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.stale import ENDINGS, state_of
 from shoal.queue.contract import Queue
+from shoal.registry.extras import install_command
 from shoal.worker.counters import BUCKETS, MetricCounters, WorkerCounters
 from shoal.worker.process.heartbeat import HOUR, memory_of
 
@@ -35,7 +36,7 @@ def need_library() -> None:
     try:
         import prometheus_client  # noqa: F401
     except ModuleNotFoundError as error:
-        raise InvalidInput("Metrics need their library. Run: pip install 'shoal[metrics]'") from error
+        raise InvalidInput(f"Metrics need their library. Run: {install_command('metrics')}") from error
 
 
 class WorkerCountsSource(Protocol):

@@ -16,6 +16,7 @@ from shoal.core.errors import (
     InvalidTask,
     NoSuchHost,
     OutOfScope,
+    PrivateAddress,
     RobotsDenied,
     StorageFailed,
     TooLarge,
@@ -226,9 +227,9 @@ def refusal_of(error: FetchError) -> str | None:
             return SIZE
         case HttpStatus(status=status) if status in GONE:
             return MISSING
-        case RobotsDenied() | NoSuchHost():
-            return OTHER
-        case OutOfScope() if error.private_host is None:
+        case PrivateAddress():  # until the operator allows it
+            return None
+        case RobotsDenied() | NoSuchHost() | OutOfScope():
             return OTHER
         case _:
             return None

@@ -13,6 +13,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import Fate, Lease, Outcome
 from shoal.core.redact import bare_url
 from shoal.core.values import read_choice
+from shoal.registry.extras import install_command
 from shoal.worker.prefetch import host_of
 from shoal.worker.telemetry.observer import Observer
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 EXPORTERS = ("otlp", "console", "none")
 MAX_OPEN = 10_000  # recorded times whose task is not settled yet
-_NEED = "Traces need their library. Run: pip install 'shoal[otel]'"
 
 
 class Span(NamedTuple):
@@ -92,7 +92,7 @@ def check_tracing() -> None:
     """Raise an error if traces cannot be written, before any worker is started."""
     kind = _exporter_kind()
     if not (find_spec("opentelemetry") and find_spec("opentelemetry.sdk")):
-        raise InvalidInput(_NEED)
+        raise _missing_library()
     if kind == "otlp":
         _import_otlp()
 
@@ -118,11 +118,15 @@ def _exporter_kind() -> str:
     return read_choice("OTEL_TRACES_EXPORTER", os.environ.get("OTEL_TRACES_EXPORTER", "otlp"), EXPORTERS)
 
 
+def _missing_library() -> InvalidInput:
+    return InvalidInput(f"Traces need their library. Run: {install_command('otel')}")
+
+
 def _import_otlp() -> Any:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ModuleNotFoundError as error:
-        raise InvalidInput(_NEED) from error
+        raise _missing_library() from error
     return OTLPSpanExporter
 
 

@@ -67,6 +67,18 @@ async def test_the_plan_is_in_the_json_and_by_partitions_where_they_are_shared_o
     assert sorted((part["serves"], part["pending"]) for part in done.row["plan"]) == [("a, c", 60), ("b", 30)]
 
 
+async def test_with_json_skipped_seeds_are_counted_and_listed_and_each_line_is_json(folder):
+    with (folder / "urls.csv").open("a") as file:
+        file.write("nonsense,a\n")
+    done = await typed(*words("--workers", "1", "--stagger", "0", "--json"), folder=folder)
+    assert done.code == Exit.OK, done.err
+    assert (done.row["completed"], done.row["invalid"]) == (90, 1)
+    (refused,) = done.row["refused"]
+    assert (refused["where"], refused["text"]) == ("urls.csv:92", "nonsense")
+    messages = [json.loads(line).get("message", "") for line in done.err.splitlines()]
+    assert any(message.startswith("Skipped urls.csv:92") for message in messages)
+
+
 async def test_more_workers_than_a_host_can_use_are_called_waste(folder):
     run = words("--workers", "9", "--stagger", "0", "--set", "rate=100/s", "--set", "max_pages=1")
     done = await typed(*run, folder=folder)

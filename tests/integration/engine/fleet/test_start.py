@@ -100,6 +100,9 @@ async def test_a_coordinator_and_a_worker_carry_out_every_scraper_of_the_file(fo
     assert len(results(folder, "pages")) == 21
     assert sorted(item["name"] for item in results(folder, "names")) == ["ann", "bob"]
     assert "urls.txt:21" in (folder / "rejects" / "pages.jsonl").read_text()
+    assert [refused["text"] for row in rows for refused in row["refused"]] == ["nonsense"]
+    messages = [json.loads(line).get("message", "") for line in err.splitlines()]
+    assert any("Skipped" in message and "urls.txt:21" in message for message in messages)
     again = (await ended(await start(*COORDINATOR, "names", folder=folder)))[1]
     assert again[0]["completed"] == 2 and again[0]["run_id"] not in {row["run_id"] for row in rows}
     code, served, err = await ended(worker, signal.SIGTERM)

@@ -44,6 +44,7 @@ async def test_every_page_becomes_one_item(bench, origin):
         "files": {"stored": 0, "bytes": 0, "unchanged": 0, "known": 0, "refused": {}},
         "hooks": {},
         "left_to_other_steps": {},
+        "refused": [],
         "failures": [],
         "late_starts": 0,
         "lost_counts": False,

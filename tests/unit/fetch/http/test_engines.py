@@ -10,6 +10,7 @@ from shoal.fetch.egress import Egress
 from shoal.fetch.http.aiohttp import AioHttpFetcher
 from shoal.fetch.http.engines import open_engine
 from shoal.fetch.http.wreq import WreqFetcher
+from shoal.registry.extras import install_command
 
 
 @pytest.mark.parametrize(("engine", "kind"), [("wreq", WreqFetcher), ("aiohttp", AioHttpFetcher)])
@@ -41,4 +42,4 @@ def test_an_engine_that_is_not_installed_says_what_to_type():
         "open_engine('aiohttp', egress=Egress(), user_agent='x')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert "engine 'aiohttp' is not installed. Run: pip install 'shoal[aiohttp]'" in done.stderr
+    assert f"engine 'aiohttp' is not installed. Run: {install_command('aiohttp')}" in done.stderr

@@ -25,6 +25,7 @@ from shoal.fleet.telemetry.metrics import (
 )
 from shoal.fleet.telemetry.metrics_server import MetricsServer
 from shoal.queue.open import open_queue
+from shoal.registry.extras import install_command
 from shoal.worker.counters import MetricCounters, WorkerCounters
 from shoal.worker.ipc.http_server import MAX_HEAD_BYTES
 
@@ -200,5 +201,5 @@ def test_an_address_without_a_port_is_refused(text):
 
 def test_without_the_library_it_is_said_what_to_type(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(InvalidInput, match=r"pip install 'shoal\[metrics\]'"):
+    with pytest.raises(InvalidInput, match=re.escape(install_command("metrics"))):
         need_library()

@@ -54,7 +54,7 @@ async def test_a_task_that_returned_to_the_queue_before_lets_no_refused_one_be_b
     refusals = PrivateRefusals(Store(), "r")
     assert not refusals.hold(before)
     refusals.add(lease(token=2), HOST)
-    assert refusals.hold(Bury(lease(token=2), "OutOfScope: private"))
+    assert refusals.hold(Bury(lease(token=2), "PrivateAddress: private"))
     with pytest.raises(InvalidInput, match="All tasks that are left are at private hosts"):
         await refusals.take_due(is_idle=True)
     assert refusals._queue.written == {"r": b'["10.0.0.1"]'}  # for the commands that start workers
@@ -63,7 +63,7 @@ async def test_a_task_that_returned_to_the_queue_before_lets_no_refused_one_be_b
 async def test_a_refused_task_is_buried_if_others_were_fetched():
     refusals = PrivateRefusals(Store(others=1), "r")
     refusals.add(lease(), HOST)
-    refused = Bury(lease(), "OutOfScope: private", asked=False)
+    refused = Bury(lease(), "PrivateAddress: private", asked=False)
     assert refusals.hold(refused)
     assert not refusals.hold(Done(lease("other", url="https://example.com/")))
     assert await refusals.take_due(is_idle=False) == [refused]
@@ -77,7 +77,7 @@ async def test_refused_tasks_are_held_back_while_the_queue_cannot_tell_of_the_ot
 
     refusals = PrivateRefusals(Away(), "r")
     refusals.add(lease(), HOST)
-    assert refusals.hold(Bury(lease(), "OutOfScope: private", asked=False))
+    assert refusals.hold(Bury(lease(), "PrivateAddress: private", asked=False))
     assert await refusals.take_due(is_idle=True) == []
     refusals._queue = Store()
     with pytest.raises(InvalidInput, match="private hosts"):

@@ -1,5 +1,7 @@
 """A span for each task, and in it one each for fetching, handling and settling."""
 
+import re
+
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -8,6 +10,7 @@ from opentelemetry.trace import StatusCode
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import MINUTE, ZERO, Bury, Done, Fate, Lease, Release, Task
+from shoal.registry.extras import install_command
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.telemetry import tracing
 from shoal.worker.telemetry.observer import ObservedStepMarkers
@@ -94,5 +97,5 @@ def test_an_unknown_exporter_is_rejected(monkeypatch):
 def test_without_the_library_the_error_says_what_to_type(monkeypatch):
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
     monkeypatch.setattr(tracing, "find_spec", lambda name: None)
-    with pytest.raises(InvalidInput, match=r"pip install 'shoal\[otel\]'"):
+    with pytest.raises(InvalidInput, match=re.escape(install_command("otel"))):
         check_tracing()

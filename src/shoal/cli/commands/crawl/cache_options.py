@@ -33,14 +33,21 @@ def as_changes(
 
 
 async def fill_again(
-    queue: "Queue", job: "Job", seeds: "Seeds", rejects: str | None, run_id: str | None, invalid: str
+    queue: "Queue",
+    job: "Job",
+    seeds: "Seeds",
+    rejects: str | None,
+    run_id: str | None,
+    invalid: str,
+    *,
+    as_json: bool = False,
 ) -> dict[str, Any]:
     """Create a run and stream its tasks in, including those of the pages to recrawl."""
     from shoal.cli.commands.crawl.enqueue import fill
     from shoal.fleet.sources.recrawl import recrawl_tasks
 
     known = await recrawl_tasks(queue, job.scraper, but=run_id)
-    queued = await fill(queue, job, seeds, rejects, run_id, invalid)
+    queued = await fill(queue, job, seeds, rejects, run_id, invalid, as_json=as_json)
     if queued["run_id"] is None:
         return queued
     more = await queue.enqueue(queued["run_id"], known)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.console import counted, print_error, put_json, say
+from shoal.cli.console import counted, print_error, put_json, put_message, say
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
@@ -107,6 +107,7 @@ async def fill(
     from shoal.fleet.run.settings import open_job
     from shoal.fleet.status.find import NEWEST, find_run
 
+    tell = put_message if as_json else say
     if run_id == NEWEST:
         run_id = (await find_run(queue, scraper=job.scraper.name)).id
     job = await bind_args(queue, job, run_id)  # the declared seeds may read them
@@ -117,7 +118,7 @@ async def fill(
             opened = await open_job(queue, job, run_id=run_id)
             job, run, fresh = opened.job, opened.run, opened.is_new
             if opened.notice:
-                say(opened.notice)
+                tell(opened.notice)
             async with discarded_if_refused(queue, run, is_new=fresh):
                 report = await queue.enqueue(run.id, feed.into(run), on_invalid=feed.invalid)
                 nothing = not (report.added or report.known)
@@ -126,9 +127,11 @@ async def fill(
                     raise InvalidInput(why)
     if report.added and (run := await queue.run(run.id)).state.has_ended:  # meanwhile
         again = await command_to_resume(queue, job.queue_url, run)
-        say(f"Run {run.id} has ended: {run.reason}. To work on its tasks, run: {again}")
+        tell(f"Run {run.id} has ended: {run.reason}. To work on its tasks, run: {again}")
     private = await note_hosts_to_allow(queue, run, job.scraper.settings)
-    queued = queued_row(job, run, report, refused.count, ids=feed.ids(run), private=private)
+    queued = queued_row(
+        job, run, report, refused.count, refused=refused.first, ids=feed.ids(run), private=private
+    )
     if report.known and await is_new(queue, run.id):
         return queued | {"status": "nothing new", "run_id": None, "worker_command": None}
     return queued

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.console import console, counted, duration, escaped, print_error, put_json, put_table, say
+from shoal.cli.console import (
+    console,
+    counted,
+    duration,
+    escaped,
+    print_error,
+    put_json,
+    put_message,
+    put_table,
+    say,
+)
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
@@ -19,9 +29,10 @@ from shoal.core.tasks import first
 from shoal.fleet.command_hints import command_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from shoal.core.model import EnqueueReport
+    from shoal.discover.source import Refusal
     from shoal.fleet.job import Job
     from shoal.fleet.run.launch import Summary
     from shoal.fleet.run.results import OutputMode
@@ -44,6 +55,7 @@ class Prepared:
     job: "Job"  # with the settings of the run
     enqueued: "EnqueueReport"
     refused: int
+    first_refused: "Sequence[Refusal]"
     findings: "list[CheckResult]"
     is_new: bool  # whether this command created the run
 
@@ -117,7 +129,16 @@ def fleet(
     ready = with_queue(
         queue,
         lambda opened: prepare(
-            opened, job, seeds, rejects, wanted, resume is not None, test, invalid, check=check_out
+            opened,
+            job,
+            seeds,
+            rejects,
+            wanted,
+            resume is not None,
+            test,
+            invalid,
+            check=check_out,
+            as_json=as_json,
         ),
     )
     job = ready.job
@@ -206,6 +227,7 @@ async def prepare(
     invalid: str = "skip",
     *,
     check: "Callable[[bool], None]" = lambda is_new: None,
+    as_json: bool = False,
 ) -> Prepared:
     """Create or find the run, fill it, and preview the work; raises ScraperBusy."""
     from shoal.cli.enqueue_seeds import RefusedSeeds
@@ -222,12 +244,12 @@ async def prepare(
         opened = await open_job(queue, job, run_id=run_id, resume=resume)
         job, run, fresh = opened.job, opened.run, opened.is_new
         if opened.notice:
-            say(opened.notice)
-        seeds = await resumed_seeds(queue, run.id, seeds) if resume else seeds
+            (put_message if as_json else say)(opened.notice)
+        seeds = await resumed_seeds(queue, run.id, seeds, as_json=as_json) if resume else seeds
         await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
         check(fresh)
         await lock.name_run(run.id)
-        with RefusedSeeds(rejects, invalid) as refused:
+        with RefusedSeeds(rejects, invalid, as_json=as_json) as refused:
             async with refused.feed(queue, job, seeds, run) as feed:
                 tasks = first(aiter(feed), TEST_PAGES) if test else feed
                 enqueued = await queue.enqueue(run.id, tasks, on_invalid=feed.invalid)
@@ -235,7 +257,8 @@ async def prepare(
             await mark_seeded(queue, run.id)  # the rest is left out on purpose
         names = (await queue.stats(run.id)).partitions
         findings = [partitions_complete(job.homes, names, run.id)] if job.homes else []
-        ready = Prepared(await preview_launch(queue, job, run), job, enqueued, refused.count, findings, fresh)
+        lineup = await preview_launch(queue, job, run)
+        ready = Prepared(lineup, job, enqueued, refused.count, refused.first, findings, fresh)
     if is_unfit(findings) and fresh:
         await discard(queue, run)
     return ready
@@ -307,5 +330,4 @@ async def carry_out(
                 on_pool=lambda pool: obey_signals(pool, shown.on_message),
                 results=results,
             )
-    more: dict[str, Any] = {"enqueued": ready.enqueued, "refused": ready.refused}
-    return replace(summary, **more)
+    return replace(summary, enqueued=ready.enqueued, refused=ready.refused, first_refused=ready.first_refused)

@@ -114,7 +114,10 @@ def run(
 
         # Its workers run elsewhere: print the command that starts them.
         report(
-            with_queue(queue, lambda opened: fill_again(opened, job, seeds, rejects, run_id, invalid)),
+            with_queue(
+                queue,
+                lambda opened: fill_again(opened, job, seeds, rejects, run_id, invalid, as_json=as_json),
+            ),
             as_json,
         )
         return
@@ -230,7 +233,7 @@ async def carry_out(
                     f"Stopped while enqueueing. To continue, run the same command with --run {run.id}"
                 )
             raise
-        return replace(summary, refused=refused.count)
+        return replace(summary, refused=refused.count, first_refused=refused.first)
 
 
 def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:

@@ -38,12 +38,12 @@ class RolePrinter:
     """Prints the progress of runs, one line at intervals."""
 
     def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
+        self.as_json = as_json
         self._next_line = time.monotonic() + LINE_INTERVAL_SECONDS
 
     def on_join(self, run: Run) -> None:
         """Print which run was joined."""
-        if not self._as_json:
+        if not self.as_json:
             say(f"Run {run.id} of {run.scraper}")
 
     def on_progress(self, snapshot: Snapshot) -> None:
@@ -51,14 +51,14 @@ class RolePrinter:
         if time.monotonic() < self._next_line:
             return
         self._next_line = time.monotonic() + LINE_INTERVAL_SECONDS
-        if self._as_json:
+        if self.as_json:
             put_progress(snapshot)
         else:
             say(f"{snapshot.run.scraper}: {line_of(snapshot)}")
 
     def on_message(self, text: str) -> None:
         """Print a message."""
-        if self._as_json:
+        if self.as_json:
             put_message(text)
         else:
             say(text)
@@ -90,7 +90,7 @@ def coordinate(
     pairs = list(zip(entries, jobs, strict=True))
     ended = with_queue(queue, lambda opened: _coordinate(opened, project, pairs, run_id, as_json))
     if ended is None:
-        say(
+        (put_message if as_json else say)(
             "Stopped waiting; workers continue with the queued tasks. Resume:  "
             + command_on(queue, "start --role coordinator")
         )
@@ -145,9 +145,12 @@ async def _carry_out(
         await lock.name_run(run.id)
         out = _place(plan.storage.results, entry, run)
         coordinator = Coordinator(queue, job, run, teller, out, lock)
-        refused = stack.enter_context(RefusedSeeds(_place(plan.coordinator.rejects, entry, run)))
+        rejects = _place(plan.coordinator.rejects, entry, run)
+        refused = stack.enter_context(RefusedSeeds(rejects, as_json=teller.as_json))
         async with refused.feed(queue, job, seeds, run) as feed:
-            return await coordinator.carry_out(feed), out, job
+            summary = await coordinator.carry_out(feed)
+        # After the feed is closed: only then are the sources counted that could not be read.
+        return replace(summary, refused=refused.count, first_refused=refused.first), out, job
 
 
 def _place(pattern: str | None, entry: ProjectScraper, run: Run) -> str | None:

@@ -11,6 +11,7 @@ from shoal.cli.console import say
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.registry.extras import install_command
 
 if TYPE_CHECKING:
     import socket
@@ -149,4 +150,4 @@ def _need_libraries() -> None:
         for name in ("fastapi", "itsdangerous", "jinja2", "uvicorn"):
             import_module(name)
     except ModuleNotFoundError as error:
-        raise InvalidInput("The web server needs its libraries. Run: pip install 'shoal[web]'") from error
+        raise InvalidInput(f"The web server needs its libraries. Run: {install_command('web')}") from error

@@ -8,6 +8,7 @@ import pytest
 from shoal.cli.commands.crawl.cache_options import as_changes, replayed_seeds
 from shoal.core.errors import InvalidSetting
 from shoal.fleet.sources.seeds import Seeds
+from shoal.registry.extras import install_command
 
 
 def changes(*, cache=None, warc=None, replay=None, again=None, resume=False):
@@ -39,7 +40,7 @@ def test_a_replay_excludes_cache_recording_and_recrawl(other):
 def test_a_missing_library_is_named(option, monkeypatch):
     for name in ("warcio", "warcio.archiveiterator", "warcio.warcwriter"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(InvalidSetting, match=re.escape("Run: pip install 'shoal[warc]'")):
+    with pytest.raises(InvalidSetting, match=re.escape(f"Run: {install_command('warc')}")):
         changes(**{option: "a.warc.gz"})
 
 
