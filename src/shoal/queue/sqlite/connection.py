@@ -20,6 +20,7 @@ BUSY_TIMEOUT = timedelta(seconds=30)
 SYNCHRONOUS = ("normal", "full")
 CACHE_KIB = 64 * 1024
 CHECKPOINT_PAGES = 16_000  # 64 MB of write-ahead log
+SHORT_LOG_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +152,12 @@ class WriteHandler(_Handler):
     """Serves calls in batches: each call is atomic, and the whole batch needs one commit."""
 
     def close(self, store: Store) -> None:
-        # As far as possible without waiting for other processes; the last one to close does the rest.
+        # As far as possible without waiting for other processes; the last one to close does the rest. A short
+        # log is left to it: syncing the disk three times would delay the end of every worker.
         store.connection.set_busy_timeout(0)
-        with suppress(apsw.Error):
-            store.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        with suppress(apsw.Error, OSError):
+            if Path(store.connection.filename_wal).stat().st_size > SHORT_LOG_BYTES:
+                store.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         store.connection.close()
 
     def serve(self, store: Store, calls: Sequence[ThreadCall]) -> None:
