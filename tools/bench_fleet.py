@@ -85,7 +85,7 @@ def _options() -> argparse.Namespace:
         help=f"tasks a second per worker, default {RATE:g}",
     )
     parser.add_argument(
-        "--processes", type=int, metavar="N", help="that simulate, default 2; more where a core has others"
+        "--processes", type=int, metavar="N", help="that simulate, default 2, beside the probe"
     )
     parser.add_argument(
         "--only", action="append", metavar="NAMES", help=f"these servers, with commas: {', '.join(SERVERS)}"

@@ -17,7 +17,6 @@ from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
 from shoal.worker.claiming.claims import TaskClaims
-from shoal.worker.claiming.polling import POLL_INTERVAL_SECONDS
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
@@ -95,7 +94,7 @@ class Worker:
             note_cuts=self._skipped_links.note_cuts_early,
             may_cancel=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )
-        self._share, self._markers = share, tools.markers
+        self._share, self._markers, self._background = share, tools.markers, Background()
         self._claims = TaskClaims(
             queue,
             run,
@@ -106,13 +105,12 @@ class Worker:
             share=share,
             max_pages=self._settings.max_pages,
         )
-        self._claim_retry = QueueRetry("claim tasks", lease)
         self._trap_budgets = TrapBudgetSync(
             queue, scraper.first.link_filter, run.id, is_resting=lambda: self.is_resting
         )
+        self._claim_retry = QueueRetry("claim tasks", lease)
         self._channel = channel or SupervisorChannel(None)
         self._settlements = Settlements(queue, self._on_settled, give_up_after=lease)
-        self._background = Background()
         self._lookups = CacheLookups(
             self._processor.look_up,
             self._background,
@@ -234,9 +232,7 @@ class Worker:
         return reason
 
     async def _stand_by(self) -> ExitReason:
-        while not self.is_stopping:
-            self._wake.clear()
-            await self._wait_for_wake(POLL_INTERVAL_SECONDS)
+        await self._stopped.wait()
         return ExitReason.STOPPED
 
     async def _claim_until_end(self) -> ExitReason:
@@ -255,7 +251,9 @@ class Worker:
             await self._settle_refusals()
             size = self._scheduler.next_claim_size(exact_time())
             if not size:
-                await self._wait_for_wake(POLL_INTERVAL_SECONDS)
+                if self._scheduler.polling.take_missed_turns(exact_time()):
+                    self._channel.report_full()
+                await self._wait_for_wake(self._scheduler.polling.until_missed(exact_time()))
                 continue
             sent_at = exact_time()
             try:

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tools.bench.fleet.measure import TINY, _phase, measure
+from tools.bench.fleet.measure import TINY, _phase, _split, measure
 from tools.bench.fleet.servers import Counters, SqliteFleet
 from tools.bench.fleet.workload import LEAST, seeds
 from tools.bench.haul.crawl import HOSTS, Route, tenths
@@ -27,11 +27,23 @@ def test_a_phase_counts_what_happened_between_its_samples():
         "lags": [[3.0, 0.01], [4.0, 0.02], [9.0, 5.0]],
         "failures": 1,
     }
-    phase = _phase([report, report], samples, 2.2, 6.9)
-    assert (phase.seconds, phase.queries, phase.tasks, phase.failures) == (5, 50, 100, 2)
-    assert phase.lag == 0.01
+    busier = {**report, "lags": [[3.0, 0.2]], "claims": [[3.0, 0.7, 0], [4.0, 0.6, 0]]}
+    phase = _phase([report, report | busier, busier], samples, 2.2, 6.9)
+    assert (phase.seconds, phase.queries, phase.tasks, phase.failures) == (5, 50, 150, 3)
     assert phase.cpu == pytest.approx(0.5)
-    assert phase.claims == [0.1, 0.3, 0.1, 0.3] and phase.full == 0.5
+    assert (phase.claims, phase.full) == (6, pytest.approx(1 / 6))
+    # The first process is the probe: the others' claims also wait for their own work.
+    assert (phase.probed.seconds, phase.probed.full, phase.probed.lag) == ([0.1, 0.3], 0.5, 0.01)
+    assert phase.probed.percentile(0.99) == 300
+    assert phase.simulated.seconds == [0.6, 0.6, 0.7, 0.7] and phase.simulated.lag == 0.2
+
+
+@pytest.mark.parametrize(
+    ("workers", "processes", "split"),
+    [(2_000, 2, [200, 900, 900]), (200, 3, [20, 60, 60, 60]), (4, 1, [1, 3])],
+)
+def test_a_few_workers_are_the_probe_and_the_processes_share_the_others(workers, processes, split):
+    assert _split(workers, processes) == split
 
 
 def test_the_next_page_of_a_haul_is_new_and_on_the_same_host():

@@ -9,7 +9,7 @@ from typing import Any
 
 from shoal.queue.open import open_queue
 from tools.bench.children import run_processes
-from tools.bench.fleet.process import SIMULATE
+from tools.bench.fleet.process import PROBE, SIMULATE
 from tools.bench.fleet.servers import Counters, FleetServer
 from tools.bench.fleet.workload import BUSY, HOST_DELAY, IDLE, RATE, SCRAPER, SETTINGS, idle_seeds, seeds
 from tools.bench.report import Bar, Figure, Figures, at_most, percentile
@@ -19,6 +19,7 @@ CLAIM_P99 = at_most(50)  # ms
 IDLE_QUERIES = at_most(0.2)  # per second and worker
 BARRED = 2_000  # workers on one PostgreSQL for which the bars hold
 SETTLED = 10.0  # seconds after the last start in which the fleet finds its pace
+MAX_PROBED = 200  # workers whose claims are measured, or a tenth of the fleet if that is less
 TAIL = 1.0  # seconds before the end that are not counted: the processes do not end at the same moment
 
 
@@ -29,9 +30,9 @@ class FleetScale:
     name: str
     workers: Sequence[int]
     warm_up: float = 20.0  # seconds in which the workers start
-    seconds: float = 40.0  # measured at work
+    seconds: float = 60.0  # measured at work
     idle_seconds: float = 60.0
-    processes: int = 2
+    processes: int = 2  # beside the probe
     rate: float = RATE
 
 
@@ -48,6 +49,24 @@ class TooFewSamples(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Claims:
+    """The claims of some processes."""
+
+    seconds: Sequence[float]  # of each, the shortest first
+    full: float  # share that gave something
+    lag: float  # seconds by which the median timer of the processes was late: claims seem as much slower
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return len(self.seconds)
+
+    def percentile(self, share: float) -> float:
+        """Return the milliseconds within which so many of them had their reply."""
+        return 1e3 * percentile(self.seconds or [0.0], share)
+
+
+@dataclass(frozen=True, slots=True)
 class Phase:
     """What the servers and the workers did between two moments."""
 
@@ -55,10 +74,20 @@ class Phase:
     before: Counters
     after: Counters
     tasks: int
-    claims: Sequence[float]  # seconds of each
-    full: float  # share of the claims that gave something
-    lag: float  # seconds by which the median timer of the simulation was late: claims seem as much slower
+    probed: Claims
+    simulated: Claims
     failures: int  # workers that ended because of the queue, and were started again
+
+    @property
+    def claims(self) -> int:
+        """How many claims there were."""
+        return self.probed.count + self.simulated.count
+
+    @property
+    def full(self) -> float:
+        """The share of the claims that gave something."""
+        full = sum(one.full * one.count for one in (self.probed, self.simulated))
+        return full / max(self.claims, 1)
 
     @property
     def queries(self) -> float:
@@ -92,16 +121,18 @@ async def measure(server: FleetServer, workers: int, scale: FleetScale) -> Figur
 
 def _busy_figures(name: str, busy: Phase, bar: Bar | None) -> Iterator[Figure]:
     tasks = max(busy.tasks, 1)
-    claims = sorted(1e3 * seconds for seconds in busy.claims)
-    detail = {"claims": len(claims), "max_ms": claims[-1], "with_tasks": busy.full, "seconds": busy.seconds}
+    probed, simulated = busy.probed, busy.simulated
+    detail = {"claims": probed.count, "max_ms": probed.percentile(1.0), "seconds": busy.seconds}
     yield Figure(f"{name}: tasks", busy.tasks / busy.seconds, "/s", None, busy.details)
     yield Figure(f"{name}: queries", busy.queries, "/s")
     yield Figure(f"{name}: queries per task", busy.queries * busy.seconds / tasks, "")
-    yield Figure(f"{name}: claims", len(claims) / busy.seconds, "/s")
+    yield Figure(f"{name}: claims", busy.claims / busy.seconds, "/s")
     yield Figure(f"{name}: claims that gave tasks", 100 * busy.full, "%")
-    yield Figure(f"{name}: claim, p50", percentile(claims, 0.5), "ms", None, detail)
-    yield Figure(f"{name}: claim, p99", percentile(claims, 0.99), "ms", bar)
-    yield Figure(f"{name}: lag of the simulation", 1e3 * busy.lag, "ms")
+    yield Figure(f"{name}: claim, p50", probed.percentile(0.5), "ms", None, detail)
+    yield Figure(f"{name}: claim, p99", probed.percentile(0.99), "ms", bar)
+    yield Figure(f"{name}: lag of the probe", 1e3 * probed.lag, "ms")
+    yield Figure(f"{name}: claim in the simulation, p99", simulated.percentile(0.99), "ms")
+    yield Figure(f"{name}: lag of the simulation", 1e3 * simulated.lag, "ms")
     if calls := busy.details.get("shoal.claim calls"):
         yield Figure(f"{name}: claim at the server, mean", busy.details["shoal.claim us"] / calls / 1e3, "ms")
     yield Figure(f"{name}: server's CPU per task", busy.cpu / tasks * 1e6, "us")
@@ -115,7 +146,7 @@ def _busy_figures(name: str, busy: Phase, bar: Bar | None) -> Iterator[Figure]:
 
 def _idle_figures(name: str, idle: Phase, workers: int, bar: Bar | None) -> Iterator[Figure]:
     yield Figure(f"{name}: idle worker, queries", idle.queries / workers, "/s", bar, idle.details)
-    polls = len(idle.claims) / idle.seconds / workers
+    polls = idle.claims / idle.seconds / workers
     yield Figure(f"{name}: idle worker, claims among them", polls, "/s")
     yield Figure(f"{name}: idle worker, server's CPU", idle.cpu / idle.seconds / workers * 1e6, "us/s")
 
@@ -134,11 +165,11 @@ async def _run_phase(
     say(f"{server.name}: {workers:,} workers, {'with nothing to do' if is_rested else 'at work'}")
     async with _sampled(server) as samples:
         reports = await run_processes(
-            scale.processes,
+            1 + scale.processes,
             SIMULATE,
             address=server.address,
             run_id=f"{run_id}-{workers}",
-            workers=workers // scale.processes,
+            workers=_split(workers, scale.processes),
             per_machine=server.per_machine,
             stagger=scale.warm_up,
             seconds=seconds,
@@ -149,6 +180,13 @@ async def _run_phase(
     return _phase(reports, samples, first, last)
 
 
+def _split(workers: int, processes: int) -> list[int]:
+    """Return how many workers the probe has, and each of the other processes."""
+    probed = max(1, min(MAX_PROBED, workers // 10))
+    rest, more = divmod(workers - probed, processes)
+    return [probed, *(rest + (number < more) for number in range(processes))]
+
+
 def _phase(
     reports: Sequence[dict[str, Any]], samples: Sequence[tuple[float, Counters]], first: float, last: float
 ) -> Phase:
@@ -157,20 +195,25 @@ def _phase(
     ended, after = min(samples, key=lambda sample: abs(sample[0] - last))
     if began == ended:
         raise TooFewSamples(len(samples))
+    tasks = sum(_settled(report, ended) - _settled(report, began) for report in reports)
+    failures = sum(report["failures"] for report in reports)
+    probed, simulated = (
+        _claims(some, began, ended) for some in (reports[PROBE : PROBE + 1], reports[PROBE + 1 :])
+    )
+    return Phase(ended - began, before, after, tasks, probed, simulated, failures)
+
+
+def _claims(reports: Sequence[dict[str, Any]], began: float, ended: float) -> Claims:
+    """Return the claims of these processes between two moments."""
     claims = [
         (seconds, leases)
         for report in reports
         for at, seconds, leases in report["claims"]
         if began <= at <= ended
     ]
-    tasks = sum(_settled(report, ended) - _settled(report, began) for report in reports)
     full = sum(leases > 0 for _, leases in claims) / max(len(claims), 1)
-    failures = sum(report["failures"] for report in reports)
     lags = [lag for report in reports for at, lag in report["lags"] if began <= at <= ended]
-    lag = percentile(lags or [0.0], 0.5)
-    return Phase(
-        ended - began, before, after, tasks, [seconds for seconds, _ in claims] or [0.0], full, lag, failures
-    )
+    return Claims(sorted(seconds for seconds, _ in claims), full, percentile(lags or [0.0], 0.5))
 
 
 def _settled(report: dict[str, Any], moment: float) -> int:

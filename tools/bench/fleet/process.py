@@ -1,8 +1,15 @@
-"""One process of the fleet: some machines, each with its queue, its pool and its workers."""
+"""One process of the fleet: some machines, each with its queue, its pool and its workers.
+
+The first process is the probe: few workers, each with a queue of its own, as a real one has. Their claims
+take what those of a real worker take, because the process has little else to do. The others are the load.
+They stand for machines that are not there, so they yield to the server and to the probe.
+"""
 
 import asyncio
+import os
 import random
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -16,6 +23,8 @@ from tools.bench.fleet.workers import FleetCounts, SimulatedPool, make_tools
 SIMULATE = f"{__name__}:simulate"
 AT_ONCE = 8  # machines that open their queues
 SAMPLE_INTERVAL = 0.5  # seconds
+PROBE = 0  # the number of the process
+NICENESS = 10  # of the others
 
 
 async def simulate(
@@ -24,23 +33,30 @@ async def simulate(
     number: int,
     address: str,
     run_id: str,
-    workers: int,
+    workers: Sequence[int],
     per_machine: int,
     stagger: float,
     seconds: float,
     is_rested: bool,
 ) -> dict[str, Any]:
-    """Work for so long, and return the claims, and at which moments how many tasks were settled."""
+    """Work for so long, and return the claims, and at which moments how many tasks were settled.
+
+    `workers` are those of every process, by their numbers.
+    """
     allow_many_files()
+    is_probe, mine = number == PROBE, workers[number]
+    if not is_probe:
+        os.nice(NICENESS)
     counts, tools, opening = FleetCounts(), make_tools(), asyncio.Semaphore(AT_ONCE)
     stack = AsyncExitStack()  # never closed: the process is killed once it has reported
 
     async def open_machine(count: int) -> SimulatedPool:
         async with opening:
             queue = await stack.enter_async_context(open_queue(address))
-            return SimulatedPool(queue, await queue.run(run_id), count, counts, tools)
+            own = [await stack.enter_async_context(open_queue(address)) for _ in range(count * is_probe)]
+            return SimulatedPool(queue, await queue.run(run_id), own or [queue] * count, counts, tools)
 
-    sizes = [min(per_machine, workers - first) for first in range(0, workers, per_machine)]
+    sizes = [min(per_machine, mine - first) for first in range(0, mine, per_machine)]
     pools = await asyncio.gather(*(open_machine(size) for size in sizes))
     await gate()
     began = time.monotonic()

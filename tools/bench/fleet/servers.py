@@ -15,9 +15,11 @@ from tests.servers.redis import RedisCluster, RedisServer
 from tools.bench.processes import cpu_of_family
 
 # A worker process has a queue of its own, as has its launcher. Here the workers of a machine share one, so
-# that they fit into a few processes; a queue on PostgreSQL opens up to six connections.
+# that they fit into a few processes, but for those of the probe; a queue on PostgreSQL opens up to six
+# connections.
 PER_MACHINE = 25
 SETTINGS = {"shared_preload_libraries": "pg_stat_statements"}
+MAX_CONNECTIONS = 1_200  # of PostgreSQL without PgBouncer
 CLIENTS = 5_000  # connections that PgBouncer takes
 
 
@@ -165,7 +167,7 @@ class RabbitFleet(RedisFleet):
 @contextmanager
 def open_postgres() -> Iterator[FleetServer]:
     """Start a PostgreSQL with its own defaults, but for the number of connections."""
-    with PostgresServer(durable=True, max_connections=600, settings=SETTINGS) as server:
+    with PostgresServer(durable=True, max_connections=MAX_CONNECTIONS, settings=SETTINGS) as server:
         yield PostgresFleet(server)
 
 

@@ -6,7 +6,7 @@ exchange of budgets and settings, the supervisor's extensions and heartbeats, an
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -123,14 +123,15 @@ class SimulatedPool(WorkerPool):
     """The pool of one machine, with all that a launcher does beside its workers."""
 
     def __init__(
-        self, queue: Queue, run: Run, count: int, counts: FleetCounts, tools: ProcessorTools
+        self, queue: Queue, run: Run, queues: Sequence[Queue], counts: FleetCounts, tools: ProcessorTools
     ) -> None:
+        """The launcher has one queue, and each worker has one of `queues`, which may be the same."""
         config = WorkerConfig(
             queue="", run_id=run.id, worker_id="", scraper=SCRAPER, lease=LEASE, memory=MAX_PAGE_BYTES
         )
         lock = ScraperLock(queue, SCRAPER, ())
-        super().__init__(queue, config, count, limits=LIMITS, lock=lock)
-        self._run, self._counts, self._tools = run, counts, tools
+        super().__init__(queue, config, len(queues), limits=LIMITS, lock=lock)
+        self._run, self._queues, self._counts, self._tools = run, queues, counts, tools
         self._scraper = Scraper(SCRAPER, robots=False, delay=run.settings.host_delay.total_seconds())
         self._scraper.step(page)
 
@@ -164,7 +165,7 @@ class SimulatedPool(WorkerPool):
         config = self._config_of(number)
         supervisor = SimulatedSupervisor(self._queue, config, self._wake_one)
         self._supervisors[number] = supervisor
-        queue = cast(Queue, TimedQueue(self._queue, self._counts))
+        queue = cast(Queue, TimedQueue(self._queues[number], self._counts))
         worker = SimulatedWorker(
             queue,
             self._run,

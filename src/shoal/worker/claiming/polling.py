@@ -19,7 +19,7 @@ POLL_INTERVAL_SECONDS = 1.0  # other workers and producers may add tasks at any 
 # A worker that has long found nothing polls less often each time, up to this. The polls of thousands of them
 # would otherwise be most of the store's work. One worker of a pool finds new tasks soon, and the others rest.
 MAX_POLL_INTERVAL_SECONDS, MAX_RESTING_INTERVAL_SECONDS = 2.0, 30.0
-POLL_GROWTH = 1.1
+POLL_GROWTH = 1.5
 MIN_POLL_INTERVAL_SECONDS = 0.02  # an idle worker waits for the end of the run, which may be near
 MIN_WAIT = 0.001  # seconds
 MAX_GROWTHS = 100  # of the poll interval; enough to exceed any maximum
@@ -29,13 +29,17 @@ CLAIM_JITTER = 0.05  # seconds
 # A worker that came in vain this often in a row for hosts that others served is one of too many. From then on
 # it comes later by a random time that doubles with each defeat: about as long as it has lost, because it may
 # be needed again. A victory takes some of the doublings back.
-MAX_DEFEATS, DEFEAT_GROWTH, MAX_DEFEAT_POWER, VICTORY = 4, 2.0, 12, 4
+MAX_DEFEATS, DEFEAT_GROWTH, VICTORY, MAX_GROWN = 4, 2.0, 4, 12
+# One that holds no lease learns it sooner. Thousands of them may start together, and come in vain for every
+# host until they have learned it: it comes later by up to the gap, and by three times as much each time.
+MAX_IDLE_DEFEATS, IDLE_DEFEAT_GROWTH, IDLE_VICTORY = 1, 3.0, 2
 # A settlement may make tasks claimable. As long as the claims that follow settlements find nothing, they wait
 # for more of them: twice as long each time, but only for a fraction of the gap.
 MIN_EARLY_WAIT, MAX_EARLY_WAIT, MAX_EARLY_POWER = 0.01, 0.25, 6  # seconds
 EARLY_SHARE = 0.25  # of the gap
 EARLY = 0.002  # seconds by which a timer may fire too early
 SAME_TURN = 0.005  # seconds between turns that one claim serves
+MISSED = 0.05  # seconds after which a worker that cannot claim leaves a turn to others
 
 
 class NextPoll(NamedTuple):
@@ -43,6 +47,32 @@ class NextPoll(NamedTuple):
 
     wait: float  # unless something happens
     yield_for: float = 0.0  # before that, whatever happens
+
+
+class Defeats:
+    """Counts claims in a row that came for hosts of others and found nothing."""
+
+    def __init__(self, patience: int, growth: float, forgiven: int) -> None:
+        self._patience, self._growth, self._forgiven = patience, growth, forgiven
+        self._count = self._grown = 0
+
+    @property
+    def factor(self) -> float:
+        """By how much the time has grown by which such claims come later; 0 if they come on time."""
+        return self._growth**self._grown if self._count > self._patience else 0.0
+
+    def record(self) -> None:
+        """Record such a claim."""
+        self._count += 1
+        self._grown = min(self._grown + (self._count > self._patience), MAX_GROWN)
+
+    def record_victory(self) -> None:
+        """Record that such a claim found something."""
+        self._count, self._grown = 0, max(0, self._grown - self._forgiven)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._count = self._grown = 0
 
 
 class Polling:
@@ -55,8 +85,8 @@ class Polling:
         self._turns: list[float] = []  # a heap: when the hosts are free again that this worker served last
         self._planned: float | None = None  # when to claim again, unless something happens
         self._awaits_others = False  # that claim is for a host that another worker may have served last
-        self._defeats = 0  # such claims in a row that found nothing
-        self._power = 0  # how often the time has grown by which they come later
+        self._defeats = Defeats(MAX_DEFEATS, DEFEAT_GROWTH, VICTORY)  # while leases were held
+        self._idle_defeats = Defeats(MAX_IDLE_DEFEATS, IDLE_DEFEAT_GROWTH, IDLE_VICTORY)  # while none was
         self._early_misses = 0  # claims in a row that came before they were planned, and found nothing
         self._idle_polls = 0  # polls in a row that found nothing while no lease was held
         self.set_gap(gap)
@@ -77,7 +107,9 @@ class Polling:
 
     def poll_soon(self) -> None:
         """Forget that nothing was found: there is, or may be, something to do."""
-        self._idle_polls = self._defeats = self._power = 0
+        self._idle_polls = 0
+        self._defeats.clear()
+        self._idle_defeats.clear()
         self._planned, self._awaits_others = None, False
 
     def on_leases(self, leases: Iterable[Lease], claimed_at: float, sent_at: float) -> None:
@@ -85,7 +117,8 @@ class Polling:
         if self._is_early(sent_at):
             self._early_misses = 0
         elif self._awaits_others:
-            self._defeats, self._power = 0, max(0, self._power - VICTORY)
+            self._defeats.record_victory()
+            self._idle_defeats.record_victory()
         self._idle_polls = 0
         self._planned, self._awaits_others = None, False
         self._forget_turns(sent_at + SAME_TURN)
@@ -100,8 +133,7 @@ class Polling:
         if self._is_early(sent_at):
             self._early_misses += 1
         elif self._awaits_others and (self._gap or not is_holding):
-            self._defeats += 1
-            self._power = min(self._power + (self._defeats > MAX_DEFEATS), MAX_DEFEAT_POWER)
+            (self._defeats if is_holding else self._idle_defeats).record()
         self._idle_polls = 0 if is_holding else self._idle_polls + 1
         self._forget_turns(sent_at)
         wait = next_poll_delay(grant, self._idle_polls, self._max_interval)
@@ -120,6 +152,21 @@ class Polling:
         pause = min(self._early_wait(), wait) if is_holding else 0.0
         return NextPoll(wait - pause, pause)
 
+    def take_missed_turns(self, now: float) -> bool:
+        """Forget the hosts that have been free for a while, and return whether there were any.
+
+        For a worker that holds too much to claim: it does not come for them, and so others have to.
+        """
+        has_missed = bool(self._turns) and self._turns[0] + MISSED <= now
+        self._forget_turns(now - MISSED)
+        return has_missed
+
+    def until_missed(self, now: float) -> float:
+        """Return the seconds until the worker should look at its turns again, although it cannot claim."""
+        if not self._turns:
+            return POLL_INTERVAL_SECONDS
+        return min(max(MIN_WAIT, self._turns[0] + MISSED - now), POLL_INTERVAL_SECONDS)
+
     def _is_early(self, sent_at: float) -> bool:
         return self._planned is not None and sent_at < self._planned - EARLY
 
@@ -128,11 +175,13 @@ class Polling:
             heappop(self._turns)
 
     def _lateness(self, *, is_holding: bool) -> float:
-        # Without turns, a worker that holds leases may be the only one that can handle what it waits for.
-        if self._defeats <= MAX_DEFEATS or (is_holding and not self._gap):
-            return 0.0
-        most = POLL_INTERVAL_SECONDS if is_holding else self._max_interval
-        return self._uniform(0, min(MIN_POLL_INTERVAL_SECONDS * DEFEAT_GROWTH**self._power, most))
+        if is_holding:
+            # Without turns it may be the only worker that can handle what it waits for.
+            grown = MIN_POLL_INTERVAL_SECONDS * self._defeats.factor if self._gap else 0.0
+            return self._uniform(0, min(grown, POLL_INTERVAL_SECONDS))
+        first = max(MIN_POLL_INTERVAL_SECONDS, min(self._gap, POLL_INTERVAL_SECONDS))
+        latest = min(first * self._idle_defeats.factor / IDLE_DEFEAT_GROWTH, self._max_interval)
+        return self._uniform(latest / 2, latest)
 
     def _early_wait(self) -> float:
         if not self._early_misses:

@@ -124,6 +124,10 @@ class SupervisorChannel:
             self.on_claimed(numbers, leases)
         return numbers
 
+    def report_full(self) -> None:
+        """Report that there may be more to claim than this worker takes, so that another one is woken."""
+        self.send(LeasesClaimed(self._next, [], is_full=True))
+
     def send(self, message: Message) -> None:
         """Send a message. The supervisor reads at once, so this blocks only while it is stalled."""
         if self._socket is None:

@@ -8,6 +8,7 @@ import pytest
 from shoal import Page, Scraper, Task
 from shoal.queue.open import open_queue
 from shoal.worker import slots
+from shoal.worker.ipc.protocol import LeasesClaimed
 from tests.integration.engine.faults import Web, scene
 from tests.integration.engine.origin import Answer
 
@@ -133,3 +134,24 @@ async def test_a_run_keeps_to_what_was_typed(bench, origin, more, bound):
     assert summary.snapshot.stats.completed == 12
     # A host is certain of a request from its arrival to its response.
     assert most_at_once([(moment, moment + LONG) for moment, _ in origin.moments]) <= bound
+
+
+async def test_a_worker_that_holds_too_much_has_another_one_woken_for_the_hosts_that_it_served(queue):
+    polite, reported = Scraper("polite", delay=0.1, robots=False), []
+
+    @polite.step
+    async def page(page: Page):
+        pass
+
+    urls = [f"http://{host}.example/{number}" for host in "ab" for number in range(2)]
+    async with scene(queue, polite, urls, web=Web(LONG), at_once=1) as stage:
+        send = stage.ledger.send
+
+        def listen(message):
+            if isinstance(message, LeasesClaimed) and message.is_full and not message.leases:
+                reported.append(stage.worker.in_hand)
+            send(message)
+
+        stage.ledger.send = listen
+        await stage.worker.run()
+    assert reported and all(reported), "it held leases whenever it reported more"

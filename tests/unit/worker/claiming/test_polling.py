@@ -10,8 +10,10 @@ from shoal.worker.claiming.polling import (
     EARLY_SHARE,
     FULL_INTERVAL_AFTER,
     MAX_DEFEATS,
+    MAX_IDLE_DEFEATS,
     MAX_POLL_INTERVAL_SECONDS,
     MAX_RESTING_INTERVAL_SECONDS,
+    MISSED,
     POLL_INTERVAL_SECONDS,
     POLL_JITTER,
     Polling,
@@ -83,10 +85,12 @@ def test_an_idle_worker_polls_soon_and_then_less_and_less_often(grant):
     assert waits == sorted(waits)
     assert waits[4] < POLL_INTERVAL_SECONDS == waits[5]
     assert waits[-1] == MAX_RESTING_INTERVAL_SECONDS
-    # It never waits for more than a fifth of the time for which it has found nothing.
+    # It never waits for more than two thirds of the time for which it has found nothing.
     assert all(
-        wait <= 0.2 * sum(waits[:at]) for at, wait in enumerate(waits) if wait > 2 * POLL_INTERVAL_SECONDS
+        wait <= 0.67 * sum(waits[:at]) for at, wait in enumerate(waits) if wait > 2 * POLL_INTERVAL_SECONDS
     )
+    # Thousands of workers that have nothing to do are a load until they rest.
+    assert sum(wait < MAX_RESTING_INTERVAL_SECONDS for wait in waits) < 15
 
 
 def test_a_worker_that_has_long_found_nothing_still_comes_when_a_task_is_due():
@@ -130,16 +134,39 @@ def test_a_worker_does_not_spin_over_a_task_that_is_due_already():
 # Hosts that others serve
 
 
-@pytest.mark.parametrize(
-    ("is_holding", "longest"), [(False, MAX_POLL_INTERVAL_SECONDS), (True, POLL_INTERVAL_SECONDS)]
-)
-def test_a_worker_that_always_loses_the_race_for_a_host_comes_later_and_later(is_holding, longest):
+def test_a_worker_that_always_loses_the_race_for_a_host_comes_later_and_later():
     clock = Clock(gap=SECOND)
-    waits = [clock.find_nothing(is_holding=is_holding).expected for _ in range(60)]
+    waits = [clock.find_nothing(is_holding=True).expected for _ in range(60)]
     assert waits[: MAX_DEFEATS + 1] == pytest.approx([0.25] * (MAX_DEFEATS + 1)), "a few defeats are chance"
     assert waits[MAX_DEFEATS + 1] > 0.25
     assert waits == sorted(waits)
+    assert waits[-1] == pytest.approx(POLL_INTERVAL_SECONDS + 0.25)
+
+
+@pytest.mark.parametrize("longest", [MAX_POLL_INTERVAL_SECONDS, MAX_RESTING_INTERVAL_SECONDS])
+def test_one_that_holds_no_lease_comes_later_after_its_second_defeat(longest):
+    clock = Clock(gap=SECOND, longest=longest)
+    waits = [clock.find_nothing().expected for _ in range(20)]
+    assert waits[: MAX_IDLE_DEFEATS + 1] == pytest.approx([0.25] * (MAX_IDLE_DEFEATS + 1))
+    assert waits[MAX_IDLE_DEFEATS + 1] == pytest.approx(1.25)
+    assert waits == sorted(waits)
     assert waits[-1] == pytest.approx(longest + 0.25)
+
+
+def test_a_fleet_that_is_not_needed_rests_after_a_few_claims_each():
+    clock, began = Clock(gap=SECOND, longest=MAX_RESTING_INTERVAL_SECONDS, uniform=min), 100.0
+    claims = 0
+    while clock.now < began + 30:
+        claims += 1
+        clock.find_nothing()
+    assert claims <= 8
+
+
+def test_workers_that_hold_nothing_and_lose_together_do_not_come_back_together():
+    early, late = Clock(gap=SECOND, uniform=min), Clock(gap=SECOND, uniform=max)
+    for _ in range(3):
+        waits = [clock.find_nothing().expected for clock in (early, late)]
+    assert waits == pytest.approx([0.75, 1.25])
 
 
 def test_without_turns_a_worker_that_holds_leases_never_comes_late():
@@ -156,21 +183,23 @@ def test_a_worker_that_wins_comes_on_time_again():
 
 
 def test_a_worker_that_is_woken_comes_on_time_again_as_long_as_it_does_not_lose():
-    clock = Clock()
+    clock = Clock(gap=SECOND)
     for _ in range(60):
         clock.find_nothing()
     clock.polling.poll_soon()
-    waits = [clock.find_nothing().expected for _ in range(MAX_DEFEATS + 2)]
-    assert waits[:-1] == pytest.approx([0.25] * (MAX_DEFEATS + 1)) and 0.25 < waits[-1] < 0.3
+    waits = [clock.find_nothing().expected for _ in range(MAX_IDLE_DEFEATS + 2)]
+    assert waits == pytest.approx([0.25] * (MAX_IDLE_DEFEATS + 1) + [1.25])
 
 
-def test_losing_again_after_a_victory_takes_a_worker_back_to_nearly_where_it_was():
-    clock = Clock(longest=MAX_RESTING_INTERVAL_SECONDS)
-    for _ in range(MAX_DEFEATS + 8):
-        before = clock.find_nothing().expected
-    clock.find(lease("a.test"))
-    waits = [clock.find_nothing().expected for _ in range(MAX_DEFEATS + 2)]
-    assert 0.25 < waits[-1] < before
+@pytest.mark.parametrize(("is_holding", "patience"), [(True, MAX_DEFEATS), (False, MAX_IDLE_DEFEATS)])
+def test_losing_again_after_a_victory_takes_a_worker_back_to_nearly_where_it_was(is_holding, patience):
+    clock = Clock(gap=SECOND / 10, longest=MAX_RESTING_INTERVAL_SECONDS)
+    soon = Grant(next_due=timedelta(milliseconds=50))
+    for _ in range(patience + 6):
+        before = clock.find_nothing(soon, is_holding=is_holding).expected
+    clock.find()
+    again = [clock.find_nothing(soon, is_holding=is_holding).expected for _ in range(patience + 2)]
+    assert 0.05 < again[-1] < before
 
 
 def test_a_worker_comes_on_time_for_the_hosts_that_it_served_last_however_often_it_lost_others():
@@ -205,6 +234,18 @@ def test_a_claim_serves_all_hosts_that_are_free_by_then():
     clock.now += 0.996
     clock.find(lease("a.test"), lease("b.test"))
     assert clock.find_nothing(LATE, is_holding=True) == 1
+
+
+def test_a_worker_that_cannot_claim_learns_once_that_its_hosts_are_free():
+    clock = Clock(gap=SECOND)
+    assert clock.polling.until_missed(clock.now) == POLL_INTERVAL_SECONDS
+    clock.find(lease("a.test"), lease("b.test"))
+    clock.now += 0.9
+    assert not clock.polling.take_missed_turns(clock.now)
+    clock.now += clock.polling.until_missed(clock.now)
+    assert clock.now == pytest.approx(101 + MISSED)
+    assert clock.polling.take_missed_turns(clock.now + 0.001)
+    assert not clock.polling.take_missed_turns(clock.now + 2)
 
 
 def test_a_changed_gap_voids_the_turns_that_were_expected():
