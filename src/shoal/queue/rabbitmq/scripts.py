@@ -5,11 +5,11 @@ before the verb, the verb as a function, the frame after it, and `frame/end`, wh
 publish.
 """
 
-from hashlib import sha1
+from collections.abc import Sequence
 from pathlib import Path
 
 from shoal.queue.redis import scripts as redis_scripts
-from shoal.queue.redis.scripts import Script
+from shoal.queue.redis.scripts import Script, make_script
 
 
 def _texts(folder: Path) -> dict[str, str]:
@@ -19,7 +19,7 @@ def _texts(folder: Path) -> dict[str, str]:
 def _load() -> dict[str, Script]:
     redis, rabbitmq = Path(redis_scripts.__file__).with_name("lua"), Path(__file__).with_name("lua")
     libraries = _texts(redis / "lib") | _texts(rabbitmq / "lib")
-    lib = "\n".join(libraries[name] for name in sorted(libraries))
+    lib = [libraries[name] for name in sorted(libraries)]
     frame = _texts(rabbitmq / "frame")
     verbs = _texts(redis) | _texts(rabbitmq)
     return {name: _script(name, lib, verb, frame) for name, verb in _named(verbs)}
@@ -29,10 +29,9 @@ def _named(texts: dict[str, str]) -> list[tuple[str, str]]:
     return [(name.removesuffix(".lua"), text) for name, text in sorted(texts.items())]
 
 
-def _script(name: str, lib: str, verb: str, frame: dict[str, str]) -> Script:
-    text = "\n".join(
+def _script(name: str, lib: Sequence[str], verb: str, frame: dict[str, str]) -> Script:
+    body = "\n".join(
         [
-            lib,
             frame["begin.lua"],
             frame.get(f"before_{name}.lua", ""),
             f"local function verb()\n{verb}\nend",
@@ -42,7 +41,7 @@ def _script(name: str, lib: str, verb: str, frame: dict[str, str]) -> Script:
             frame["end.lua"],
         ]
     )
-    return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+    return make_script(name, lib, body)
 
 
 SCRIPTS = _load()

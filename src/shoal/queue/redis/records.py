@@ -66,6 +66,18 @@ class LeaseRecord(msgspec.Struct, array_like=True, frozen=True):
     history: list[PastAttempt] | None
 
 
+class LeaseGroup(msgspec.Struct, array_like=True, frozen=True):
+    """Leases of a claim that have everything but their tasks in common; `token` is that of the first."""
+
+    token: int
+    section: int
+    priority: int
+    start: int
+    deadline: int
+    host: str
+    tasks: list[Element]
+
+
 class LetterRecord(msgspec.Struct, array_like=True, frozen=True):
     """A dead letter or an expired task: how it ended, then the task's element."""
 

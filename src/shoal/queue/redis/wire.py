@@ -31,6 +31,7 @@ from shoal.queue.redis.records import (
     ClaimHead,
     Element,
     Fields,
+    LeaseGroup,
     LeaseRecord,
     LetterRecord,
     Parcel,
@@ -46,6 +47,7 @@ unpack = msgspec.msgpack.decode
 _encode_json = msgspec.json.Encoder().encode
 _steps = msgspec.json.Decoder(tuple[str, ...]).decode
 
+_ARRAY = struct.Struct(">BI").pack
 _HEAD = struct.Struct(">2s16s3sBI").pack
 _NO_HISTORY = b"\xc0"
 _FIVE, _NINE = b"\x95", b"\x99"  # array headers, which the stored values lack
@@ -54,7 +56,7 @@ GROUPS = 64  # of a set of keys, as in `46_seen.lua`
 ELEMENT_HEAD = 18  # bytes; of a task that may expire, a lane holds only this head
 
 
-_leases = msgspec.msgpack.Decoder(list[LeaseRecord]).decode
+_groups = msgspec.msgpack.Decoder(list[LeaseGroup]).decode
 _element = msgspec.msgpack.Decoder(Element).decode
 _body = msgspec.msgpack.Decoder(BodyRecord).decode
 _letter = msgspec.msgpack.Decoder(LetterRecord).decode
@@ -176,30 +178,36 @@ def pack_parcels(parcels: Sequence[Parcel]) -> bytes:
 # In
 
 
-def read_claim(reply: Sequence[bytes], run_id: str) -> tuple[ClaimHead, list[Lease]]:
+def read_claim(reply: tuple[bytes, Sequence[Sequence[bytes]]], run_id: str) -> tuple[ClaimHead, list[Lease]]:
     """Decode the reply of a claim."""
     head = _head(reply[0])
     names = {section: name.split("\0") for section, name in head.names}
-    rows = _leases(reply[1])
+    # A group arrives as the beginning of an array and its elements, which lack their headers.
+    groups = _groups(b"".join((_ARRAY(0xDD, len(reply[1])), *map(_FIVE.join, reply[1]))))
     # A repeated claim returns starts that have passed. They cannot move, because other leases have the starts
     # after them: so the claim is reported to be as old as its first start.
-    first = min([head.now, *(row.start for row in rows)])
+    first = min([head.now, *(group.start for group in groups)])
     slowed = {host: duration(slowdown) for host, slowdown in head.slowed}
-    in_time = cache(duration)  # most leases of a claim have the same start and the same deadline
+    in_time = cache(duration)  # most groups of a claim have the same start and the same deadline
     make_lease = maker_of(Lease)
-    leases = [
-        make_lease(
-            run_id,
-            row.id.hex(),
-            row.token,
-            _task(row.fields, row.host, names[row.section], row.priority),
-            row.attempts + 1,
-            in_time(row.start - first),
-            in_time(row.deadline - head.now),
-            slowed.get(row.host, ZERO) if slowed else ZERO,
-        )
-        for row in rows
-    ]
+    leases: list[Lease] = []
+    for group in groups:
+        host, step, priority = group.host, names[group.section], group.priority
+        start, deadline = in_time(group.start - first), in_time(group.deadline - head.now)
+        slowdown = slowed.get(host, ZERO)
+        leases += [
+            make_lease(
+                run_id,
+                row.id.hex(),
+                token,
+                _task(row.fields, host, step, priority),
+                row.attempts + 1,
+                start,
+                deadline,
+                slowdown,
+            )
+            for token, row in enumerate(group.tasks, group.token)
+        ]
     return msgspec.structs.replace(head, now=first), leases
 
 

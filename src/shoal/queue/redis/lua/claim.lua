@@ -11,7 +11,7 @@
 -- (topic, key and stamp of a note; nothing is leased unless the note still has the stamp) and lead
 -- Returns {next_due, drained, more, highest priority due, remaining, moves (tasks that ever entered or were sent), outbox,
 -- names of sections, now, outdated, whether delivered tasks must be delivered once more, slowed hosts and their delays}, and
--- the leases.
+-- the leases in groups: what the leases of a group share, then the element of each, whose token is one higher than the one before.
 
 local worker, wanted, lease_time, horizon, lowest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local lead = unpack_all(ARGV[10])[4] or 0
@@ -27,8 +27,7 @@ if not run then
 end
 
 local more, hold, is_cluster = false, 0, false
-local leases, ids, deadlines, taken_bodies = {}, {}, {}, {}
-local hosts_of, heads = {}, {}  -- of the leases: the host, and what precedes the element
+local groups, leased, taken_bodies = {}, 0, {}
 
 -- A restarted or promoted server may have lost its last second, and with it starts on hosts, the last of them up to a burst ahead:
 -- nothing is leased until that and the longest delay in use have passed.
@@ -73,7 +72,10 @@ local function tracks_of(selected)
     for _, code in ipairs(call('SMEMBERS', run.R .. 'tracks')) do
         local section, priority = floor(code / 10), code % 10
         if not selected or selected[section] then
-            tracks[#tracks + 1] = {section = section, priority = priority, key = run.R .. 'due:' .. section .. ':' .. priority}
+            local place = section .. ':' .. priority
+            tracks[#tracks + 1] = {
+                section = section, priority = priority, key = run.R .. 'due:' .. place, lanes = run.R .. 'q:' .. place .. ':',
+            }
         end
     end
     -- Sections take turns, by the clock, so that none always comes first.
@@ -102,25 +104,20 @@ local function open(name)
     return host
 end
 
--- The fields of a lease between its token and its element, and its deadline. Where no gap is kept, all leases of a lane have the same.
-local function head_of_lease(track, host, start, expires)
-    if host.track ~= track or host.start ~= start or host.expires ~= expires then
-        host.track, host.start, host.expires = track, start, expires
-        host.head = pack(track.section, track.priority, start, start + lease_time, expires, host.name, worker)
-        host.deadline = digits(start + lease_time)
-    end
-    return host.head, host.deadline
-end
-
+-- Lease a task. Leases that follow each other and differ in nothing but their task are one group: where no gap is kept, those of a
+-- lane are. The first place of a group is for what they share.
 local function lease(track, host, element, expires)
-    local id, i = element:sub(3, ID), #ids + 1
-    local first = host.name == '' and now - lead or now
-    local head, deadline = head_of_lease(track, host, first + host.given * host.gap, expires)
+    local start = (host.name == '' and now - lead or now) + host.given * host.gap
+    local group = groups[#groups]
+    if not group or group.host ~= host or group.start ~= start or group.track ~= track or group.expires ~= expires then
+        group = {false, track = track, host = host, start = start, expires = expires}
+        groups[#groups + 1] = group
+    end
+    group[#group + 1] = element
     host.given = host.given + 1
     host.room = host.room - 1
     wanted = wanted - 1
-    ids[i], leases[i], heads[i], hosts_of[i] = id, element, head, host
-    deadlines[2 * i - 1], deadlines[2 * i] = deadline, id
+    leased = leased + 1
 end
 
 -- The body of a task that may expire, nil if it has.
@@ -140,7 +137,7 @@ end
 -- Take up to `limit` tasks from a lane; return whether something is left in it. Expired tasks are removed, some at a time, so that
 -- a million of them do not make one call long: the next call continues.
 local function take(track, host, limit)
-    local key = run.R .. 'q:' .. track.section .. ':' .. track.priority .. ':' .. host.name
+    local key = track.lanes .. host.name
     local until_left = wanted - limit
     while wanted > until_left do
         if voids <= 0 then
@@ -185,13 +182,13 @@ local function visit(track, names)
         end
         if not left then
             gone[#gone + 1] = name
-            call('SREM', P .. 'lanes:' .. name, lane_number(run, track.section, track.priority))
+            call('SREM', P .. 'lanes:' .. name, digits(lane_number(run, track.section, track.priority)))
         elseif host.free <= now and host.live + host.given >= run.per_host then
             gone[#gone + 1] = name
             gates[name].parked = 1
             changed_gates[name] = true
         else
-            again[#again + 1] = host.given > 0 and now + host.given * host.gap or max(now, host.free)
+            again[#again + 1] = digits(host.given > 0 and now + host.given * host.gap or max(now, host.free))
             again[#again + 1] = name
         end
         if wanted == 0 or voids <= 0 then
@@ -212,7 +209,7 @@ local function claim_tracks(tracks)
             end
             -- As many lanes as needed if each yields its share; if they yield less, more in the next round.
             local lanes = min(LANES, ceil(wanted / share) + 2)
-            local before, names = wanted, call('ZRANGEBYSCORE', track.key, '-inf', now, 'LIMIT', 0, lanes)
+            local before, names = wanted, call('ZRANGEBYSCORE', track.key, '-inf', digits(now), 'LIMIT', '0', lanes)
             if #names == 0 then
                 break
             end
@@ -223,47 +220,62 @@ local function claim_tracks(tracks)
     end
 end
 
--- MessagePack values as one array: joined once, because Lua reads every byte of every string that it makes.
-local function array_of(values)
-    values[0] = '\221' .. struct.pack('>I4', #values)
-    return table.concat(values, '', 0, #values)
+-- The first value of a group: an array of what its leases share and the array of their tasks, which the client completes.
+local function head_of_group(token, section, priority, start, deadline, host, tasks)
+    return '\151' .. pack(token, section, priority, start, deadline, host) .. '\221' .. struct.pack('>I4', tasks)
 end
 
--- Write the leases, and return them as the client reads them.
-local function write_leases()
-    if #leases == 0 then
-        return array_of({})
-    end
-    local token, fields, live = draw('token', #leases), {}, {}
-    write_receipt(digits(token) .. table.concat(ids))
-    for i, element in ipairs(leases) do
-        local name = hosts_of[i].name
-        local value = '\157' .. pack(token) .. heads[i] .. element
-        fields[2 * i - 1], fields[2 * i], leases[i] = ids[i], value, value
-        if name ~= '' then
-            local tokens = live[name]
-            if not tokens then
-                tokens = {}
-                live[name] = tokens
-            end
-            tokens[#tokens + 1] = digits(token)
+-- Write the leases of a group, and put what they share in its first place. Lua reads every byte of every string that it makes: so a
+-- lease is joined once, and its token, which differs from the one before in the last byte, is packed anew only when that overflows.
+local function write_group(group, token, ids, fields, deadlines, tokens)
+    local section, priority, start, name = group.track.section, group.track.priority, group.start, group.host.name
+    local deadline, beginning = digits(start + lease_time), nil
+    local shared = pack(section, priority, start, start + lease_time, group.expires, name, worker)
+    local n = #ids
+    for i = 2, #group do
+        local element, number = group[i], token + i - 2
+        local id, last = element:sub(3, ID), number % 256
+        if last == 0 or not beginning then
+            beginning = '\157' .. pack(number):sub(1, -2)
         end
-        token = token + 1
+        n = n + 1
+        ids[n] = id
+        fields[2 * n - 1], fields[2 * n] = id, beginning .. char(last) .. shared .. element
+        deadlines[2 * n - 1], deadlines[2 * n] = deadline, id
+        tokens[#tokens + 1] = token_digits(number)
     end
+    group[1] = head_of_group(token, section, priority, start, start + lease_time, name, #group - 1)
+end
+
+local function write_leases()
+    if leased == 0 then
+        return
+    end
+    local token, ids, fields, deadlines, live = draw('token', leased), {}, {}, {}, {}
+    local receipt = digits(token)
+    for _, group in ipairs(groups) do
+        local name = group.host.name
+        local tokens = live[name] or {}
+        live[name] = tokens
+        write_group(group, token, ids, fields, deadlines, tokens)
+        token = token + #group - 1
+    end
+    live[''] = nil
+    write_receipt(receipt .. table.concat(ids))
     call_chunked('HSET', run.R .. 'leases', fields)
     call_chunked('ZADD', run.R .. 'deadlines', deadlines)
-    call('ZADD', P .. 'moments', 'LT', now - lead + lease_time, run.number)
-    call('ZADD', P .. 'overdue', 'LT', now - lead + lease_time, run.number)
+    local first = digits(now - lead + lease_time)
+    call('ZADD', P .. 'moments', 'LT', first, run.number)
+    call('ZADD', P .. 'overdue', 'LT', first, run.number)
     for name, tokens in pairs(live) do
         local gate, host = gates[name], hosts[name]
         call_chunked('SADD', P .. 'live:' .. name, tokens)
         add_starts(gate, now, host.gap, host.given, host.live, run.delay)
         changed_gates[name] = true
     end
-    count_worker(worker, W_LEASED, #leases)
+    count_worker(worker, W_LEASED, leased)
     call_chunked('HDEL', run.R .. 'bodies', taken_bodies)
     call_chunked('ZREM', run.R .. 'expiry', taken_bodies)
-    return array_of(leases)
 end
 
 -- The first moment at which a lane, a delay or a lost lease may yield a task, and the highest priority that is due.
@@ -316,19 +328,19 @@ local function repeated(receipt)
         ids_leased[#ids_leased + 1] = receipt:sub(at, at + 15)
     end
     for i, value in ipairs(read_fields(run.R .. 'leases', ids_leased)) do
-        local token, section, _
+        local at, token, section, priority, start, deadline, _, host
         if value then
-            _, token, section = unpack_limit(value, 2, 1)
+            at, token, section, priority, start, deadline, _, host = unpack_limit(value, 8, 1)
         end
         if value and token == first + i - 1 then
-            found[#found + 1] = value
+            found[#found + 1] = {head_of_group(token, section, priority, start, deadline, host, 1), value:sub(at + 1)}
             sections[section] = true
         end
     end
     section_counts = sections
     local names = used_names()
     section_counts = {}
-    return pack({0, false, false, -1, 1, 0, 0, names, now}), array_of(found)
+    return pack({0, false, false, -1, 1, 0, 0, names, now}), found
 end
 
 local receipt = read_receipt()
@@ -339,16 +351,16 @@ end
 local fence = unpack_all(ARGV[10])[3]
 if fence and notes.stamp(fence[1], fence[2]) ~= fence[3] then
     write_empty_receipt()
-    return {pack({-1, false, false, -1, 0, 0, 0, {}, now, true}), '\144'}
+    return {pack({-1, false, false, -1, 0, 0, 0, {}, now, true}), {}}
 end
 
 local state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered')
 if run.state ~= 'running' then
     write_empty_receipt()
-    return {pack({-1, run.state == 'cancelled' or run.state == 'partial', false, -1, tonumber(state[1]), tonumber(state[2]), 0, {}, now}), '\144'}
+    return {pack({-1, run.state == 'cancelled' or run.state == 'partial', false, -1, tonumber(state[1]), tonumber(state[2]), 0, {}, now}), {}}
 end
 
-local tracks, reply, names = {}, array_of({}), {}
+local tracks, names = {}, {}
 allow_when_full()
 end_lost_leases_of_all()
 more = apply_due_changes(run)
@@ -357,7 +369,7 @@ now = now + lead
 if not is_held then
     tracks = tracks_of(selected_sections())
     claim_tracks(tracks)
-    reply = write_leases()
+    write_leases()
     names = used_names()
 end
 write_counts(run)
@@ -377,13 +389,13 @@ if wanted > 0 or ARGV[6] == '0' then
 else
     due = 0
 end
-if #leases == 0 then
+if leased == 0 then
     write_empty_receipt()
 end
 delete_acked_receipt()
 now = now - lead
 return {
-    pack({due, #leases == 0 and remaining == 0 and outbox == 0, more, highest, remaining, moves, outbox, names, now, false, redelivers,
+    pack({due, leased == 0 and remaining == 0 and outbox == 0, more, highest, remaining, moves, outbox, names, now, false, redelivers,
           slowed_hosts()}),
-    reply,
+    groups,
 }

@@ -18,16 +18,15 @@ end
 
 allow_when_full()
 local kinds, extras = ARGV[7], unpack_all(ARGV[8])
-local ids = {}
-for at = 1, #ARGV[5], 16 do
-    ids[#ids + 1] = ARGV[5]:sub(at, at + 15)
-end
+local ids = {struct.unpack(('c16'):rep(#ARGV[5] / 16), ARGV[5])}
+ids[#ids] = nil  -- the position after the last one
+local is_plain = not next(extras)  -- all are completed, and nothing changes for their hosts
 
 -- Everything that can fail is here, before the first lease is changed.
 local columns = unpack_all(ARGV[11])
 section_numbers(run, columns[2])
 
-local accepted, list, hosts, freed, starts = finish(run, ids, unpack_all(ARGV[6]), function(i)
+local accepted, list, hosts, freed, starts = finish(run, ids, unpack_all(ARGV[6]), not is_plain and function(i)
     local extra = extras[i]
     if extra then
         return kinds:sub(i, i), extra[2], extra[1]
@@ -50,17 +49,27 @@ end
 -- One stream entry for all results of this call: the client packs them, and they are read only if some are not accepted.
 local function store(stream, parts, array, kind, worker_kind)
     local positions, numbers, lengths = unpack(parts, 1, 3)
-    local total = 0
-    for n, i in ipairs(positions) do
-        local holder = accepted[i]
-        if holder then
-            total = total + numbers[n]
-            count(hosts[i], holder.section, kind, numbers[n])
+    local total, sum, holder = 0, 0, nil  -- the sum of the outcomes that follow each other and have the same holder
+    local function count_results()
+        if sum > 0 then
+            count(holder.host, holder.section, kind, sum)
             if worker_kind then
-                count_worker(holder.worker, worker_kind, numbers[n])
+                count_worker(holder.worker, worker_kind, sum)
             end
+            total, sum = total + sum, 0
         end
     end
+    for n = 1, #positions do
+        local holder_of = accepted[positions[n]]
+        if holder_of then
+            if holder_of ~= holder then
+                count_results()
+                holder = holder_of
+            end
+            sum = sum + numbers[n]
+        end
+    end
+    count_results()
     if total > 0 then
         local things = #list == #ids and array or cut(array, positions, lengths)
         call('XADD', run.R .. stream, digits(draw('clock', total)) .. '-0', 't', digits(now), 'b', things)
@@ -105,7 +114,7 @@ if #list > 0 then
         end
         blob = blob + 1
     end
-    local treated = limit_hosts()
+    local treated = is_plain and {} or limit_hosts()
     free_hosts(freed, treated)
     for host in pairs(treated) do
         wake(host)
@@ -114,7 +123,7 @@ if #list > 0 then
     write_dead(run)
     write_counts(run)
     write_gates()
-    write_receipt(pack(list))
+    write_receipt(pack(#list == #ids and #list or list))
 end
 delete_acked_receipt()
 return #list == #ids and #list or list

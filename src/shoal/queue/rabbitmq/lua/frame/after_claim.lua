@@ -3,7 +3,10 @@
 
 local extra = {-1, 0, -1, 0, 0}
 if uses_broker then
-    local got = reply[2] == '\144' and 0 or struct.unpack('>I4', reply[2], 2)
+    local got = 0
+    for _, group in ipairs(reply[2]) do
+        got = got + #group - 1
+    end
     local hold = tonumber(call('HGET', P .. 'meta', 'hold')) or 0
     local due, must = huge, route >= 0 and 1 or 0
     if route < 0 and got < asked and hold <= now then

@@ -49,7 +49,7 @@ local CALL, ACKED = ARGV[1], ARGV[2]
 local TRY = tonumber(CALL:match('%+(%d+)$')) or 1
 CALL = CALL:match('^[^+]*')
 local call, pack, unpack_all, unpack_limit = redis.call, cmsgpack.pack, cmsgpack.unpack, cmsgpack.unpack_limit
-local floor, ceil, max, min, huge = math.floor, math.ceil, math.max, math.min, math.huge
+local floor, ceil, max, min, huge, char = math.floor, math.ceil, math.max, math.min, math.huge, string.char
 
 local CHUNK = 1000  -- arguments of one command: Lua's stack ends at about 7,000
 local FOR_TEN_MINUTES = 600000
@@ -62,8 +62,22 @@ local now = clock()
 
 -- Lua writes a number of this size as 1.7e15 when it is joined to a string. A command's argument should be written with this too:
 -- Redis writes numbers as floating point, which takes several times as long.
+local last_number, last_digits
 local function digits(number)
-    return string.format('%d', number)
+    if number ~= last_number then
+        last_number, last_digits = number, string.format('%d', number)
+    end
+    return last_digits
+end
+
+-- The same for a token. Tokens mostly follow each other, and to join two strings is faster than to format a number.
+local last_tens, last_beginning
+local function token_digits(token)
+    local ones = token % 10
+    if token - ones ~= last_tens then
+        last_tens, last_beginning = token - ones, digits(token - ones):sub(1, -2)
+    end
+    return last_beginning .. char(48 + ones)
 end
 
 -- Call a command with a long list in chunks; CHUNK is even, so that pairs stay together.

@@ -112,24 +112,24 @@ local function give_back(gate, start)
     gate.earlier = starts
 end
 
-local function arm(run, host, section, priority, at)
-    call('ZADD', run.R .. 'due:' .. section .. ':' .. priority, at, host)
-    call('SADD', run.R .. 'tracks', section * 10 + priority)
-end
-
 local function lane_number(run, section, priority)
     return (run.number * 65536 + section) * 10 + priority
 end
 
--- Set every lane of a host to the moment that its gate and its leases allow now.
-local function wake(host)
+-- Collect every lane of a host with the moment that its gate and its leases allow now: lane -> its run, then moments and hosts.
+local function collect_lanes(host, armed)
     local gate, live = gate_of(host), call('SCARD', P .. 'live:' .. host)
     local parked = 0
     for _, lane in ipairs(call('SMEMBERS', P .. 'lanes:' .. host)) do
-        local place = floor(lane / 10)
-        local run = run_numbered(floor(place / 65536))
+        local moments = armed[lane]
+        if not moments then
+            moments = {run = run_numbered(floor(lane / 655360))}
+            armed[lane] = moments
+        end
+        local run = moments.run
         if run and live < run.per_host then
-            arm(run, host, place % 65536, lane % 10, max(now, free_at(gate, run)))
+            moments[#moments + 1] = digits(max(now, free_at(gate, run)))
+            moments[#moments + 1] = host
         elseif run then
             parked = 1
         end
@@ -140,9 +140,27 @@ local function wake(host)
     end
 end
 
+-- Set collected lanes to their moments.
+local function arm(armed)
+    for lane, moments in pairs(armed) do
+        if #moments > 0 then
+            local section, priority = floor(lane / 10) % 65536, lane % 10
+            call_chunked('ZADD', moments.run.R .. 'due:' .. section .. ':' .. priority, moments)
+            call('SADD', moments.run.R .. 'tracks', section * 10 + priority)
+        end
+    end
+end
+
+-- Set every lane of a host to the moment that its gate and its leases allow now.
+local function wake(host)
+    local armed = {}
+    collect_lanes(host, armed)
+    arm(armed)
+end
+
 -- Leases of hosts have ended: tokens by host. Wake the lanes that waited for it.
 local function free_hosts(tokens, treated)
-    local hosts = {}
+    local hosts, armed = {}, {}
     for host in pairs(tokens) do
         hosts[#hosts + 1] = host
     end
@@ -150,7 +168,8 @@ local function free_hosts(tokens, treated)
     for host, ended in pairs(tokens) do
         call_chunked('SREM', P .. 'live:' .. host, ended)
         if gates[host].parked == 1 and not treated[host] then
-            wake(host)
+            collect_lanes(host, armed)
         end
     end
+    arm(armed)
 end

@@ -66,38 +66,46 @@ local function fail(run, id, lease, element, kind, message, after)
     end
 end
 
--- End the leases with these ids and tokens; `outcome(i)` returns how: kind, error, after. Returns the positions that were accepted
--- as a set and a list, the host of each, the tokens by host, and the start of each; the others are stale and ignored.
+-- Leases that follow each other and have the same host, section and worker are counted together.
+local function count_ended(holder)
+    count(holder.host, holder.section, LEASED, -holder.ended)
+    count_worker(holder.worker, W_LEASED, -holder.ended)
+    if holder.completed > 0 then
+        count(holder.host, holder.section, COMPLETED, holder.completed)
+        count_worker(holder.worker, W_COMPLETED, holder.completed)
+    end
+end
+
+-- End the leases with these ids and tokens; `outcome(i)` returns how: kind, error, after. Without it, all tasks are completed. Returns
+-- the positions that were accepted as a set and a list, the host of each, the tokens by host, and the start of each; the others are
+-- stale and ignored.
 local function finish(run, ids, tokens, outcome)
     local accepted, list, hosts, ended, freed, starts = {}, {}, {}, {}, {}, {}
-    local holder = {}  -- of the lease before: leases that are settled together mostly have the same
-    for i, value in ipairs(read_fields(run.R .. 'leases', ids)) do
+    local holder = {ended = 0}  -- of the lease before
+    local values, kind, message, after = read_fields(run.R .. 'leases', ids), DONE, '', 0
+    for i = 1, #ids do
+        local value = values[i]
         local at, token, section, priority, start, _, expires, host, worker
         if value then
             at, token, section, priority, start, _, expires, host, worker = unpack_limit(value, 8, 1)
         end
         if value and token == tokens[i] then
-            local kind, message, after = outcome(i)
-            accepted[i], hosts[i], starts[i] = true, host, start
-            list[#list + 1] = i
-            ended[#ended + 1] = ids[i]
-            if host ~= '' then
-                local tokens_freed = freed[host]
-                if not tokens_freed then
-                    tokens_freed = {}
-                    freed[host] = tokens_freed
-                end
-                tokens_freed[#tokens_freed + 1] = digits(token)
+            if outcome then
+                kind, message, after = outcome(i)
             end
-            count(host, section, LEASED, -1)
-            count_worker(worker, W_LEASED, -1)
-            if kind == DONE then
-                count(host, section, COMPLETED, 1)
-                count_worker(worker, W_COMPLETED, 1)
-                if holder.section ~= section or holder.worker ~= worker then
-                    holder = {section = section, worker = worker}
+            if host ~= holder.host or section ~= holder.section or worker ~= holder.worker then
+                if holder.ended > 0 then
+                    count_ended(holder)
                 end
-                accepted[i] = holder
+                holder = {host = host, section = section, worker = worker, tokens = freed[host] or {}, ended = 0, completed = 0}
+                freed[host] = holder.tokens
+            end
+            local n = #list + 1
+            accepted[i], hosts[i], starts[i], list[n], ended[n] = holder, host, start, i, ids[i]
+            holder.tokens[#holder.tokens + 1] = token_digits(token)
+            holder.ended = holder.ended + 1
+            if kind == DONE then
+                holder.completed = holder.completed + 1
             elseif kind == RELEASE then
                 enter(host, section, priority, value:sub(at + 1), expires, after > 0 and now + after or 0)
             else
@@ -106,6 +114,10 @@ local function finish(run, ids, tokens, outcome)
             end
         end
     end
+    if holder.ended > 0 then
+        count_ended(holder)
+    end
+    freed[''] = nil
     call_chunked('HDEL', run.R .. 'leases', ended)
     call_chunked('ZREM', run.R .. 'deadlines', ended)
     return accepted, list, hosts, freed, starts

@@ -4,7 +4,7 @@ local BATCH = 500
 local MAX_LOST_LEASES = 250
 
 local function due_ids(run, set)
-    return call('ZRANGEBYSCORE', run.R .. set, '-inf', now, 'LIMIT', 0, BATCH)
+    return call('ZRANGEBYSCORE', run.R .. set, '-inf', digits(now), 'LIMIT', '0', BATCH)
 end
 
 -- Delays that are over: the tasks become pending. Returns how many were read.
@@ -77,7 +77,7 @@ end
 
 -- End expired leases of all runs, because they count against the limits of hosts; some at a time.
 local function end_lost_leases_of_all()
-    for _, number in ipairs(call('ZRANGEBYSCORE', P .. 'overdue', '-inf', now, 'LIMIT', 0, 3)) do
+    for _, number in ipairs(call('ZRANGEBYSCORE', P .. 'overdue', '-inf', digits(now), 'LIMIT', '0', '3')) do
         local run = run_numbered(number)
         if run then
             end_lost_leases(run)
