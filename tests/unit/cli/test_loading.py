@@ -19,7 +19,8 @@ import shoal.fleet.sources.names, shoal.worker.process.forkserver, shoal.fleet.r
 import shoal.discover.files.files
 ForkServer = shoal.worker.process.forkserver.ForkServer
 ForkServer.__init__ = lambda self, *, here: None
-shoal.cli.options.job.fork_server_for("sqlite:///books.db")
+from shoal.cli.options.fork_server import fork_server_for
+fork_server_for("sqlite:///books.db")
 print("\\n".join(sys.modules))
 """
 OF_OTHERS = (
@@ -62,6 +63,17 @@ OF_WORKERS = (
     "turbohtml",
     "wreq",
 )
+FORKS = """
+import os, sys
+from shoal.worker.process.forkserver import ForkServer
+def look(self, *, here):
+    print("\\n".join(sys.modules), flush=True)
+    os._exit(0)
+ForkServer.__init__ = look
+sys.argv = ["shoal", "run", "books.py", "--url", "https://a.example", "--queue", "sqlite:///books.db"]
+from shoal.__main__ import start
+start()
+"""
 SERVES = """
 import socket, sys
 from shoal.worker.process import forkserver
@@ -93,6 +105,53 @@ def test_a_run_on_sqlite_does_not_import(loaded, module):
 
 def test_a_run_on_sqlite_has_loaded_its_queue_and_the_event_loop(loaded):
     assert {"shoal.queue.sqlite.queue", "uvloop"} <= loaded
+
+
+@pytest.fixture(scope="module")
+def forked():
+    """What the launcher has imported when it forks the fork server."""
+    return words_of(FORKS)
+
+
+def test_what_the_launcher_and_its_workers_need_is_imported_before_the_fork(loaded, served, forked):
+    """Else both would import it; only the backend's driver is not among what every fork server imports."""
+    assert {"shoal.queue.sqlite.queue", "uvloop"} <= forked
+    assert {name for name in loaded & served if name.startswith("shoal.")} - forked == set()
+
+
+@pytest.mark.parametrize(
+    "module", [*OF_OTHERS, *OF_WORKERS, "shoal.cli.commands", "shoal.fleet.run", "typer"]
+)
+def test_the_fork_server_is_forked_before_the_launcher_imports(forked, module):
+    assert not {name for name in forked if name == module or name.startswith(f"{module}.")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("typed", ['"--queue", "redis://localhost"', '"--queue=redis://localhost"'])
+def test_the_driver_of_a_typed_queue_is_imported_before_the_fork(typed):
+    forked = words_of(FORKS.replace('"--queue", "sqlite:///books.db"', typed))
+    assert "redis.asyncio" in forked and "shoal.queue.sqlite.queue" not in forked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["--help", "-h", "--debug", "--nonsense"])
+def test_a_command_without_workers_forks_only_if_that_is_not_known(word):
+    asks = FORKS.replace('"books.py"', f'"books.py", "{word}"')
+    told = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True)
+    assert ("shoal.scrape.load" in told.stdout.split()) == (word == "--nonsense")
+
+
+@pytest.mark.slow
+def test_a_fork_server_that_is_not_used_ends_with_the_command():
+    ends = (
+        "import os, threading",
+        "from shoal.cli.options.fork_server import _Early, forked_early",
+        "with forked_early(['run'], 'sqlite:///books.db'): pid = _Early.server.pid; os.kill(pid, 0)",
+        "[one.join() for one in threading.enumerate() if one is not threading.main_thread()]",
+        "try: os.kill(pid, 0)",
+        "except ProcessLookupError: print('ended')",
+    )
+    assert words_of("\n".join(ends)) == {"ended"}
 
 
 @pytest.mark.slow

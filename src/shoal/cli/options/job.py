@@ -15,8 +15,6 @@ from shoal.fleet.project.config import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
 from shoal.fleet.project.file import Project
 from shoal.fleet.sources.declared import declared_private_hosts
 from shoal.fleet.sources.private_hosts import allowed_private_hosts
-from shoal.queue.open import load_backend
-from shoal.worker.process.forkserver import ForkServer
 
 
 def read_job(
@@ -65,14 +63,6 @@ def _sharing_mode(project: Project) -> list[str] | None:
     """Return how the project's workers share all partitions; names are for the machines of a cluster only."""
     found = list(project.cluster.workers.partitions or ())
     return found if is_mode(found) else None
-
-
-def fork_server_for(queue: str) -> ForkServer:
-    """Return a fork server whose workers have the driver of this queue imported already."""
-    import uvloop  # noqa: F401  # before the fork, because both processes need it
-
-    load_backend(queue)
-    return ForkServer(here=True)
 
 
 def read_args(texts: Iterable[str]) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """The worker pool of one run on this machine: starts workers, restarts dead ones, stops them together."""
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import field
 from datetime import timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,7 +20,7 @@ from shoal.fleet.partitions.membership import Membership, admit
 from shoal.fleet.run.breaker import Breaker
 from shoal.fleet.status.rates import recorded_rates
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
-from shoal.fleet.telemetry.worker_log import Warned, WorkerLifecycleLog
+from shoal.fleet.telemetry.worker_log import Warned, WorkerLifecycleLog, WorkerLogEntry
 from shoal.queue.contract import Queue
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
@@ -50,6 +51,11 @@ class PoolExit:
         return bool(self.failures) and not self.reasons
 
 
+class _SlotWorker(NamedTuple):
+    supervisor: WorkerSupervisor
+    entry: WorkerLogEntry
+
+
 class WorkerPool:
     """Keeps a number of workers running on one run."""
 
@@ -75,6 +81,7 @@ class WorkerPool:
         self._limits, self._on_event, self._stagger = limits, on_event, stagger.total_seconds()
         self._first, self._lock = first, lock
         self._supervisors: dict[int, WorkerSupervisor] = {}
+        self._ahead: dict[int, _SlotWorker] = {}  # they wait for `run`
         self._past, self._past_completed = WorkerCounters(), 0
         self._breaker, self._suspects = Breaker(), Suspects()
         self._lost: dict[str, asyncio.Task[None]] = {}  # dead workers and the tasks that release their leases
@@ -84,6 +91,7 @@ class WorkerPool:
         self._slots_left = count
         self._stops = 0
         self._stopping = asyncio.Event()
+        self._has_run = False
         self._is_over = False  # whether a worker has found the run drained
 
     @property
@@ -132,6 +140,21 @@ class WorkerPool:
             self._membership.retire()
         return self._stops
 
+    @asynccontextmanager
+    async def started_ahead(self) -> AsyncIterator[None]:
+        """Start the workers inside the block, in which `run` is called: they load the scraper meanwhile."""
+        fork_server = self._fork_server = self._fork_server or ForkServer()
+        count = 1 if self._stagger else self._count  # the others are to start later
+        for number in range(self._first, self._first + count):
+            self._ahead[number] = self._new_worker(fork_server, number)
+            self._ahead[number].supervisor.start_ahead()
+        try:
+            yield
+        finally:
+            await self._discard_unused()
+            if not self._has_run:
+                fork_server.close()
+
     async def run(self) -> PoolExit:
         """Run until the run is drained or stopped, or no worker can run; raises ScraperBusy."""
         ending = PoolExit()
@@ -164,17 +187,28 @@ class WorkerPool:
                     supervisor.announce_settings()
 
     async def _run_slots(self, ending: PoolExit) -> None:
+        self._has_run = True
         try:
             with self._fork_server or ForkServer() as fork_server:
-                async with asyncio.TaskGroup() as group:
-                    for number in range(self._first, self._first + self._count):
-                        slot = group.create_task(self._keep_slot_running(fork_server, number, ending))
-                        slot.add_done_callback(self._count_slot)
+                try:
+                    async with asyncio.TaskGroup() as group:
+                        for number in range(self._first, self._first + self._count):
+                            slot = group.create_task(self._keep_slot_running(fork_server, number, ending))
+                            slot.add_done_callback(self._count_slot)
+                finally:
+                    # The fork server ends after its last worker.
+                    await self._discard_unused()
         except ExceptionGroup as errors:
             first = errors.exceptions[0]
             if isinstance(first, ShoalError):
                 raise first from errors
             raise DutyFailed("Supervising a worker", first) from errors
+
+    async def _discard_unused(self) -> None:
+        """End the workers that were started ahead and are not needed: the run was stopped before."""
+        while self._ahead:
+            _, unused = self._ahead.popitem()
+            await unused.supervisor.discard()
 
     def _count_slot(self, _slot: asyncio.Task[None]) -> None:
         self._slots_left -= 1
@@ -263,7 +297,7 @@ class WorkerPool:
             self._config, worker_id=new_worker_id(), may_rest=may_rest, suspects=self._suspects.limits
         )
 
-    async def _run_worker(self, fork_server: ForkServer, number: int) -> WorkerExit:
+    def _new_worker(self, fork_server: ForkServer, number: int) -> "_SlotWorker":
         config = self._config_of(number)
         entry = self._log.entry(number, config.worker_id)
         supervisor = WorkerSupervisor(
@@ -275,14 +309,19 @@ class WorkerPool:
             on_event=entry.log_event,
             on_full_claim=self._wake_one,
         )
-        self._supervisors[number] = supervisor
+        return _SlotWorker(supervisor, entry)
+
+    async def _run_worker(self, fork_server: ForkServer, number: int) -> WorkerExit:
+        waiting = self._ahead.pop(number) if number in self._ahead else None
+        supervisor, entry = waiting or self._new_worker(fork_server, number)
+        self._supervisors[number], worker_id = supervisor, supervisor.config.worker_id
         try:
-            async with self._membership.member(config.worker_id) if self._membership else nullcontext():
+            async with self._membership.member(worker_id) if self._membership else nullcontext():
                 entry.log_start()
                 ending = entry.log_exit(await supervisor.run())
             if ending.reason is ExitReason.DIED:
-                releasing = watched(asyncio.create_task(self._release_late_claims(config.worker_id)))
-                self._lost[config.worker_id] = releasing
+                releasing = watched(asyncio.create_task(self._release_late_claims(worker_id)))
+                self._lost[worker_id] = releasing
             self._breaker.record_completed(self._completed)
             self._breaker.record_death(ending.killers)
             return ending
@@ -290,6 +329,7 @@ class WorkerPool:
             del self._supervisors[number]
             self._past += supervisor.tally
             self._past_completed += supervisor.completed
+            await supervisor.discard()
 
     @property
     def _completed(self) -> int:

@@ -49,6 +49,7 @@ from shoal.worker.fetchers.chain import (
 from shoal.worker.files.counts import FileCounts
 from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.protocol import (
+    BEGIN,
     SETTINGS_CHANGED,
     STOP,
     WAKE,
@@ -143,6 +144,8 @@ async def work(
     async with AsyncExitStack() as stack:
         stack.enter_context(commands_use(config.queue_option, config.run_id))
         queue = await stack.enter_async_context(open_queue(config.queue))
+        if config.waits:
+            await _wait_for_begin(sock)
         known = await read_note(queue, config.run_id)
         run = await queue.run(config.run_id)
         # They may have changed since this worker's supervisor was started.
@@ -188,6 +191,15 @@ async def work(
             await stack.enter_async_context(listener)
         # Reported before anything is closed, because that may hang, and nothing is leased any more.
         channel.send(WorkerEnded(await worker.run()))
+
+
+async def _wait_for_begin(sock: socket.socket) -> None:
+    """Wait until the seeds are enqueued; raises EOFError if the launcher ends before."""
+    loop = asyncio.get_running_loop()
+    sock.setblocking(False)
+    while (message := await loop.sock_recv(sock, 1)) != BEGIN:
+        if not message:
+            raise EOFError("the supervisor closed the channel before the worker could begin")
 
 
 async def open_worker(

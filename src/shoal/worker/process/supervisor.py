@@ -6,8 +6,6 @@ while all others go back as if never claimed.
 """
 
 import asyncio
-import os
-import socket
 import time
 import traceback
 from collections import deque
@@ -25,7 +23,6 @@ from shoal.queue.contract import Queue
 from shoal.worker.background import failure_of
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import (
-    MAX_MESSAGE_BYTES,
     SETTINGS_CHANGED,
     STOP,
     WAKE,
@@ -39,12 +36,12 @@ from shoal.worker.ipc.protocol import (
     WorkerFailed,
     WorkerProgress,
     read_message,
-    write_config,
 )
-from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.process.dead_worker import DeadWorkerJudge, StepLimit, describe_death, once_steps
-from shoal.worker.process.forkserver import ForkServer, WorkerProcess, read_pipe
+from shoal.worker.process.forkserver import ForkServer, WorkerProcess
 from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL, IDLE_HEARTBEAT_INTERVAL, Heartbeat
+from shoal.worker.process.link import WorkerLink
 from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, LivenessProblem, LivenessSample
 from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
 from shoal.worker.process.suspects import is_proven
@@ -101,6 +98,7 @@ class WorkerSupervisor:
         self._is_ending, self._is_killed = asyncio.Event(), asyncio.Event()
         self._exit: WorkerExit | None = None
         self._failure: DutyFailed | None = None
+        self._starting: asyncio.Task[WorkerLink] | None = None
         self._process: WorkerProcess | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._stops = 0
@@ -152,46 +150,51 @@ class WorkerSupervisor:
 
     async def run(self) -> WorkerExit:
         """Start the worker and return how it ended, with its leases settled or released."""
-        file = make_file()
-        markers = StepMarkers(file)
+        link = await (self._starting or self._start())
+        self._starting = None
         try:
-            code = await self._run_process(file, markers)
-            return await self._close(code, markers)
+            code = await self._run_process(link)
+            return await self._close(code, link.markers)
         finally:
             self.kill()
-            markers.close()
-            os.close(file)
+            link.close()
 
-    async def _run_process(self, file: int, markers: StepMarkers) -> int | None:
-        """Start a worker, supervise it until it has ended, and return its exit code."""
-        ours, theirs = socket.socketpair()
-        output, output_writer = os.pipe()
-        reading = asyncio.create_task(self._read_output(output), name="reading its output")
-        try:
-            self._process = await self._fork_server.spawn(theirs.fileno(), file, output_writer)
-        except BaseException:
-            reading.cancel()
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-            os.close(output_writer)
-        reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=MAX_MESSAGE_BYTES)
-        self._writer.write(write_config(self.config) + STOP * self._stops)
-        listening = _background("reading its messages", self._listen(reader))
+    def start_ahead(self) -> None:
+        """Start the worker now; it loads the scraper and opens its queue, and waits for `run`."""
+        self._starting = asyncio.create_task(self._start(waits=True))
+
+    async def discard(self) -> None:
+        """End a worker that was started ahead, and that `run` does not supervise."""
+        starting, self._starting = self._starting, None
+        if starting:
+            starting.cancel()
+            await asyncio.wait([starting])
+            if not starting.cancelled() and not starting.exception():
+                starting.result().close()
+
+    async def _start(self, *, waits: bool = False) -> WorkerLink:
+        return await WorkerLink.open(self._fork_server, self.config, self._record_output, waits=waits)
+
+    async def _run_process(self, link: WorkerLink) -> int | None:
+        """Supervise a worker until it has ended, and return its exit code."""
+        assert link.reader and link.writer and link.reading
+        self._process, self._writer = link.process, link.writer
+        link.begin()
+        self._writer.write(STOP * self._stops)
+        listening = _background("reading its messages", self._listen(link.reader))
         tasks = [
             listening,
-            reading,
+            link.reading,
             _background("renewing its leases", self._renew_leases()),
             _background("sending its heartbeats", self._beat()),
-            _background("watching its steps", self._watch(markers)),
+            _background("watching its steps", self._watch(link.markers)),
             _background("ending it", self._kill_if_it_does_not_end()),
         ]
         try:
             await self._wait_for_end(listening, tasks)
             code = await self._wait_for_exit_code()
             # A process that the worker left behind may hold its output open.
-            await asyncio.wait([reading], timeout=1.0)
+            await asyncio.wait([link.reading], timeout=1.0)
             return code
         finally:
             for task in tasks:
@@ -228,15 +231,9 @@ class WorkerSupervisor:
                 return await self._process.wait()
         return None
 
-    async def _read_output(self, output: int) -> None:
-        reader, pipe = await read_pipe(output)
-        try:
-            while piece := await _read_line(reader):
-                line = piece.decode(errors="replace").rstrip()
-                self._last_lines.append(line)
-                self._on_output(line)
-        finally:
-            pipe.close()
+    def _record_output(self, line: str) -> None:
+        self._last_lines.append(line)
+        self._on_output(line)
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         with suppress(ConnectionError):
@@ -389,11 +386,3 @@ class WorkerSupervisor:
 
 def _background(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     return asyncio.create_task(work, name=name)
-
-
-async def _read_line(reader: asyncio.StreamReader) -> bytes:
-    """Return the next line, a placeholder for one that is too long to hold, or nothing at the end."""
-    try:
-        return await reader.readline()
-    except ValueError:
-        return b"(a line that is too long to show)\n"

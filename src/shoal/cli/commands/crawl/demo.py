@@ -38,7 +38,8 @@ def demo(
     if serve:
         return _serve(port)
     from shoal.cli.commands.crawl.run import carry_out, exit_code, summary_text
-    from shoal.cli.options.job import fork_server_for, read_job
+    from shoal.cli.options.fork_server import fork_server_for
+    from shoal.cli.options.job import read_job
     from shoal.demo.serve import SiteProcess
     from shoal.fleet.sources.seeds import Seeds
 

@@ -91,7 +91,7 @@ def fleet(
     Example: shoal fleet books.py --workers 10 --urls-file urls.csv --partition state --partitions auto
     """
     from shoal.cli.options.declared import choose_seeds
-    from shoal.cli.options.job import fork_server_for
+    from shoal.cli.options.fork_server import fork_server_for
     from shoal.core.values import read_duration
     from shoal.fleet.run.results import check_output, output_mode
     from shoal.queue.namespace import shown_queue

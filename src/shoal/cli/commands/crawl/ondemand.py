@@ -61,7 +61,7 @@ def listen(
 
     Example: shoal listen books.py --workers 4 --at 10.0.0.5:8400 --queue postgresql://db/shoal
     """
-    from shoal.cli.options.job import fork_server_for
+    from shoal.cli.options.fork_server import fork_server_for
     from shoal.fleet.ondemand.standing_run import listening_job
 
     job = worker_options.job(

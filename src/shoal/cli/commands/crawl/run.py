@@ -65,7 +65,7 @@ def run(
     """
     from shoal.cli.commands.crawl.cache_options import as_changes, fill_again, replayed_seeds
     from shoal.cli.options.declared import choose_seeds
-    from shoal.cli.options.job import fork_server_for
+    from shoal.cli.options.fork_server import fork_server_for
     from shoal.queue.namespace import shown_queue
 
     if debug:

@@ -39,7 +39,7 @@ def work(
     Example: shoal work books.py --run newest --queue postgresql://db/shoal --workers 4
     """
     from shoal.cli.commands.crawl.run import exit_code, summary_text
-    from shoal.cli.options.job import fork_server_for
+    from shoal.cli.options.fork_server import fork_server_for
     from shoal.queue.namespace import shown_queue
 
     job = worker_options.job(
