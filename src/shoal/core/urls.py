@@ -106,7 +106,7 @@ def join(base: str, href: str) -> str:
 
 def join_all(base: str, hrefs: Iterable[str]) -> dict[str, None]:
     """Return the canonical URLs of links on the page `base`, in order; what is no web address is left out."""
-    found = dict[str, None]()
+    found: dict[str, None] = {}
     try:
         page = _base(base)
     except InvalidUrl:

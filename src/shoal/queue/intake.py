@@ -4,6 +4,7 @@ from base64 import b64decode
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -34,6 +35,7 @@ MAX_KEY = 8192
 MAX_PAYLOAD = 1 << 20
 MAX_PARCEL = 4 * MAX_PAYLOAD  # follow-up tasks for another server, each with a payload of its own
 BATCH = 2_000
+MAX_KNOWN_LINKS = 8_192  # some 4 MB
 
 NO_HOST = ""
 
@@ -75,6 +77,8 @@ class Intake:
         dedups = settings.dedup is not None and scraper is not None
         self._scraper_hash = _hash_for(scraper or "") if dedups else None
         self._dedup_steps = frozenset(settings.dedup_steps)
+        # Priorities are compared with their types: True is none, though it equals 1.
+        self._known_link = lru_cache(maxsize=MAX_KNOWN_LINKS, typed=True)(self._convert_link)
 
     def entry(self, task: Task) -> QueuedTask:
         """Check and convert one task; raises InvalidTask."""
@@ -98,6 +102,21 @@ class Intake:
             task.depth,
             self._scraper_key(task.step, identity) if self._scraper_hash and not is_carrier else None,
         )
+
+    def follow_up(self, task: Task) -> QueuedTask:
+        """Check and convert a follow-up task; a link that many pages have is converted once."""
+        is_plain = task.key is None and task.ttl is None and task.delay is ZERO
+        if not is_plain or task.payload or task.request or task.found_on:
+            return self.entry(task)
+        try:
+            return self._known_link(task.url, task.step, task.partition, task.priority, task.depth)
+        except TypeError:  # a field that cannot be hashed
+            return self.entry(task)
+
+    def _convert_link(
+        self, url: str | None, step: str, partition: str, priority: int, depth: int
+    ) -> QueuedTask:
+        return self.entry(Task(url=url, step=step, partition=partition, priority=priority, depth=depth))
 
     def edited(self, edits: Sequence[LetterEdit]) -> list[QueuedTask]:
         """Check and convert the new tasks of dead letters; raises InvalidTask."""

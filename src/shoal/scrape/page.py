@@ -12,7 +12,8 @@ import msgspec
 
 from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed
 from shoal.core.http import Headers, LiveTab, Response
-from shoal.core.model import NOTHING, Task
+from shoal.core.lazy.dataclasses import maker_of
+from shoal.core.model import NOTHING, ZERO, Task
 from shoal.core.request_options import NO_HEADERS, RequestOptions
 from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten
@@ -68,7 +69,7 @@ class Page(PageFiles):
         self.task = task
         self.args = args  # the arguments of the run, as the scraper declares them
         self.resources = resources  # what the worker's on_start hooks have put there
-        self.dropped = defaultdict[str, int](int)  # number of links of this page that gave no task, by reason
+        self.dropped: dict[str, int] = defaultdict(int)  # number of links that gave no task, by reason
         self.send: Send | None = None  # sends the requests of `request`
         self._html: str | None = None
         self._encoding = ""
@@ -300,14 +301,12 @@ class Page(PageFiles):
         except InvalidUrl:
             self.dropped[NOT_A_LINK] += 1
             return None
-        return Task(
-            url=target,
-            step=self.task.step if step is None else step_name(step),
-            payload=payload,
-            partition=self.task.partition,
-            priority=self.task.priority if priority is None else priority,
-            depth=self.task.depth + 1,
-            request=options,
+        parent = self.task
+        name = parent.step if step is None else step_name(step)
+        rank = parent.priority if priority is None else priority
+        # Without keywords, since a page may have hundreds of links: no key, no time to live, no delay.
+        return maker_of(Task)(
+            target, name, payload, None, parent.partition, rank, None, ZERO, parent.depth + 1, options, 0
         )
 
     def _with_params(self, href: str | None, params: Mapping[str, Any]) -> str | None:

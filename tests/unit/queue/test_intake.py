@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidItem, InvalidTask
 from shoal.core.model import DOWNLOAD_KEY, MINUTE, RunSettings, Task
+from shoal.core.request_options import RequestOptions
 from shoal.queue.intake import Intake, decode, encode_item, shorter
 
 INTAKE = Intake("run", RunSettings())
@@ -50,6 +51,38 @@ def test_the_pages_of_a_host_share_the_beginning_of_their_ids():
     ids = {INTAKE.entry(Task(url=f"https://a.example/{number}")).id for number in range(50)}
     assert len(ids) == 50
     assert len({task_id[:4] for task_id in ids}) == 1
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        Task(url="HTTPS://a.example/b#c", step="detail", partition="p", priority=3, depth=2),
+        Task(url="https://a.example/", payload={"a": 1}),
+        Task(url="https://a.example/", key="k"),
+        Task(url="https://a.example/", ttl=MINUTE),
+        Task(url="https://a.example/", delay=MINUTE),
+        Task(url="https://a.example/", found_on=7),
+        Task(url="https://a.example/", request=RequestOptions(post=b"a=1")),
+    ],
+)
+def test_a_follow_up_task_is_converted_as_any_other(task):
+    intake = Intake("run", RunSettings(ttl=2 * MINUTE, dedup=MINUTE), "books")
+    assert intake.follow_up(task) == intake.follow_up(task) == intake.entry(task)
+
+
+def test_a_link_that_many_pages_have_is_converted_once_for_each_depth():
+    first, second = (INTAKE.follow_up(Task(url="https://a.example/menu", depth=3)) for _ in range(2))
+    assert first is second
+    assert INTAKE.follow_up(Task(url="https://a.example/menu", depth=4)).depth == 4
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"priority": True}, {"partition": ["a"]}, {"ttl": timedelta(0)}, {"key": ""}, {"delay": None}]
+)
+def test_a_wrong_follow_up_task_is_refused_even_if_an_equal_link_is_known(wrong):
+    INTAKE.follow_up(Task(url="https://a.example/known", priority=1))
+    with pytest.raises(InvalidTask):
+        INTAKE.follow_up(Task(**{"url": "https://a.example/known", "priority": 1, **wrong}))
 
 
 def test_a_payload_is_identified_by_its_content_not_by_its_order():

@@ -184,7 +184,7 @@ def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> list[Any]:
         for reject in outcome.rejects:
             rejects.append((position, encode_item(reject.data), reject.reason))
         for child in outcome.follow:
-            follow_up = position, intake.entry(child)
+            follow_up = position, intake.follow_up(child)
             if follow.setdefault(follow_up[1].id, follow_up) is not follow_up:
                 repeated.append(follow_up)
     others, also = _split_repeated(follow, repeated)

@@ -4,12 +4,13 @@ import struct
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, assert_never
 
 from shoal.core.failures import failure_text
 from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Task
 from shoal.queue.contract import EditFate, LetterEdit
-from shoal.queue.intake import Intake, QueuedTask, encode_item
+from shoal.queue.intake import MAX_KNOWN_LINKS, Intake, QueuedTask, encode_item
 from shoal.queue.redis.read import RedisReader
 from shoal.queue.redis.records import Parcel
 from shoal.queue.redis.server import Argument
@@ -31,6 +32,7 @@ from shoal.queue.rules import page_of
 MAX_OUTCOMES = 1_000  # of one call
 MAX_FOLLOW = 2_000  # follow-up tasks of one call, unless they are of one outcome
 _ARRAY = struct.Struct(">BI").pack
+_known_parcel = lru_cache(maxsize=MAX_KNOWN_LINKS)(parcel)
 Extras = tuple[int, str, int | None, int | None, bool | None]
 
 
@@ -120,7 +122,7 @@ class ShardSettlement:
 
     def _add_follow(self, number: int, follow: Sequence[Task], intake: Intake) -> None:
         elsewhere: dict[int, list[Parcel]] = {}
-        for one in (parcel(intake.entry(child)) for child in follow):
+        for one in (_pack_follow_up(intake.follow_up(child)) for child in follow):
             shard = shard_of_key(one, self.shards)
             self.keys.add(one.element[2:18])
             if shard == self.shard:
@@ -149,6 +151,12 @@ class ShardSettlement:
             *(one.element for one in follow),
             *self.sent_blobs,
         ]
+
+
+def _pack_follow_up(entry: QueuedTask) -> Parcel:
+    """Pack a follow-up task; a link that many pages have is packed once."""
+    # Not those with a payload, which may be large and occur once.
+    return _known_parcel(entry) if entry.payload == "{}" else parcel(entry)
 
 
 def settlements(

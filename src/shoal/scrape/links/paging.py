@@ -34,7 +34,7 @@ def read_chain(tasks: Iterable[Task], parent: Task) -> Chain:
 
     One link is the next page. Of two links, one must lead back to the page that this one was found on.
     """
-    targets = dict[str, Task]()
+    targets: dict[str, Task] = {}
     for task in tasks:
         if task.step == parent.step:
             targets[name_of(task)] = task

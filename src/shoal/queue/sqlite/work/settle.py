@@ -41,7 +41,7 @@ def _prepare_done(done: Done, intake: Intake | None) -> PreparedOutcome:
         done,
         items=[encode_item(data) for data in done.items],
         rejects=[(encode_item(reject.data), storable(reject.reason)) for reject in done.rejects],
-        follow=[intake.entry(task) for task in done.follow] if intake else (),
+        follow=[intake.follow_up(task) for task in done.follow] if intake else (),
     )
 
 
