@@ -119,6 +119,7 @@ class ShardedClaim:
         self._releases, self._supply = releases, supply
         self._shares: dict[Member, _Share] = {}
         self._unasked: list[Member] = []
+        self._has_asked_next = False
         self._has_surplus = False
         self._givers: dict[tuple[int, str], Member] = {}
         self._first: float | None = None  # when the first tasks were leased, by our clock
@@ -129,8 +130,8 @@ class ShardedClaim:
         """Return up to `limit` leases, the highest priorities of all servers first."""
         ready = [member for member in self._members if not member.stalled] or list(self._members)
         self.missing.update(member for member in self._members if member not in ready)
-        wanted = self._supply.plan(self._request.filters, ready, limit)
-        self._unasked = [member for member in ready if member not in wanted]
+        order = self._supply.plan(self._request.filters, ready, limit)
+        wanted, self._unasked = dict(order.first), list(order.then)
         while wanted:
             await self._ask(wanted)
             wanted = self._wanted(limit)
@@ -203,8 +204,10 @@ class ShardedClaim:
         """Return how many more tasks to ask which servers for."""
         missing = limit - len(self._all())
         if missing > 0 and self._unasked:
-            unasked, self._unasked = self._unasked, []
-            return dict.fromkeys(unasked, missing if len(unasked) == 1 else -(-missing // len(unasked)))
+            # The next in turn is asked for all of it; if that is not enough, the others at once.
+            count, self._has_asked_next = len(self._unasked) if self._has_asked_next else 1, True
+            asked, self._unasked = self._unasked[:count], self._unasked[count:]
+            return dict.fromkeys(asked, -(-missing // count))
         more = [member for member, share in self._shares.items() if share.has_more]
         if missing > 0 and more:
             return dict.fromkeys(more, -(-missing // len(more)))

@@ -7,7 +7,7 @@ import pytest
 from shoal.core.model import Done, Fate
 from shoal.queue.sharded import members
 from shoal.queue.sharded.members import Member
-from shoal.queue.sharded.supply import KNOWN_FOR_SECONDS, ServerSupply
+from shoal.queue.sharded.supply import KNOWN_FOR_SECONDS, AskingOrder, ServerSupply
 from tests.unit.queue.sharded.hosts import NO_DELAY, hosts_of, page, server
 
 FILTERS = ("run", None, None)
@@ -41,37 +41,52 @@ def record(supply, ready, *replies):
 
 
 def test_at_first_all_servers_are_asked_for_their_share(supply, ready):
-    assert supply.plan(FILTERS, ready, 100) == dict.fromkeys(ready, 34)
-    assert supply.plan(FILTERS, ready, 8) == dict.fromkeys(ready, 8)
+    assert supply.plan(FILTERS, ready, 100) == AskingOrder(dict.fromkeys(ready, 34))
+    assert supply.plan(FILTERS, ready, 8) == AskingOrder(dict.fromkeys(ready, 8))
 
 
 def test_servers_that_gave_all_are_asked_in_turn_for_the_whole_limit(supply, ready):
     record(supply, ready, [0, 0], [0, 0], [0, 0])
     plans = [supply.plan(FILTERS, ready, 100) for _ in range(6)]
-    assert all(list(plan.values()) == [100] for plan in plans)
-    turns = [next(iter(plan)) for plan in plans]
+    assert all(list(plan.first.values()) == [100] for plan in plans)
+    turns = [next(iter(plan.first)) for plan in plans]
+    assert all({*plan.first, *plan.then} == set(ready) for plan in plans)
     assert set(turns[:3]) == set(ready)
     assert turns[3:] == turns[:3]
 
 
-@pytest.mark.parametrize("last", [[0], [], [5, 5], [5, 0]], ids=str)
-def test_all_are_asked_if_one_gave_less_or_other_priorities(supply, ready, last):
+@pytest.mark.parametrize("last", [[0], []], ids=str)
+def test_one_that_gave_less_is_asked_before_the_others_by_every_claim(supply, ready, last):
     record(supply, ready, [0, 0], [0, 0], last)
-    assert len(supply.plan(FILTERS, ready, 100)) == 3
+    for _ in range(3):
+        plan = supply.plan(FILTERS, ready, 100)
+        assert plan.first == {ready[2]: 100}
+        assert set(plan.then) == set(ready[:2])
+    assert supply.plan(FILTERS, ready, 8) == AskingOrder(dict.fromkeys(ready, 8))
+    record(supply, ready, [0, 0], [0], last)
+    assert supply.plan(FILTERS, ready, 100).first == {ready[1]: 50, ready[2]: 50}
+
+
+@pytest.mark.parametrize(
+    "replies", [([0], [0], [0]), ([0, 0], [0, 0], [5, 5]), ([0, 0], [0, 0], [5, 0])], ids=str
+)
+def test_all_are_asked_if_all_gave_less_or_priorities_differ(supply, ready, replies):
+    record(supply, ready, *replies)
+    assert supply.plan(FILTERS, ready, 100) == AskingOrder(dict.fromkeys(ready, 34))
 
 
 def test_all_are_asked_after_a_while_or_if_one_is_away(supply, ready, clock):
     record(supply, ready, [0, 0], [0, 0], [0, 0])
     ready[1].is_away = True
-    assert len(supply.plan(FILTERS, ready, 100)) == 3
+    assert len(supply.plan(FILTERS, ready, 100).first) == 3
     ready[1].is_away = False
     clock.now = KNOWN_FOR_SECONDS + 1
-    assert len(supply.plan(FILTERS, ready, 100)) == 3
+    assert len(supply.plan(FILTERS, ready, 100).first) == 3
 
 
 def test_what_a_claim_with_other_filters_got_says_nothing(supply, ready):
     record(supply, ready, [0, 0], [0, 0], [0, 0])
-    assert len(supply.plan(("run", ("list",), None), ready, 100)) == 3
+    assert len(supply.plan(("run", ("list",), None), ready, 100).first) == 3
 
 
 async def fill(queue, pages):
