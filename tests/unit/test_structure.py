@@ -39,7 +39,9 @@ def test_a_folder_shows_a_reader_few_files_at_once():
 
 
 def test_a_folder_of_queries_shows_a_reader_few_of_them_at_once():
-    counts = Counter(str(file.parent.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.sql"))
+    # Migrations are a sequence that only grows.
+    queries = (file for file in PACKAGE.rglob("*.sql") if file.parent.name != "migrations")
+    counts = Counter(str(file.parent.relative_to(PACKAGE)) for file in queries)
     assert {name: count for name, count in counts.items() if count > MAX_QUERIES} == {}
 
 

@@ -54,13 +54,13 @@ class ShardedReports(ShardedBase, QueueReports):
         return StoreSize(sum(one.bytes for one in found), f"{len(found)} servers together")
 
     async def run(self, run_id: str) -> Run:
-        return await self._runs.find(run_id)
+        return await self._find(run_id)
 
     async def runs(self) -> Sequence[Run]:
         return await self._runs.every()
 
     async def stats(self, run_id: str) -> Stats:
-        await self._runs.find(run_id)
+        await self._find(run_id)
 
         async def read(queue: Queue) -> Stats:
             try:
@@ -86,7 +86,7 @@ class ShardedReports(ShardedBase, QueueReports):
         self, run_id: str, read: Callable[[Queue, int], AsyncIterator[Stored]], after: int
     ) -> AsyncIterator[Stored]:
         """Merge results by their numbers, which include that of their server."""
-        await self._runs.find(run_id)
+        await self._find(run_id)
         streams = []
         for member in self._members:
             queue = await member.stream_from()
@@ -103,7 +103,7 @@ class ShardedReports(ShardedBase, QueueReports):
         ids: Sequence[str] | None = None,
         after: str | None = None,
     ) -> AsyncIterator[DeadLetter]:
-        await self._runs.find(run_id)
+        await self._find(run_id)
         cursors = split_cursor(after, len(self._members))
         queues = [await member.stream_from() for member in self._members]
         streams = [
@@ -116,7 +116,7 @@ class ShardedReports(ShardedBase, QueueReports):
                 yield replace(letter, cursor=join_cursor(cursors))
 
     async def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
-        await self._runs.find(run_id)
+        await self._find(run_id)
         async for row in self._in_turn(lambda queue, cursor: queue.expired(run_id, after=cursor), after):
             yield row
 
@@ -130,7 +130,7 @@ class ShardedReports(ShardedBase, QueueReports):
         after: str | None = None,
     ) -> AsyncIterator[TaskStatus]:
         check_keys(keys, after)
-        await self._runs.find(run_id)
+        await self._find(run_id)
 
         def read(queue: Queue, cursor: str | None) -> AsyncIterator[TaskStatus]:
             return queue.tasks(run_id, step=step, states=states, keys=keys, after=cursor)
@@ -142,8 +142,7 @@ class ShardedReports(ShardedBase, QueueReports):
     async def hosts(
         self, run_id: str | None = None, *, after: str | None = None
     ) -> AsyncIterator[HostStatus]:
-        if run_id is not None:
-            await self._runs.find(run_id)
+        await (self._deliveries.flush() if run_id is None else self._find(run_id))
         async for row in self._in_turn(lambda queue, cursor: queue.hosts(run_id, after=cursor), after):
             yield row
 
@@ -158,7 +157,7 @@ class ShardedReports(ShardedBase, QueueReports):
             cursor = None
 
     async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
-        await self._runs.find(run_id)
+        await self._find(run_id)
 
         async def read(queue: Queue) -> set[str]:
             try:
@@ -169,7 +168,7 @@ class ShardedReports(ShardedBase, QueueReports):
         return set[str]().union(*await self._members.call_all(read))
 
     async def servers(self, run_id: str) -> Sequence[ServerStatus]:
-        await self._runs.find(run_id)
+        await self._find(run_id)
         read = self._runs.giving(run_id, lambda queue: queue.stats(run_id))
         found = (await self._members.call_reachable(dict.fromkeys(self._members, read))).given
         home = self._members.home
@@ -180,7 +179,7 @@ class ShardedReports(ShardedBase, QueueReports):
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         if run_id is not None:
-            await self._runs.find(run_id)
+            await self._find(run_id)
 
         async def read(queue: Queue) -> Sequence[WorkerStatus]:
             try:

@@ -1,0 +1,140 @@
+"""Follow-up tasks on their way to other servers: they wait for more of them, so that few calls carry many."""
+
+import asyncio
+from collections.abc import Collection, Sequence, Set
+from contextlib import suppress
+from typing import NamedTuple
+
+from shoal.core.errors import QueueError, UnknownRun
+from shoal.core.model import LOWEST_PRIORITY, Task
+from shoal.queue.sharded.links.parcels import OutgoingParcel
+from shoal.queue.sharded.members import Member, cancel, gather
+from shoal.queue.sharded.runs import ShardedRuns
+
+LINGER_SECONDS = 0.5  # how long tasks wait for more of them, while workers have enough to do
+FULL = 100  # tasks for one server that are sent without waiting for more
+# Seconds: a server that does not respond must not hold up the settlements of the others.
+DELIVERY_TIMEOUT_SECONDS, CLOSE_TIMEOUT_SECONDS = 3.0, 6.0
+MAX_DELIVERED = 10_000  # parcels of one server whose keys are remembered
+
+
+class Place(NamedTuple):
+    """A run on a server."""
+
+    run_id: str
+    member: Member
+
+
+class _Posted(NamedTuple):
+    origin: Member
+    parcel: OutgoingParcel
+
+
+class Deliveries:
+    """Enqueues the tasks of parcels that servers have just accepted.
+
+    It remembers which parcels it has delivered. All others stay in the outbox of their server, which any
+    process delivers: what waits here is never lost.
+    """
+
+    def __init__(self, runs: ShardedRuns) -> None:
+        self._runs = runs
+        self._waiting: dict[Place, list[_Posted]] = {}  # by the owner of the tasks
+        self._locks: dict[Place, asyncio.Lock] = {}
+        self._delivered: dict[Place, dict[str, None]] = {}  # keys by the server of the parcels, oldest first
+        self._lingering: asyncio.Task[None] | None = None
+
+    def add(self, run_id: str, origin: Member, parcels: Collection[OutgoingParcel]) -> None:
+        """Deliver these parcels with the next `flush`, which comes soon."""
+        for parcel in parcels:
+            self._waiting.setdefault(Place(run_id, parcel.owner), []).append(_Posted(origin, parcel))
+        if parcels and self._lingering is None:
+            self._lingering = asyncio.create_task(self._linger())
+
+    def is_urgent(self, run_id: str) -> bool:
+        """Return whether the parcels of a run should wait no longer."""
+        tasks = [
+            [task for _, parcel in posted for task in parcel.tasks]
+            for place, posted in self._waiting.items()
+            if place.run_id == run_id
+        ]
+        return any(
+            len(some) >= FULL or any(task.priority > LOWEST_PRIORITY for task in some) for some in tasks
+        )
+
+    def holds_any(self, run_id: str, ids: Set[bytes]) -> bool:
+        """Return whether a task with one of these ids waits."""
+        return any(
+            not parcel.ids.isdisjoint(ids)
+            for place, posted in self._waiting.items()
+            if place.run_id == run_id
+            for _, parcel in posted
+        )
+
+    async def flush(self, run_id: str | None = None) -> None:
+        """Deliver what waits, of one run or of all; return when the owners have it, or are away."""
+        moving = (place for place, lock in self._locks.items() if lock.locked())
+        places = dict.fromkeys([*self._waiting, *moving])
+        await gather(self._flush(place) for place in places if run_id in (None, place.run_id))
+
+    async def _flush(self, place: Place) -> None:
+        async with self._locks.setdefault(place, asyncio.Lock()):
+            posted = self._waiting.pop(place, [])
+            if not posted:
+                return
+            try:
+                has_arrived = await self.enqueue(place, [task for _, one in posted for task in one.tasks])
+            except BaseException:
+                self._waiting.setdefault(place, [])[:0] = posted
+                raise
+        for origin, parcel in posted if has_arrived else ():
+            self._delivered.setdefault(Place(place.run_id, origin), {})[parcel.key] = None
+        # Their parcels are delivered once more, which changes nothing.
+        for delivered in self._delivered.values():
+            while len(delivered) > MAX_DELIVERED:
+                del delivered[next(iter(delivered))]
+
+    def delivered(self, origin: Place) -> Sequence[str]:
+        """Return the parcels of a server that were delivered, and may still be in its outbox."""
+        return list(self._delivered.get(origin, ()))
+
+    def take_delivered(self, origin: Place, keys: Collection[str]) -> set[str]:
+        """Forget parcels of a server, and return which of them were delivered."""
+        known = self._delivered.get(origin, {})
+        found = {key for key in keys if key in known}
+        for key in found:
+            del known[key]
+        return found
+
+    async def enqueue(self, place: Place, tasks: Sequence[Task]) -> bool:
+        """Enqueue tasks at their owner; return False if it is away."""
+        owner = place.member
+        if owner.is_away:
+            return False
+        try:
+            async with asyncio.timeout(DELIVERY_TIMEOUT_SECONDS):
+                await self._runs.on(owner, place.run_id, lambda queue: queue.enqueue(place.run_id, tasks))
+        except UnknownRun:
+            return True  # it was purged meanwhile, and its parcels with it
+        except QueueError:
+            return False
+        except TimeoutError:
+            owner.is_away = True
+            return False
+        return True
+
+    async def _linger(self) -> None:
+        await asyncio.sleep(LINGER_SECONDS)
+        self._lingering = None
+        await self._try_flush()
+
+    async def close(self) -> None:
+        """Deliver what waits, if that is possible now."""
+        if self._lingering is not None:
+            await cancel([self._lingering])
+        await self._try_flush()
+
+    async def _try_flush(self) -> None:
+        with suppress(QueueError, TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
+                await self.flush()
