@@ -56,13 +56,17 @@ def with_existing_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
 
 
 def with_run(url: str, name: str | None, work: "Callable[[Queue, str], Awaitable[T]]") -> tuple[str, T]:
-    """Run `work` on the run that `name` means; return its id and the result. No name means the newest run."""
+    """Run `work` on the run that `name` means; return its id and the result. No name means the newest run.
+
+    Raises RunGone if the run is deleted meanwhile.
+    """
 
     async def found(queue: "Queue") -> tuple[str, T]:
-        from shoal.fleet.status.find import find_run
+        from shoal.fleet.status.find import deletion_named, find_run
 
         run = await find_run(queue, name)
-        return run.id, await work(queue, run.id)
+        with deletion_named(run.id):
+            return run.id, await work(queue, run.id)
 
     return with_existing_queue(url, found)
 

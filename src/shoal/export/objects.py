@@ -113,6 +113,12 @@ class ObjectAddress:
         if not bucket or "@" in bucket or not text.isprintable() or len(key.encode()) > MAX_KEY:
             example = f"{scheme}://BUCKET/items.jsonl"
             raise InvalidSetting(f"{scheme}://…", f"is not an address in object storage. Write: {example}")
+        if key and not {"", ".", ".."}.isdisjoint(key.split("/")):
+            # The library refuses such names, and not all providers have them.
+            raise InvalidSetting(
+                f"{scheme}://{bucket}/{shorten(key)}",
+                "has two slashes in a row, or a part that is . or .. in the name of the object; leave it out",
+            )
         return cls(scheme, bucket, key)
 
     @property

@@ -68,3 +68,12 @@ def test_a_server_with_an_error_of_its_own_may_be_tried_again(status):
     text = f"Generic S3 error: after 5 retries - Server returned non-2xx status code: {status}: <?xml"
     problem = ObjectAddress.read("s3://shop/items.jsonl").explain(ValueError(text))
     assert problem.is_unreachable and problem.reason.endswith(f"returned {status}")
+
+
+@pytest.mark.parametrize(
+    "key", ["x/../items.jsonl", "a//items.jsonl", "./items.jsonl", "a/%2e%2e/items.jsonl"]
+)
+def test_a_name_with_empty_or_dotted_parts_is_refused_for_that_reason(key):
+    with pytest.raises(InvalidSetting, match=r"has two slashes in a row, or a part that is \. or \.\."):
+        ObjectAddress.read(f"s3://shop/{key}")
+    assert ObjectAddress.read("s3://shop//a/..b/.items.jsonl/").key == "a/..b/.items.jsonl"

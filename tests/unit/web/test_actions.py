@@ -3,6 +3,7 @@
 import pytest
 
 from shoal.core.errors import NobodyListens, UnknownRun
+from shoal.core.model import Done, Task
 from shoal.fleet.command_hints import worker_command
 from shoal.queue.run_args import stored_args
 from shoal.web.actions import OperatorActions
@@ -32,6 +33,16 @@ async def test_pause_resume_and_cancel_change_the_run_and_are_logged(dashboard, 
     assert await read_audit_log(operator) == [
         ("10.1.2.3", "operator", verb, run.id) for verb in ("cancel", "resume", "pause")
     ]
+
+
+@pytest.mark.parametrize("verb", ["pause", "cancel", "resume"])
+async def test_a_run_that_has_finished_stays_so_and_is_called_that(dashboard, operator, verb):
+    run = await dashboard.queue.start_run("books")
+    await dashboard.queue.enqueue(run.id, [Task(url="https://shop.example.com/", step="listing")])
+    (lease,) = (await dashboard.queue.claim("machine-7-abcd", run_id=run.id)).leases
+    await dashboard.queue.settle([Done(lease)])
+    changed = await operator.post(f"/api/runs/{run.id}/{verb}")
+    assert changed.json() == {"run_id": run.id, "state": "finished"}
 
 
 async def test_settings_of_a_run_are_changed_and_logged(dashboard, operator):

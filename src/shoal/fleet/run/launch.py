@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
-from shoal.core.errors import ExportFailed, InvalidSetting, InvalidTask, RunConflict, RunGone, UnknownRun
+from shoal.core.errors import ExportFailed, InvalidSetting, InvalidTask, RunConflict
 from shoal.core.errors.commands import shoal_command
 from shoal.core.events import LOG, Level
 from shoal.core.lazy.dataclasses import dataclass
@@ -26,7 +26,7 @@ from shoal.fleet.run.lifecycle import end_at_budget, reopen
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.sources.recrawl import Comparison, compared
-from shoal.fleet.status.find import find_run, is_standing
+from shoal.fleet.status.find import deletion_named, find_run, is_standing
 from shoal.fleet.status.findings import RunFindings, read_findings
 from shoal.fleet.status.progress import (
     ProgressReader,
@@ -241,17 +241,6 @@ def open_pool(
     )
 
 
-@contextmanager
-def _deletion_named(run_id: str) -> Iterator[None]:
-    """Raise RunGone inside the block if the run, which was there, is unknown."""
-    try:
-        yield
-    except UnknownRun as error:
-        if error.run_id != run_id:
-            raise
-        raise RunGone(run_id) from error
-
-
 async def launch(
     queue: Queue,
     job: Job,
@@ -269,7 +258,7 @@ async def launch(
     """Enqueue the seeds and known tasks, work until the run is drained or stopped, and return a summary."""
     began = time.monotonic()
     async with AsyncExitStack() as stack:
-        stack.enter_context(_deletion_named(run.id))
+        stack.enter_context(deletion_named(run.id))
         logs = stack.enter_context(open_logs(job, run))
         lock = await stack.enter_async_context(lock or lock_of(queue, job, run.id))
         await release_leases_of(queue, run)

@@ -1,8 +1,9 @@
 """Finds the run that a name means: its id, the start of its id, or `newest`; and hosts of a similar name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from shoal.core.errors import InvalidSetting, UnknownRun
+from shoal.core.errors import InvalidSetting, RunGone, UnknownRun
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run
 from shoal.core.tasks import first
@@ -41,6 +42,17 @@ async def find_run(queue: QueueReports, name: str | None = NEWEST, *, scraper: s
         start = f"Start one with: {shoal_command('run FILE --url …')}"
         raise InvalidSetting("RUN", f"means nothing yet: this queue has no runs{whose}. {start}")
     return newest
+
+
+@contextmanager
+def deletion_named(run_id: str) -> Iterator[None]:
+    """Raise RunGone inside the block if the run, which was there, is unknown."""
+    try:
+        yield
+    except UnknownRun as error:
+        if error.run_id != run_id:
+            raise
+        raise RunGone(run_id) from error
 
 
 async def describe_unknown_host(queue: QueueReports, host: str) -> str:

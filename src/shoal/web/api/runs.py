@@ -4,9 +4,10 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from shoal.core.model import Run
 from shoal.fleet.run.change import list_settings
 from shoal.fleet.status.at_work import runs_at_work
-from shoal.fleet.status.progress import ProgressReader, with_details
+from shoal.fleet.status.progress import ProgressReader, Snapshot, with_details
 from shoal.fleet.status.rows import read_run_row, server_row, store_row
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
@@ -80,22 +81,19 @@ async def stop_workers(actions: Operator, run_id: RunId) -> dict[str, Any]:
 @router.post("/runs/{run_id}/pause", response_model=action_responses.RunStateResponse)
 async def pause(actions: Operator, run_id: RunId) -> dict[str, Any]:
     """Stop handing out tasks of a run until it is resumed."""
-    run = await actions.pause(run_id)
-    return {"run_id": run.id, "state": run.state}
+    return await _state_row(actions, await actions.pause(run_id))
 
 
 @router.post("/runs/{run_id}/resume", response_model=action_responses.RunStateResponse)
 async def resume(actions: Operator, run_id: RunId) -> dict[str, Any]:
     """Resume a run that was paused or that ended at a limit."""
-    run = await actions.resume(run_id)
-    return {"run_id": run.id, "state": run.state}
+    return await _state_row(actions, await actions.resume(run_id))
 
 
 @router.post("/runs/{run_id}/cancel", response_model=action_responses.RunStateResponse)
 async def cancel(actions: Operator, run_id: RunId) -> dict[str, Any]:
     """Cancel a run permanently; nothing is deleted."""
-    run = await actions.cancel(run_id)
-    return {"run_id": run.id, "state": run.state}
+    return await _state_row(actions, await actions.cancel(run_id))
 
 
 @router.get("/runs/{run_id}/settings", response_model=action_responses.SettingsResponse)
@@ -124,3 +122,9 @@ async def purge_old(actions: Operator, body: PurgeBody) -> dict[str, Any]:
     """Delete old runs, or report which would be deleted."""
     report = await actions.purge_old(body.rule(), dry_run=body.dry_run)
     return {"dry_run": body.dry_run, **report.as_json()}
+
+
+async def _state_row(actions: Operator, run: Run) -> dict[str, Any]:
+    """Return the state of a run as every report says it: stored is no state of a finished run."""
+    stats = await actions.context.app.queue.stats(run.id)
+    return {"run_id": run.id, "state": Snapshot(run, stats, 0, 0.0, None).state}
