@@ -83,8 +83,19 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return StoreUnderTest(name, tmp_path_factory.mktemp(name), url)
 
 
+@pytest.fixture
+def cluster_shards(store: StoreUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divide a queue on a cluster into four shards: on all three nodes, and two of them on one.
+
+    Every claim calls every shard, and with sixteen these tests take half as long again. The random histories
+    and `tests/integration/redis/test_cluster.py` are on sixteen.
+    """
+    if store.backend == "redis-cluster":
+        monkeypatch.setattr("shoal.queue.redis.queue.SHARDS_OF_A_CLUSTER", 4)
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def bench(store: StoreUnderTest) -> AsyncIterator[Bench]:
+async def bench(store: StoreUnderTest, cluster_shards: None) -> AsyncIterator[Bench]:
     """An open queue of one backend with its clock."""
     async with store.bench() as bench:
         yield bench

@@ -9,6 +9,11 @@ from tests.integration.programs import reports_of
 PROCESSES, TIMES = 4, 25
 
 
+@pytest.fixture
+def cluster_shards() -> None:
+    """As many as there are: the processes of these tests do not know of fewer."""
+
+
 async def count_up(bench: Bench, store: StoreUnderTest, by: str) -> int:
     """Let processes increment the note, and return its final value."""
     orders = [{"url": store.address, "by": by, "times": TIMES}] * PROCESSES

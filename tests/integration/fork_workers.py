@@ -1,7 +1,8 @@
 """A process that has imported what workers need, and forks a fork server for each run of a test.
 
 A start of the fork server takes half a second of processor time, nearly all of it for imports, and tests run
-hundreds of scrapers. `tests/integration/engine/processes/test_forkserver.py` starts the real one.
+hundreds of scrapers. `tests/integration/engine/processes/test_forkserver.py` starts the real one. The queues
+and their drivers are here too: every worker would else import its own, for up to a fifth of a second.
 """
 
 import atexit
@@ -14,11 +15,13 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 from shoal.worker.process import forkserver, main
 
 MAX_REQUEST = 1 << 17  # bytes
+QUEUES = tuple(f"shoal.queue.{name}.queue" for name in ("sqlite", "postgres", "redis", "rabbitmq"))
 ROOT = Path(__file__).parents[2]
 _running: list[tuple[subprocess.Popen, socket.socket]] = []
 _start_for_real, _close_for_real = forkserver._start, forkserver.ForkServer.close
@@ -105,6 +108,8 @@ def reap(*_):
 
 if __name__ == "__main__":
     main.prepare()  # once, for all fork servers
+    for module in QUEUES:
+        import_module(module)
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, reap)

@@ -19,13 +19,14 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
-from tests.integration.fork_workers import reap
+from tests.integration.fork_workers import QUEUES, reap
 
 # Nothing of `shoal.cli`: it may look at the environment when it is imported.
 MODULES = (
     *("typer", "rich.console", "rich.live", "rich.progress", "rich.table", "uvloop"),
-    *("shoal.fleet.app", "shoal.fleet.run.launch", "shoal.fleet.status.rows", "shoal.queue.sqlite.queue"),
+    *("shoal.fleet.app", "shoal.fleet.run.launch", "shoal.fleet.status.rows"),
     *("shoal.export.stream", "shoal.export.files.jsonl", "shoal.discover.feed", "shoal.scrape.load"),
+    *QUEUES,
 )
 MAX_REQUEST = 1 << 17  # bytes
 ROOT = Path(__file__).parents[3]
