@@ -18,7 +18,7 @@ from shoal.queue.redis.records import Parcel
 from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.redis.settle import ShardSettlement, settlements, shard_of_lease
 from shoal.queue.redis.verbs.base import RedisQueueBase
-from shoal.queue.redis.wire import columns, homes_of, micros, pack, parcel, shard_of_host, shard_of_key
+from shoal.queue.redis.wire import columns, homes_of, micros, pack, parcel, shard_of_key, shard_of_worker
 from shoal.queue.rules import check_claim, in_runs
 
 BATCH = 500  # tasks of one call, so that it stays short
@@ -235,8 +235,7 @@ class RedisWork(RedisQueueBase, WorkQueue):
     async def beat_together(self, run_id: str, beats: Sequence[WorkerBeat]) -> None:
         by_shard: dict[int, list[Argument]] = {}
         for beat in beats:
-            shard = shard_of_host(beat.worker_id, self._shards)  # any, as long as it is always the same
             values = (beat.worker_id, beat.state, encode_item(dict(beat.info)))
-            by_shard.setdefault(shard, []).extend(values)
+            by_shard.setdefault(shard_of_worker(beat.worker_id, self._shards), []).extend(values)
         for shard, values_of_all in by_shard.items():
             await self._call("beat", shard, run_id, *values_of_all)
