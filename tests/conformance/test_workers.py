@@ -4,7 +4,7 @@ import pytest
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import MINUTE, Bury, Done, Release, Retry, WorkerStatus
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, WorkerBeat
 from tests.conformance.backends import Clock
 from tests.conformance.helpers import ME, TEN, claim, claim_one, pages, start
 
@@ -34,6 +34,25 @@ async def test_the_last_heartbeat_is_the_one_that_is_shown(queue: Queue, clock: 
     status = await the_worker(queue)
     assert (status.state, dict(status.info)) == ("stopping", {"pages": 2})
     assert status.last_beat < TEN
+
+
+async def test_heartbeats_that_are_sent_together_are_shown_as_if_each_was_sent_alone(queue: Queue) -> None:
+    run = await start(queue)
+    await queue.beat("w1", run_id=run.id, state="starting")
+    beats = [
+        WorkerBeat("w1", "running", {"pages": 1}),
+        WorkerBeat("w2"),
+        WorkerBeat("w3", "frozen", {"a": "ö"}),
+    ]
+    await queue.beat_together(run.id, beats)
+    await queue.beat_together(run.id, [])
+    found = {status.worker_id: (status.state, dict(status.info)) for status in await queue.workers(run.id)}
+    assert found == {"w1": ("running", {"pages": 1}), "w2": ("running", {}), "w3": ("frozen", {"a": "ö"})}
+    # The last of one worker is the one that is shown.
+    await queue.beat_together(run.id, [WorkerBeat("w1", "running"), WorkerBeat("w1", "ended")])
+    assert (await the_worker(queue, "w1")).state == "ended"
+    with pytest.raises(UnknownRun):
+        await queue.beat_together("no-such-run", beats)
 
 
 async def test_a_heartbeat_without_words_says_running(queue: Queue) -> None:

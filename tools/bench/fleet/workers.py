@@ -23,6 +23,7 @@ from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.forkserver import ForkServer
+from shoal.worker.process.heartbeat import HeartbeatSender
 from shoal.worker.process.supervisor import WorkerSupervisor
 from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.run_settings.follow import SUPERVISED_INTERVAL, SettingsFollower
@@ -93,8 +94,21 @@ class SimulatedWorker(Worker):
 class SimulatedSupervisor(WorkerSupervisor):
     """Extends the leases and sends the heartbeats of a worker in this process."""
 
-    def __init__(self, queue: Queue, config: WorkerConfig, on_full_claim: Callable[[], None]) -> None:
-        super().__init__(queue, config, cast(ForkServer, None), limits=LIMITS, on_full_claim=on_full_claim)
+    def __init__(
+        self,
+        queue: Queue,
+        config: WorkerConfig,
+        on_full_claim: Callable[[], None],
+        heartbeats: HeartbeatSender,
+    ) -> None:
+        super().__init__(
+            queue,
+            config,
+            cast(ForkServer, None),
+            limits=LIMITS,
+            on_full_claim=on_full_claim,
+            heartbeats=heartbeats,
+        )
         self.worker: SimulatedWorker | None = None
         self.follower: SettingsFollower | None = None
 
@@ -163,7 +177,7 @@ class SimulatedPool(WorkerPool):
 
     async def _run_simulated(self, number: int) -> None:
         config = self._config_of(number)
-        supervisor = SimulatedSupervisor(self._queue, config, self._wake_one)
+        supervisor = SimulatedSupervisor(self._queue, config, self._wake_one, self._heartbeats)
         self._supervisors[number] = supervisor
         queue = cast(Queue, TimedQueue(self._queues[number], self._counts))
         worker = SimulatedWorker(

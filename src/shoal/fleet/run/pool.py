@@ -26,6 +26,7 @@ from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
 from shoal.worker.process.dead_worker import StepLimit, once_steps
 from shoal.worker.process.forkserver import ForkServer
+from shoal.worker.process.heartbeat import HeartbeatSender
 from shoal.worker.process.supervisor import WorkerExit, WorkerSupervisor
 from shoal.worker.process.suspects import Suspects
 from shoal.worker.run_settings.follow import FOLLOW_INTERVAL
@@ -82,6 +83,7 @@ class WorkerPool:
         self._first, self._lock = first, lock
         self._supervisors: dict[int, WorkerSupervisor] = {}
         self._ahead: dict[int, _SlotWorker] = {}  # they wait for `run`
+        self._heartbeats = HeartbeatSender(queue, config.run_id)
         self._past, self._past_completed = WorkerCounters(), 0
         self._breaker, self._suspects = Breaker(), Suspects()
         self._lost: dict[str, asyncio.Task[None]] = {}  # dead workers and the tasks that release their leases
@@ -308,6 +310,7 @@ class WorkerPool:
             on_output=entry.log_output,
             on_event=entry.log_event,
             on_full_claim=self._wake_one,
+            heartbeats=self._heartbeats,
         )
         return _SlotWorker(supervisor, entry)
 

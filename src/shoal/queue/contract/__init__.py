@@ -8,7 +8,7 @@ from typing import Self
 from shoal.queue.contract.admin import EditFate, LetterEdit, QueueAdmin, RunLimits
 from shoal.queue.contract.notes import GONE, Fence, NotesSize, SharedNotes
 from shoal.queue.contract.reports import Evictions, QueueReports, ServerStatus, StoreSize
-from shoal.queue.contract.work import DEFAULT_LEASE, OnInvalid, Tasks, WorkQueue
+from shoal.queue.contract.work import DEFAULT_LEASE, OnInvalid, Tasks, WorkerBeat, WorkQueue
 
 __all__ = [
     "DEFAULT_LEASE",
@@ -29,6 +29,7 @@ __all__ = [
     "StoreSize",
     "Tasks",
     "WorkQueue",
+    "WorkerBeat",
 ]
 
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoal.core.errors import InvalidTask
 from shoal.core.model import MINUTE, NOTHING, ZERO, EnqueueReport, Fate, Grant, Lease, Outcome, Task
@@ -12,6 +12,14 @@ from shoal.queue.contract.notes import Fence
 Tasks = Iterable[Task] | AsyncIterable[Task]
 OnInvalid = Callable[[int, InvalidTask], None]
 DEFAULT_LEASE = 5 * MINUTE
+
+
+class WorkerBeat(NamedTuple):
+    """A heartbeat of a worker: its state, and further values to show."""
+
+    worker_id: str
+    state: str = "running"
+    info: Mapping[str, Any] = NOTHING
 
 
 class WorkQueue(ABC):
@@ -88,3 +96,8 @@ class WorkQueue(ABC):
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
     ) -> None:
         """Store a heartbeat of a worker: its state, and further values to show."""
+
+    async def beat_together(self, run_id: str, beats: Sequence[WorkerBeat]) -> None:
+        """Store a heartbeat of each of several workers of a run; in one call, if the store can do that."""
+        for beat in beats:
+            await self.beat(beat.worker_id, run_id=run_id, state=beat.state, info=beat.info)

@@ -132,6 +132,12 @@ def shard_of_host(host: str, shards: int) -> int:
     return crc32(f"https://{host}".encode()) % shards
 
 
+def shard_of_worker(worker_id: str, shards: int) -> int:
+    """Return the shard of a worker's heartbeats: one for those of a launcher, so that they need one call."""
+    launcher, _, own_part = worker_id.rpartition("-")
+    return crc32((launcher or own_part).encode()) % shards
+
+
 def home_of(parcel: Parcel, shards: int) -> int:
     """Return the shard of a task: that of its host, or of its key if it has no host."""
     if parcel.host == NO_HOST:

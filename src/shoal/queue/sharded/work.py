@@ -22,7 +22,7 @@ from shoal.core.model import (
 )
 from shoal.core.tasks import iterate
 from shoal.queue.clocks import ServerClocks
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks, WorkQueue
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Queue, Tasks, WorkerBeat, WorkQueue
 from shoal.queue.intake import BATCH, Intake
 from shoal.queue.rules import check_claim
 from shoal.queue.sharded.base import ShardedBase
@@ -204,9 +204,12 @@ class ShardedWork(ShardedBase, WorkQueue):
     async def beat(
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
     ) -> None:
-        # On every server, because each counts what the worker settles there.
+        await self.beat_together(run_id, [WorkerBeat(worker_id, state, info)])
+
+    async def beat_together(self, run_id: str, beats: Sequence[WorkerBeat]) -> None:
+        # On every server, because each counts what the workers settle there.
         async def beat(queue: Queue) -> None:
-            await queue.beat(worker_id, run_id=run_id, state=state, info=info)
+            await queue.beat_together(run_id, beats)
 
         await self._members.call_reachable(
             {member: self._runs.giving(run_id, beat) for member in self._members}

@@ -140,10 +140,11 @@ def slow_host(store: Store, name: str, delay: timedelta) -> None:
 # Workers
 
 
-def beat(store: Store, worker_id: str, run_id: str, state: str, info: str) -> None:
-    """Record a worker's heartbeat and what it does; raises UnknownRun."""
-    run = runs.get_row(store, run_id).no
-    store.run("worker_beat", run=run, worker_id=worker_id, state=state, info=info, now=store.now())
+def beat(store: Store, run_id: str, beats: Sequence[tuple[str, str, str]]) -> None:
+    """Record heartbeats of workers, their ids, states and what they do; raises UnknownRun."""
+    run, now = runs.get_row(store, run_id).no, store.now()
+    for worker_id, state, info in beats:
+        store.run("worker_beat", run=run, worker_id=worker_id, state=state, info=info, now=now)
 
 
 def abandon(store: Store, worker_id: str, once: Sequence[str], reason: str) -> int:

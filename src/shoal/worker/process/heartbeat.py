@@ -1,11 +1,16 @@
-"""The content of a worker's heartbeats: what it serves, how fast it is, and how much memory it uses."""
+"""The heartbeats of workers: what each serves, how fast it is, its memory; and how they are sent."""
 
+import asyncio
 import os
+import random
 from collections import deque
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from shoal.core.model import SECOND, WorkerStatus
+from shoal.core.tasks import exact_time
+from shoal.queue.contract import WorkerBeat, WorkQueue
 from shoal.worker.counters import WorkerCounters, top_counts
 from shoal.worker.ipc.protocol import WorkerConfig
 
@@ -15,6 +20,7 @@ HOUR = 3600.0  # seconds
 SAMPLE_INTERVAL_SECONDS = 60.0
 SPAN = 300.0  # seconds; a heartbeat reports the last hour in spans of this length, so readers can age it
 MAX_ERRORS = 20  # error classes in a heartbeat
+COLLECT_SECONDS = 0.005  # in which heartbeats are collected: timers are not exact
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -66,6 +72,42 @@ class Heartbeat:
             found[min(int((now - moment) / SPAN), len(found) - 1)] += later - done
             later = done
         return found
+
+
+class HeartbeatSender:
+    """Sends the heartbeats of a launcher's workers: one call for all that are due at the same moment."""
+
+    def __init__(self, queue: WorkQueue, run_id: str) -> None:
+        self._queue, self._run_id = queue, run_id
+        # Launchers that were started together must not send all at once.
+        self._first = exact_time() + random.uniform(0, IDLE_HEARTBEAT_INTERVAL.total_seconds())
+        self._waiting: dict[str, WorkerBeat] = {}
+        self._collecting: asyncio.Task[Exception | None] | None = None
+        self._order = asyncio.Lock()
+
+    def until_next(self, interval: timedelta) -> float:
+        """Return the seconds until all workers with this interval send their next heartbeat."""
+        seconds = interval.total_seconds()
+        return seconds - (exact_time() - self._first) % seconds
+
+    async def send(self, beat: WorkerBeat) -> None:
+        """Send a heartbeat, with those that are sent at the same moment; raises what the queue raises."""
+        self._waiting[beat.worker_id] = beat
+        if self._collecting is None:
+            self._collecting = asyncio.create_task(self._send())
+        # The heartbeats of the others do not end with this one.
+        if error := await asyncio.shield(self._collecting):
+            raise error
+
+    async def _send(self) -> Exception | None:
+        await asyncio.sleep(COLLECT_SECONDS)
+        beats, self._waiting, self._collecting = list(self._waiting.values()), {}, None
+        try:
+            async with self._order:  # a worker's last heartbeat is stored after the one before
+                await self._queue.beat_together(self._run_id, beats)
+        except Exception as error:
+            return error  # to all that wait, of whom there may be none
+        return None
 
 
 def last_hour_of(worker: WorkerStatus) -> int | None:

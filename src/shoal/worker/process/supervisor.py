@@ -19,7 +19,7 @@ from shoal.core.events import Event
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import SECOND, Bury, Fate, Lease, Retry, WorkerState
 from shoal.core.tasks import wait_for_event
-from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue, WorkerBeat
 from shoal.worker.background import failure_of
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import (
@@ -40,7 +40,12 @@ from shoal.worker.ipc.protocol import (
 from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.process.dead_worker import DeadWorkerJudge, StepLimit, describe_death, once_steps
 from shoal.worker.process.forkserver import ForkServer, WorkerProcess
-from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL, IDLE_HEARTBEAT_INTERVAL, Heartbeat
+from shoal.worker.process.heartbeat import (
+    HEARTBEAT_INTERVAL,
+    IDLE_HEARTBEAT_INTERVAL,
+    Heartbeat,
+    HeartbeatSender,
+)
 from shoal.worker.process.link import WorkerLink
 from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, LivenessProblem, LivenessSample
 from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
@@ -79,7 +84,10 @@ class WorkerSupervisor:
         on_output: Callable[[str], None] = lambda line: None,
         on_event: Callable[[Event], None] = lambda event: None,
         on_full_claim: Callable[[], None] = lambda: None,
+        heartbeats: HeartbeatSender | None = None,
     ) -> None:
+        """Supervisors of one launcher share `heartbeats`."""
+        self._heartbeats = heartbeats or HeartbeatSender(queue, config.run_id)
         self._on_full_claim = on_full_claim
         self.config, self.tally = config, WorkerCounters()
         self.in_hand: dict[int, Lease] = {}
@@ -292,7 +300,7 @@ class WorkerSupervisor:
             await self._beat_once(WorkerState.FROZEN if self.is_frozen else WorkerState.RUNNING)
             with suppress(TimeoutError):
                 interval = HEARTBEAT_INTERVAL if self.in_hand else IDLE_HEARTBEAT_INTERVAL
-                async with asyncio.timeout(interval.total_seconds()):
+                async with asyncio.timeout(self._heartbeats.until_next(interval)):
                     await self._state_changed.wait()
 
     async def _beat_once(self, state: str) -> None:
@@ -303,7 +311,7 @@ class WorkerSupervisor:
         if self._once:
             info["at_most_once"] = self._once
         with suppress(QueueError):
-            await self._queue.beat(self.config.worker_id, run_id=self.config.run_id, state=state, info=info)
+            await self._heartbeats.send(WorkerBeat(self.config.worker_id, state, info))
 
     async def _watch(self, markers: StepMarkers) -> None:
         while True:

@@ -33,6 +33,7 @@ ELSEWHERE = {
     "extend": "unit/worker/process/test_supervisor.py",
     "extend_worker": "unit/worker/process/test_supervisor.py",
     "beat": "integration/engine/processes/test_supervisors.py",
+    "beat_together": "unit/worker/process/test_heartbeat.py",
     "abandon": "integration/engine/processes/test_supervisors.py",
 }
 IN_COMMANDS = {"dead"}  # called in this folder by commands only, which raise the error

@@ -53,7 +53,7 @@ def lease(host):
     )
 
 
-def simulate(workers, hosts, *, seed=1):
+def simulate(workers, hosts, *, seed=1, warm_up=WARM_UP, seconds=SECONDS):
     """Let idle workers claim from the store; the tasks themselves take no time."""
     chance = random.Random(seed)
     store, claims = Store(hosts, chance), []
@@ -67,7 +67,7 @@ def simulate(workers, hosts, *, seed=1):
     ]
     events = [(chance.uniform(0, 5), number) for number in range(workers)]
     heapq.heapify(events)
-    while (now := events[0][0]) < WARM_UP + SECONDS:
+    while (now := events[0][0]) < warm_up + seconds:
         _, number = heapq.heappop(events)
         claims.append(now)
         grant, replied_at = store.claim(now + REPLY / 2), now + REPLY
@@ -79,8 +79,8 @@ def simulate(workers, hosts, *, seed=1):
                 grant, now, replied_at, is_holding=False, has_prefetched=False
             )
             heapq.heappush(events, (replied_at + following.wait + following.yield_for, number))
-    late = [seconds for at, seconds in store.late if at > WARM_UP]
-    return Measured(sum(at > WARM_UP for at in claims) / SECONDS, len(late) / SECONDS, sum(late) / len(late))
+    late = [by for at, by in store.late if at > warm_up]
+    return Measured(sum(at > warm_up for at in claims) / seconds, len(late) / seconds, sum(late) / len(late))
 
 
 @pytest.mark.parametrize(("workers", "hosts"), [(1, 20), (8, 50), (200, 20), (1_000, 100)])
@@ -91,3 +91,10 @@ def test_the_claims_of_a_fleet_follow_its_tasks_and_not_its_workers(workers, hos
     assert fleet.claims < 2.5 * fleet.tasks + 3 * polls
     assert fleet.tasks > 0.98 * hosts
     assert fleet.late < 0.01
+
+
+@pytest.mark.parametrize(("workers", "hosts"), [(200, 20), (1_000, 100)])
+def test_a_fleet_that_starts_finds_its_pace_before_it_is_a_load(workers, hosts):
+    first = simulate(workers, hosts, warm_up=0.0, seconds=30.0)
+    # Those that are not needed come five times each until they rest; a server has to bear that at once.
+    assert first.claims * 30 < 2.5 * first.tasks * 30 + 5 * workers

@@ -1,16 +1,28 @@
 """The content of a worker's heartbeat."""
 
+import asyncio
 import os
 from datetime import timedelta
 
 import pytest
 
+from shoal.core.errors import QueueError
 from shoal.core.model import MINUTE, WorkerStatus
 from shoal.fleet.status.overview import worker_row
+from shoal.queue.contract import WorkerBeat
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.calls import Listening
 from shoal.worker.ipc.protocol import WorkerConfig
-from shoal.worker.process.heartbeat import HOUR, MAX_ERRORS, Heartbeat, last_hour_of, memory_of
+from shoal.worker.process.heartbeat import (
+    HEARTBEAT_INTERVAL,
+    HOUR,
+    IDLE_HEARTBEAT_INTERVAL,
+    MAX_ERRORS,
+    Heartbeat,
+    HeartbeatSender,
+    last_hour_of,
+    memory_of,
+)
 
 
 def heartbeat(**config):
@@ -93,3 +105,64 @@ def test_a_value_that_is_no_number_counts_as_zero_and_breaks_no_report(value):
     info = {"last_hour": value, "spans": value, "pages": value, "own": value}
     row = worker_row(status(info, completed=5, silent=4))
     assert row["completed"] == 5 and isinstance(row["last_hour"], int)
+
+
+# Sending
+
+
+class Store:
+    """Stores heartbeats when it is told to."""
+
+    def __init__(self, error=None):
+        self.calls, self.error, self.is_open = [], error, asyncio.Event()
+        self.is_open.set()
+
+    async def beat_together(self, run_id, beats):
+        await self.is_open.wait()
+        self.calls.append([(beat.worker_id, beat.state) for beat in beats])
+        if self.error:
+            raise self.error
+
+
+def test_the_workers_of_a_launcher_send_their_heartbeats_at_the_same_moments(monkeypatch):
+    now = [1_000.0]
+    monkeypatch.setattr("shoal.worker.process.heartbeat.exact_time", lambda: now[0])
+    sender = HeartbeatSender(Store(), "run-1")
+    moments = set()
+    for passed in (0.0, 1.3, 3.1, 0.2):
+        now[0] += passed
+        idle, busy = (sender.until_next(each) for each in (IDLE_HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL))
+        assert 0 < busy <= 5 and busy <= idle <= 10
+        moments.update(((now[0] + idle - sender._first) / 5, (now[0] + busy - sender._first) / 5))
+    assert all(moment == pytest.approx(round(moment)) for moment in moments)
+
+
+async def test_heartbeats_of_the_same_moment_are_one_call():
+    sender = HeartbeatSender(store := Store(), "run-1")
+    await asyncio.gather(*(sender.send(WorkerBeat(worker)) for worker in ("a", "b", "c")))
+    await sender.send(WorkerBeat("a", "ended"))
+    assert store.calls == [[("a", "running"), ("b", "running"), ("c", "running")], [("a", "ended")]]
+
+
+async def test_every_supervisor_learns_of_an_error_and_the_next_heartbeats_are_sent():
+    sender = HeartbeatSender(store := Store(QueueError("away")), "run-1")
+    results = await asyncio.gather(
+        *(sender.send(WorkerBeat(worker)) for worker in "ab"), return_exceptions=True
+    )
+    assert [str(error) for error in results] == ["away", "away"]
+    store.error = None
+    await sender.send(WorkerBeat("a"))
+    assert len(store.calls) == 2
+
+
+async def test_a_supervisor_that_ends_takes_no_heartbeat_of_others_with_it_and_its_last_one_is_stored_last():
+    sender = HeartbeatSender(store := Store(), "run-1")
+    store.is_open.clear()
+    sending = [asyncio.create_task(sender.send(WorkerBeat(worker))) for worker in "ab"]
+    await asyncio.sleep(0.02)
+    sending[0].cancel()
+    last = asyncio.create_task(sender.send(WorkerBeat("a", "died")))
+    await asyncio.sleep(0.02)
+    store.is_open.set()
+    await asyncio.gather(sending[1], last)
+    assert store.calls == [[("a", "running"), ("b", "running")], [("a", "died")]]

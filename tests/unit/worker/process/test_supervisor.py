@@ -111,6 +111,7 @@ async def test_an_idle_worker_sends_half_as_many_heartbeats(monkeypatch):
     supervisor = supervise(Store())
     supervisor._handle_message(LeasesClaimed(1, leases(1)))
     supervisor._beat_once = lambda state: asyncio.sleep(0)
+    supervisor._heartbeats.until_next = timedelta.total_seconds
     supervisor._state_changed = SimpleNamespace(clear=lambda: None, wait=lambda: _settle_all(supervisor))
     with pytest.raises(asyncio.CancelledError):
         await supervisor._beat()
@@ -204,8 +205,8 @@ class LastStore:
         self.abandoned.append((worker_id, reason))
         return 0
 
-    async def beat(self, worker_id, *, run_id, state, info):
-        self.states.append(state)
+    async def beat_together(self, run_id, beats):
+        self.states += [beat.state for beat in beats]
 
 
 class Markers:

@@ -9,7 +9,7 @@ from typing import Any
 from shoal.core.failures import error_text
 from shoal.core.model import NOTHING, ZERO, EnqueueReport, Fate, Grant, Lease, Outcome
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks, WorkQueue
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks, WorkerBeat, WorkQueue
 from shoal.queue.intake import QueuedTask, encode_item
 from shoal.queue.postgres import notes, sql
 from shoal.queue.postgres.purge import clear_purged
@@ -166,8 +166,17 @@ class PostgresWork(PostgresQueueBase, WorkQueue):
     async def beat(
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
     ) -> None:
-        info_text = encode_item(dict(info))
-        rows = await self._server.fetch(sql.QUERIES["beat"], worker_id, run_id, state, info_text)
+        await self.beat_together(run_id, [WorkerBeat(worker_id, state, info)])
+
+    async def beat_together(self, run_id: str, beats: Sequence[WorkerBeat]) -> None:
+        newest = {beat.worker_id: beat for beat in beats}  # a statement writes a row once
+        if not newest:
+            return
+        ids, states, infos = zip(
+            *((beat.worker_id, beat.state, encode_item(dict(beat.info))) for beat in newest.values()),
+            strict=True,
+        )
+        rows = await self._server.fetch(sql.QUERIES["beat"], ids, run_id, states, infos)
         if not rows:
             await self.run(run_id)  # raises UnknownRun
 

@@ -10,7 +10,7 @@ from shoal.core.errors import QueueError, UnknownRun
 from shoal.core.failures import error_text
 from shoal.core.model import NOTHING, ZERO, EnqueueReport, Fate, Grant, Lease, Outcome, Release
 from shoal.queue.clocks import ServerClocks
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks, WorkQueue
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks, WorkerBeat, WorkQueue
 from shoal.queue.intake import QueuedTask, encode_item
 from shoal.queue.redis.claim import RedisClaim, RedisClaimRequest
 from shoal.queue.redis.outbox import Outboxes
@@ -18,7 +18,7 @@ from shoal.queue.redis.records import Parcel
 from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.redis.settle import ShardSettlement, settlements, shard_of_lease
 from shoal.queue.redis.verbs.base import RedisQueueBase
-from shoal.queue.redis.wire import columns, homes_of, micros, pack, parcel, shard_of_host, shard_of_key
+from shoal.queue.redis.wire import columns, homes_of, micros, pack, parcel, shard_of_key, shard_of_worker
 from shoal.queue.rules import check_claim, in_runs
 
 BATCH = 500  # tasks of one call, so that it stays short
@@ -230,5 +230,12 @@ class RedisWork(RedisQueueBase, WorkQueue):
     async def beat(
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
     ) -> None:
-        shard = shard_of_host(worker_id, self._shards)  # any shard, as long as it is always the same
-        await self._call("beat", shard, run_id, worker_id, state, encode_item(dict(info)))
+        await self.beat_together(run_id, [WorkerBeat(worker_id, state, info)])
+
+    async def beat_together(self, run_id: str, beats: Sequence[WorkerBeat]) -> None:
+        by_shard: dict[int, list[Argument]] = {}
+        for beat in beats:
+            values = (beat.worker_id, beat.state, encode_item(dict(beat.info)))
+            by_shard.setdefault(shard_of_worker(beat.worker_id, self._shards), []).extend(values)
+        for shard, values_of_all in by_shard.items():
+            await self._call("beat", shard, run_id, *values_of_all)

@@ -6,7 +6,7 @@ from typing import Any
 
 from shoal.core.failures import error_text
 from shoal.core.model import NOTHING, ZERO, Done, EnqueueReport, Fate, Grant, Lease, Outcome
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks, WorkQueue
+from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, Tasks, WorkerBeat, WorkQueue
 from shoal.queue.intake import Intake, encode_item
 from shoal.queue.rules import check_claim
 from shoal.queue.sqlite import admin
@@ -74,4 +74,8 @@ class SqliteWork(SqliteQueueBase, WorkQueue):
     async def beat(
         self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
     ) -> None:
-        await self._writer.call(admin.beat, worker_id, run_id, state, encode_item(dict(info)))
+        await self.beat_together(run_id, [WorkerBeat(worker_id, state, info)])
+
+    async def beat_together(self, run_id: str, beats: Sequence[WorkerBeat]) -> None:
+        rows = [(beat.worker_id, beat.state, encode_item(dict(beat.info))) for beat in beats]
+        await self._writer.call(admin.beat, run_id, rows)
