@@ -1,5 +1,7 @@
 """A claim in parts, whose later part fails; what Redis and the broker reply is given by the test."""
 
+import struct
+
 import pytest
 
 from shoal.core.errors import QueueUnavailable
@@ -7,21 +9,29 @@ from shoal.core.model import MINUTE
 from shoal.queue.rabbitmq.claim import RabbitClaim
 from shoal.queue.rabbitmq.state import ScriptReply
 from shoal.queue.redis.claim import RedisClaimRequest
-from shoal.queue.redis.records import ClaimHead, Fields, LeaseRecord
+from shoal.queue.redis.records import ClaimHead, Element, Fields, LeaseGroup
 from shoal.queue.redis.wire import pack
 
 NOW = 1_000_000
 REQUEST = RedisClaimRequest("worker-1", "run", 10, MINUTE, None, None)
 
 
-def reply(*leases):
+def reply(*numbers):
     head = ClaimHead(-1, False, True, -1, 10, 0, 0, [(1, "main\0")], NOW)
-    return ScriptReply([pack(head), pack(leases)], [0, 0, -1, 0, 1])  # it lacks bundles of route 0
+    groups = [group(numbers)] if numbers else []
+    return ScriptReply([pack(head), groups], [0, 0, -1, 0, 1])  # it lacks bundles of route 0
 
 
-def lease(number):
+def group(numbers):
+    """Return leases that differ in their tasks only, as the script returns them."""
+    shared = pack(LeaseGroup(1, 1, 0, NOW, NOW + 60, "a.example", []))
+    beginning = shared[:-1] + struct.pack(">BI", 0xDD, len(numbers))  # in place of the empty array
+    return [beginning, *(pack(element(number))[1:] for number in numbers)]
+
+
+def element(number):
     url = Fields(0, 0, 0, f"https://a.example/{number}", None, None)
-    return LeaseRecord(1, 1, 0, NOW, NOW + 60, 0, "a.example", "worker-1", bytes([number]), 0, 0, url, None)
+    return Element(bytes([number]), 0, 0, url, None)
 
 
 def claim_with(*replies):
@@ -47,7 +57,7 @@ AWAY = QueueUnavailable("redis", "it is away")
 
 
 async def test_what_was_leased_before_redis_went_away_is_given():
-    grant = await claim_with(reply(lease(1), lease(2)), AWAY).grant()
+    grant = await claim_with(reply(1, 2), AWAY).grant()
     assert [one.task.url for one in grant.leases] == ["https://a.example/1", "https://a.example/2"]
     assert not grant.drained
 
