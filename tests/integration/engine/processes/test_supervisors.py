@@ -14,6 +14,7 @@ from shoal.core.errors import DutyFailed
 from shoal.core.model import Task
 from shoal.queue.open import open_queue
 from shoal.worker.process import supervisor
+from shoal.worker.process.link import WorkerLink
 from shoal.worker.process.supervisor import WorkerSupervisor
 from tests.integration.engine.origin import Answer
 from tests.servers.process import free_port
@@ -206,7 +207,8 @@ BACKGROUND_TASKS = {
 
 def fail(monkeypatch, method, times):
     """Let a background task of supervisors fail this often."""
-    real, failed = getattr(WorkerSupervisor, method), []
+    owner = WorkerLink if method == "_read_output" else WorkerSupervisor
+    real, failed = getattr(owner, method), []
 
     async def broken(self, *args):
         if len(failed) < times:
@@ -214,7 +216,7 @@ def fail(monkeypatch, method, times):
             raise TypeError("an unknown fault")
         await real(self, *args)
 
-    monkeypatch.setattr(WorkerSupervisor, method, broken)
+    monkeypatch.setattr(owner, method, broken)
 
 
 @pytest.mark.parametrize("method", BACKGROUND_TASKS)
