@@ -141,7 +141,7 @@ class Summary:
             "late_starts": self.snapshot.late_starts,
             "lost_counts": self.snapshot.lost_counts,
             "seconds": round(self.seconds, 3),
-            "pages_per_second": round((stats.completed - self.before) / self.seconds, 2)
+            "pages_per_second": round(max(stats.completed - self.before, 0) / self.seconds, 2)
             if self.seconds
             else 0.0,
             "remaining": stats.remaining,

@@ -285,6 +285,8 @@ class ProgressReader:
         return replace(snapshot, cuts=cuts, lost_counts=lost, private=private)
 
     def _rate(self, now: float, ended: int) -> float:
+        if self._seen and ended < self._seen[-1][1]:
+            self._seen.clear()  # dead letters were replayed, or the store was restored from a backup
         self._seen.append((now, ended))
         while len(self._seen) > 2 and self._seen[0][0] < now - RATE_WINDOW:
             self._seen.popleft()

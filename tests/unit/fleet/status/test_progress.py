@@ -8,7 +8,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from shoal.core.model import Counts, HostStatus, Run, RunSettings, RunState, Stats, WorkerStatus
-from shoal.fleet.status import at_work
+from shoal.fleet.status import at_work, progress
 from shoal.fleet.status import progress as module
 from shoal.fleet.status.progress import ProgressReader, Snapshot, follow_progress, with_details
 
@@ -73,6 +73,20 @@ async def test_a_run_without_leases_says_which_hosts_it_waits_for():
 )
 async def test_otherwise_it_waits_for_no_host(stats, one):
     assert (await look(stats, one)).waits_for is None
+
+
+async def test_the_rate_is_never_negative_when_dead_letters_are_replayed_and_is_measured_from_then_on(
+    monkeypatch,
+):
+    now = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    queue = Queue(Stats(dead=50, completed=10, pending=20))
+    reader, rates = ProgressReader(queue, "r"), []
+    for dead, completed in ((50, 10), (50, 30), (0, 30), (0, 40)):
+        queue._stats = Stats(dead=dead, completed=completed, pending=20)
+        rates.append((await reader.read()).rate)
+        now += 2
+    assert rates == [0.0, 10.0, 0.0, 5.0]
 
 
 async def test_hosts_are_not_read_again_at_once():
