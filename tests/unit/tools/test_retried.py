@@ -24,6 +24,8 @@ ALWAYS = "def test_always():\n    raise AssertionError\n"
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # These tests need no plugins, and to import those of this project takes longer than to run them.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
     def run(*codes):
         for number, code in enumerate(codes):
