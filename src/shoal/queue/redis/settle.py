@@ -93,10 +93,13 @@ class ShardSettlement:
         """Add one outcome; raises InvalidItem or InvalidTask."""
         lease = outcome.lease
         task_id = bytes.fromhex(lease.task_id)
-        number = len(self.positions) + 1
-        if isinstance(outcome, Done) and (outcome.items or outcome.rejects or outcome.follow):
-            self._add_results(number, task_id, outcome, intake)
-        if _is_plain(outcome):
+        number, is_plain = len(self.positions) + 1, False
+        if isinstance(outcome, Done):
+            # Whether the outcome changes nothing of the host.
+            is_plain = outcome.asked and outcome.pause_host is None and outcome.slow_host is None
+            if outcome.items or outcome.rejects or outcome.follow:
+                self._add_results(number, task_id, outcome, intake)
+        if is_plain:
             kind = "D"
         else:
             kind, after, error = _kind(outcome)
@@ -169,6 +172,8 @@ def settlements(
 
     Raises InvalidItem or InvalidTask.
     """
+    if shards == 1:
+        return [_chain_of_one_shard(outcomes, cuts, intakes)]
     chains: dict[int, list[ShardSettlement]] = {}
     for position, outcome in _in_order(outcomes, cuts):
         shard = shard_of_lease(outcome.lease, shards)
@@ -181,6 +186,21 @@ def settlements(
         shard = shard_of_lease(outcome.lease, shards)
         _add(chain, shard, shards, position, outcome, intakes)
     return [chain]
+
+
+def _chain_of_one_shard(
+    outcomes: Sequence[Outcome], cuts: Iterable[tuple[str, list[int]]], intakes: Mapping[str, Intake]
+) -> list[ShardSettlement]:
+    chain: list[ShardSettlement] = []
+    for run_id, positions in cuts:
+        call, intake = ShardSettlement(run_id, 0, 1), intakes[run_id]
+        chain.append(call)
+        for position in positions:
+            if call.is_full:
+                call = ShardSettlement(run_id, 0, 1)
+                chain.append(call)
+            call.add(position, outcomes[position], intake)
+    return chain
 
 
 def _in_order(
@@ -226,16 +246,6 @@ def shard_of_lease(lease: Lease, shards: int) -> int:
     if lease.task.url is None:
         return int(lease.task_id[:8], 16) % shards
     return shard_of_host(lease.task.url.split("/", 3)[2], shards)
-
-
-def _is_plain(outcome: Outcome) -> bool:
-    """Return whether a task is completed, and the outcome changes nothing of its host."""
-    return (
-        isinstance(outcome, Done)
-        and outcome.asked
-        and outcome.pause_host is None
-        and outcome.slow_host is None
-    )
 
 
 def _kind(outcome: Outcome) -> tuple[str, timedelta, str]:
