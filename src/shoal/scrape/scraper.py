@@ -327,7 +327,7 @@ class Scraper:
 
     def _resolve_step(self, task: Task) -> Task:
         step = self.handler(task)
-        return task if step.name == task.step else replace(task, step=step.name)
+        return task if step.name == task.step else task.for_step(step.name)
 
     def _unused_name(self, function: Callable[..., Any], given: str | None) -> str:
         name = _check_name("The name of a step", given or getattr(function, "__name__", None))

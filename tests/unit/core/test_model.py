@@ -28,6 +28,7 @@ from shoal.core.model import (
     Stats,
     Task,
 )
+from shoal.core.request_options import RequestOptions
 
 WORDS = [word for _, word in inspect.getmembers(model, inspect.isclass) if is_dataclass(word)]
 LEASE = Lease(run_id="r", task_id="t", token=1, task=Task(), attempt=1, start_in=ZERO, deadline_in=MINUTE)
@@ -112,3 +113,22 @@ def test_an_error_is_stored_as_its_class_and_its_message(error, text):
 
 def test_times_are_timedeltas_and_datetimes():
     assert timedelta(seconds=60) == MINUTE == 60 * SECOND
+
+
+def test_a_task_for_another_step_differs_in_nothing_else():
+    task = Task(
+        url="https://a.example/",
+        step="one",
+        payload={"a": 1},
+        key="k",
+        partition="p",
+        priority=3,
+        ttl=timedelta(hours=1),
+        delay=timedelta(minutes=1),
+        depth=2,
+        request=RequestOptions(post=b"a=1"),
+        found_on=7,
+    )
+    for each in fields(Task):
+        expected = "two" if each.name == "step" else getattr(task, each.name)
+        assert getattr(task.for_step("two"), each.name) == expected

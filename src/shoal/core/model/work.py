@@ -7,7 +7,7 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from shoal.core.lazy.dataclasses import dataclass
+from shoal.core.lazy.dataclasses import dataclass, maker_of
 from shoal.core.request_options import RequestOptions
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -45,6 +45,11 @@ class Task:
         given: Any = self.step
         if not isinstance(given, str) and isinstance(name := getattr(given, "name", None), str):
             object.__setattr__(self, "step", name)
+
+    def for_step(self, name: str) -> "Task":
+        """Return the same task for another step; for each link of a page, so not with `replace`."""
+        about = self.url, name, self.payload, self.key, self.partition, self.priority
+        return maker_of(Task)(*about, self.ttl, self.delay, self.depth, self.request, self.found_on)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
