@@ -120,6 +120,7 @@ class ShardedClaim:
         self._shares: dict[Member, _Share] = {}
         self._unasked: list[Member] = []
         self._has_asked_next = False
+        self._are_in_turn = False
         self._has_surplus = False
         self._givers: dict[tuple[int, str], Member] = {}
         self._first: float | None = None  # when the first tasks were leased, by our clock
@@ -131,16 +132,25 @@ class ShardedClaim:
         ready = [member for member in self._members if not member.stalled] or list(self._members)
         self.missing.update(member for member in self._members if member not in ready)
         order = self._supply.plan(self._request.filters, ready, limit)
-        wanted, self._unasked = dict(order.first), list(order.then)
-        while wanted:
-            await self._ask(wanted)
-            wanted = self._wanted(limit)
+        self._unasked, self._are_in_turn = list(order.then), bool(order.then)
+        await self._ask_until_enough(dict(order.first), limit)
+        if self._are_in_turn and self.missing.issuperset(ready):
+            # None replied in its turn: whichever replies first is used.
+            self._are_in_turn = False
+            self.missing.difference_update(ready)
+            self._shares.clear()
+            await self._ask_until_enough(dict.fromkeys(ready, -(-limit // len(ready))), limit)
         leases = self._in_turns()
         for lease in leases[limit:]:
             self._give_back(lease)
         self._has_surplus = bool(leases[limit:])
         await self._releases.send()
         return leases[:limit]
+
+    async def _ask_until_enough(self, wanted: dict[Member, int], limit: int) -> None:
+        while wanted:
+            await self._ask(wanted)
+            wanted = self._wanted(limit)
 
     def cancel(self) -> None:
         """Return all leases as if they had never been claimed; they are sent with the next claim."""
@@ -221,7 +231,7 @@ class ShardedClaim:
     async def _ask(self, wanted: dict[Member, int]) -> None:
         calls = {member: self._call(member, limit) for member, limit in wanted.items()}
         # What others gave before, or may give, can be used if these do not reply.
-        optional = bool(self._givers or self._unasked)
+        optional = bool(self._givers) or self._are_in_turn
         replies = await self._members.call_reachable(calls, optional=optional)
         for member in replies.missing:
             self.missing.add(member)

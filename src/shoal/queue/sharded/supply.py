@@ -60,10 +60,10 @@ class ServerSupply:
             dict.fromkeys(first, -(-limit // len(first))), [member for member in turns if member not in first]
         )
 
-    def is_plentiful(self, filters: Filters, ready: Sequence[Member]) -> bool:
-        """Return whether each of these servers lately gave all that it was asked for, of one priority."""
-        known = self._known(filters, ready)
-        return bool(known) and all(reply.gave_all for reply in known.values())
+    def is_plentiful(self, filters: Filters, member: Member) -> bool:
+        """Return whether a server lately gave all that it was asked for."""
+        reply = self._replies.get((filters, member))
+        return reply is not None and reply.gave_all and reply.at >= self._now() - KNOWN_FOR_SECONDS
 
     def _known(self, filters: Filters, ready: Sequence[Member]) -> dict[Member, _LastReply]:
         """Return the last replies of these servers; none if one has none, or if priorities differ."""

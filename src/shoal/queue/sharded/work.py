@@ -101,8 +101,10 @@ class ShardedWork(ShardedBase, WorkQueue):
             await self._runs.find(run_id)
             return Grant(outdated=True)
         request = ShardedClaimRequest(worker_id, run_id, lease, steps, partitions, lead)
-        if not self._supply.is_plentiful(request.filters, list(self._members)):
-            await self._deliveries.flush(run_id)  # this claim may be for what waits
+        # This claim may be for what waits for a server that has nothing else.
+        short = [one for one in self._members if not self._supply.is_plentiful(request.filters, one)]
+        if short:
+            await self._deliveries.flush(run_id, short)
         grant = await self._claim(request, limit, fence)
         if grant is None:  # only parcels were left
             grant = await self._claim(request, limit, fence)

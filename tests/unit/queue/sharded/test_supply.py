@@ -131,8 +131,10 @@ async def test_what_the_first_server_lacks_comes_from_the_other_in_the_same_clai
 
 
 async def test_a_server_that_hangs_in_its_turn_does_not_hold_up_the_claim(queue, monkeypatch):
-    monkeypatch.setattr(members, "STALL_TIMEOUT_SECONDS", 0.01)
     run = await fill(queue, 20)
+    monkeypatch.setattr(
+        members, "STALL_TIMEOUT_SECONDS", 0.5
+    )  # long enough for the other, also on a busy machine
     one, _ = await stores_of(queue)
     claim, is_back = one.claim, asyncio.Event()
 
@@ -149,6 +151,25 @@ async def test_a_server_that_hangs_in_its_turn_does_not_hold_up_the_claim(queue,
     is_back.set()
     await asyncio.gather(*stalled)
     assert (await one.stats(run.id)).leased == 10  # those of the first claim
+
+
+async def test_if_no_server_replies_in_its_turn_the_first_that_replies_is_used(queue, monkeypatch):
+    run = await fill(queue, 20)
+    monkeypatch.setattr(members, "STALL_TIMEOUT_SECONDS", 0.01)
+    is_back = asyncio.Event()
+    for store in await stores_of(queue):
+
+        async def hang(*args, claim=store.claim, **named):
+            await is_back.wait()
+            return await claim(*args, **named)
+
+        monkeypatch.setattr(store, "claim", hang)
+    claiming = asyncio.create_task(queue.claim("me", run_id=run.id, limit=20))
+    async with asyncio.timeout(60):
+        while not all(server(queue, name).stalled for name in ("one", "two")):
+            await asyncio.sleep(0.001)
+        is_back.set()
+        assert (await claiming).leases
 
 
 async def test_a_task_of_a_higher_priority_that_this_process_added_goes_first(queue):

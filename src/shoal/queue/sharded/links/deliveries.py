@@ -71,11 +71,15 @@ class Deliveries:
             for _, parcel in posted
         )
 
-    async def flush(self, run_id: str | None = None) -> None:
+    async def flush(self, run_id: str | None = None, owners: Collection[Member] | None = None) -> None:
         """Deliver what waits, of one run or of all; return when the owners have it, or are away."""
         moving = (place for place, lock in self._locks.items() if lock.locked())
         places = dict.fromkeys([*self._waiting, *moving])
-        await gather(self._flush(place) for place in places if run_id in (None, place.run_id))
+        await gather(
+            self._flush(place)
+            for place in places
+            if run_id in (None, place.run_id) and (owners is None or place.member in owners)
+        )
 
     async def _flush(self, place: Place) -> None:
         async with self._locks.setdefault(place, asyncio.Lock()):
