@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from shoal.core.errors import InvalidInput
 from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.text import printable
 from shoal.core.values import counted as counted
@@ -50,6 +51,20 @@ def put_line(record: Mapping[str, Any]) -> None:
 def print_error(message: str) -> None:
     """Print an error: what went wrong and what to type next."""
     console().print(f"[bold red]error:[/] {escaped(message)}")
+
+
+def confirm(question: str) -> None:
+    """Ask on stderr, so that stdout has data only; raises Abort, or InvalidInput if nobody can reply."""
+    sys.stderr.write(f"{printable(question)} [y/N]: ")
+    sys.stderr.flush()
+    reply = sys.stdin.readline()
+    if not reply:
+        sys.stderr.write("\n")
+        raise InvalidInput("Nothing was changed: there is no terminal to confirm it. Add --yes")
+    if reply.strip().lower() not in ("y", "yes"):
+        import typer
+
+        raise typer.Abort
 
 
 def escaped(text: object) -> str:

@@ -5,9 +5,11 @@ import json
 from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
+import typer
 
 from shoal.cli import console
-from shoal.cli.console import put_json, put_text, say
+from shoal.cli.console import confirm, put_json, put_text, say
+from shoal.core.errors import InvalidInput
 
 HOSTILE = "\x1b]0;PWNED\x1b\\\x1b[2J\x9b31m red\x07\r"
 
@@ -47,3 +49,19 @@ def test_json_is_equal_with_its_control_characters_escaped(capsys):
     line = capsys.readouterr().out
     assert json.loads(line) == {"text": HOSTILE}
     assert "\x9b" not in line
+
+
+@pytest.mark.parametrize("reply", ["y\n", "Yes\n", " y \n"])
+def test_a_question_and_its_answer_leave_stdout_alone(monkeypatch, capsys, reply):
+    monkeypatch.setattr("sys.stdin", io.StringIO(reply))
+    confirm("Delete \x1b[31mall?")
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("Delete ") and err.endswith("all? [y/N]: ") and "\x1b" not in err
+
+
+@pytest.mark.parametrize(("reply", "error"), [("n\n", typer.Abort), ("\n", typer.Abort), ("", InvalidInput)])
+def test_without_a_yes_nothing_is_done_and_without_a_reply_the_option_is_named(monkeypatch, reply, error):
+    monkeypatch.setattr("sys.stdin", io.StringIO(reply))
+    with pytest.raises(error) as raised:
+        confirm("Delete it?")
+    assert error is typer.Abort or "Add --yes" in str(raised.value)

@@ -287,6 +287,13 @@ async def test_a_mistake_is_answered_with_what_to_type(folder, words, code, said
     assert "Traceback" not in answer.err
 
 
+@pytest.mark.parametrize("command", ["run", "fleet", "enqueue"])
+async def test_with_json_a_start_without_urls_is_an_error_on_stdout_too(folder, command):
+    answer = await typed(command, "pages.py", "--json", folder=folder)
+    assert (answer.code, answer.row["error"]) == (Exit.USAGE, "InvalidInput")
+    assert f"shoal {command} pages.py" in answer.row["message"]
+
+
 async def test_a_queue_that_cannot_be_reached_is_waited_for_visibly_and_has_its_own_exit_code(folder):
     answer = await typed("runs", "--queue", "redis://127.0.0.1:1/0", folder=folder, SHOAL_PATIENCE="3s")
     assert answer.code == Exit.UNAVAILABLE

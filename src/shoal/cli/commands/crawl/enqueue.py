@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.console import counted, print_error, put_json, put_message, say
-from shoal.cli.exits import Exit
+from shoal.cli.console import counted, put_json, put_message, say
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import takes_sources
 from shoal.cli.options.workers import TELEMETRY, WORKERS, WorkerOptions, takes_worker_options
+from shoal.core.errors import InvalidInput
 from shoal.fleet.command_hints import command_on, needs_secret
 
 if TYPE_CHECKING:
@@ -52,10 +52,9 @@ def enqueue(
     job = worker_options.job(scraper, queue, urls=seeds.addresses, args=args, changes=changes)
     seeds = choose_seeds(seeds, job, as_json=as_json)
     if not seeds:
-        print_error(
+        raise InvalidInput(
             f"Nothing to enqueue. Run: {command_on(queue, f'enqueue {quote(scraper)} --url https://…')}"
         )
-        raise typer.Exit(Exit.USAGE)
 
     async def filled(opened: "Queue") -> tuple[dict[str, Any], bool]:
         queued = await fill(opened, job, seeds, rejects, run_id, invalid, as_json=as_json)
@@ -99,7 +98,6 @@ async def fill(
 ) -> dict[str, Any]:
     """Create the run and stream its tasks in."""
     from shoal.cli.enqueue_seeds import RefusedSeeds
-    from shoal.core.errors import InvalidInput
     from shoal.fleet.command_hints import command_to_resume
     from shoal.fleet.run.args import bind_args
     from shoal.fleet.run.enqueue import note_hosts_to_allow, queued_row

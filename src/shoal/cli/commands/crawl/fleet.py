@@ -25,6 +25,7 @@ from shoal.cli.options import common
 from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.cli.resume_command import remember_options, resume_command
+from shoal.core.errors import InvalidInput
 from shoal.core.tasks import first
 from shoal.fleet.command_hints import command_on
 
@@ -114,8 +115,7 @@ def fleet(
     seeds = choose_seeds(seeds, job, resume=resume is not None, as_json=as_json)
     if not (seeds or resume):
         words = f"fleet {quote(scraper)} --workers 10 --url https://…"
-        print_error(f"No URLs to start with. Run: {command_on(queue, words)}")
-        raise typer.Exit(Exit.USAGE)
+        raise InvalidInput(f"No URLs to start with. Run: {command_on(queue, words)}")
     exit_if_unfit(run_checks(job), as_json)
     wanted = run_id if resume is None or resume == NEWEST else resume
 

@@ -18,6 +18,7 @@ from shoal.cli.options import common
 from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.cli.resume_command import remember_options, resume_command
+from shoal.core.errors import InvalidInput
 from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import ReportedState, RunState
 
@@ -89,10 +90,9 @@ def run(
     if not (seeds or resume or again):
         from shoal.fleet.command_hints import command_on
 
-        print_error(
+        raise InvalidInput(
             f"No URLs to start with. Run: {command_on(queue, f'run {quote(scraper)} --url https://…')}"
         )
-        raise typer.Exit(Exit.USAGE)
     if debug:
         from shoal.cli.commands.crawl.debug import debug as debug_run
         from shoal.cli.commands.crawl.debug import is_typed

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.console import counted, print_error, put_json, put_rows, say
-from shoal.cli.exits import Exit
+from shoal.cli.console import counted, put_json, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
+from shoal.core.errors import InvalidInput
 from shoal.core.model import TaskState
 from shoal.core.tasks import first
 from shoal.fleet.command_hints import command_on
@@ -56,8 +56,7 @@ def records(
         say(f"To list completed records, run: {again}")
     if key is not None and not count:
         again = command_on(queue, f"records {run_id}")
-        print_error(f"Run {run_id} has no record {key!r}. List its records with: {again}")
-        raise typer.Exit(Exit.USAGE)
+        raise InvalidInput(f"Run {run_id} has no record {key!r}. List its records with: {again}")
 
 
 async def _put(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.commands.manage.dead_edit import edit
-from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say
+from shoal.cli.console import confirm, counted, duration, put_json, put_rows, put_text, say
 from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_run
 from shoal.cli.options import common
 from shoal.core.tasks import first
@@ -194,7 +194,7 @@ def drop(
     from shoal.fleet.status.letter_ids import whole_ids
 
     if not (ids or yes):
-        typer.confirm("Drop every dead letter that matches?", abort=True, err=True)
+        confirm("Drop every dead letter that matches?")
     where = _filter(step, host, error)
 
     async def dropped(opened: "Queue", run: str) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.console import counted, put_json, say
+from shoal.cli.console import confirm, counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
@@ -121,7 +121,7 @@ def edit(
         _show(preview)
         if preview.edited:
             letters = counted(preview.edited, "dead letter")
-            typer.confirm(f"Edit {letters}?", abort=True, err=True)
+            confirm(f"Edit {letters}?")
     report = job.run(dry_run=dry_run)
     if as_json:
         put_json({"run_id": run_id, "dry_run": dry_run, **report.as_json()})

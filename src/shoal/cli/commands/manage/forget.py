@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli.console import counted, put_json, say
+from shoal.cli.console import confirm, counted, put_json, say
 from shoal.cli.open_queue import with_existing_queue
 from shoal.cli.options import common
 
@@ -24,9 +24,7 @@ def forget(
 
     name = load(current_project(), scraper).scraper.name
     if not yes:
-        typer.confirm(
-            f"Clear the dedup history of {name}? Its next run queues every task again.", abort=True, err=True
-        )
+        confirm(f"Clear the dedup history of {name}? Its next run queues every task again.")
     count = with_existing_queue(queue, lambda opened: opened.forget(name))
     if as_json:
         put_json({"scraper": name, "forgotten": count})

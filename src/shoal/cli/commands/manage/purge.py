@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.console import counted, put_json, say
+from shoal.cli.console import confirm, counted, put_json, say
 from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
@@ -55,7 +55,7 @@ def purge(
         preview = _apply(queue, rule, dry_run=True)
         if preview.runs:
             _show(preview, dry_run=True)
-            typer.confirm(f"Delete {counted(len(preview.runs), 'run')}?", abort=True, err=True)
+            confirm(f"Delete {counted(len(preview.runs), 'run')}?")
     report = _apply(queue, rule, dry_run=dry_run)
     if as_json:
         put_json({"dry_run": dry_run, **report.as_json()})
@@ -71,7 +71,7 @@ def _purge_one(run_id: str, queue: str, *, dry_run: bool, yes: bool, as_json: bo
     run_id, one = with_run(queue, run_id, lambda opened, found: purge_run(opened, found, dry_run=True))
     if not (dry_run or yes):
         _show(PurgeReport([one]), dry_run=True)
-        typer.confirm(f"Delete run {run_id} and all its items?", abort=True, err=True)
+        confirm(f"Delete run {run_id} and all its items?")
     if not dry_run:
         one = with_existing_queue(queue, lambda opened: purge_run(opened, run_id))
     if as_json:
