@@ -54,6 +54,17 @@ def needs_rabbitmq(item: pytest.Item) -> bool:
     return "rabbitmq" in item.nodeid and not item.nodeid.startswith("tests/unit/")
 
 
+def load_characters(items: Sequence[pytest.Item]) -> None:
+    """Make the tables of characters of Hypothesis before processes are forked, if a test needs them.
+
+    In a new checkout they take three seconds of processor time, which each process would spend by itself.
+    """
+    if any(getattr(getattr(item, "obj", None), "is_hypothesis_test", False) for item in items):
+        from hypothesis.strategies import text
+
+        text().validate()
+
+
 class ForkedProcesses:
     """Gives each process a share of the tests, and the shares of slow ones to those that have ended."""
 
@@ -74,6 +85,7 @@ class ForkedProcesses:
         servers = ExitStack()
         try:
             self._begin_servers(session, servers)
+            load_characters(session.items)
             for number, share in enumerate(share_out(session.items, self._jobs)):
                 processes.append(TestProcess(session, number, share, processes))
             self._run(session, processes)
