@@ -26,7 +26,10 @@ AHEAD, AHEAD_AT_END = 2, 1
 FEW = 20  # tests of the longest share, from which on the end is near
 # Folders and files whose tests run in one process: each would start a network of eleven programs, fill a
 # database with 125,000 tasks, or start a RabbitMQ of its own.
-TOGETHER = {"tor", "test_claim_cost.py", "test_alarms.py", "test_restarts.py", "test_tls.py"}
+TOGETHER = {
+    *("tor", "test_claim_cost.py", "test_tls.py"),
+    *("test_alarms.py", "test_restarts.py", "test_rabbitmq.py"),
+}
 SLOW = 120  # seconds that a test may take if it says nothing; others are begun first
 
 
