@@ -180,12 +180,22 @@ def redis_cluster_url(redis_cluster: RedisCluster) -> str:
 def rabbitmq() -> Iterator[RabbitServer]:
     """A private RabbitMQ, which the processes of `--jobs` share.
 
-    A test that stops it or raises an alarm starts its own.
+    A test that stops it or raises an alarm takes `unshared_rabbitmq`.
     """
     if shared := ForkedProcesses.rabbitmq:
         shared.join()
         yield shared
         return
+    with or_skip(RabbitServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def unshared_rabbitmq() -> Iterator[RabbitServer]:
+    """A RabbitMQ of this process alone, which tests kill, start again and raise alarms of.
+
+    A start takes 5 s of processor time: the files with such tests run in one process, see `parallel.py`.
+    """
     with or_skip(RabbitServer) as server:
         yield server
 

@@ -26,7 +26,10 @@ AHEAD, AHEAD_AT_END = 2, 1
 FEW = 20  # tests of the longest share, from which on the end is near
 # Folders and files whose tests run in one process: each would start a network of eleven programs, fill a
 # database with 125,000 tasks, or start a RabbitMQ of its own.
-TOGETHER = {"tor", "test_claim_cost.py", "test_alarms.py", "test_restarts.py", "test_tls.py"}
+TOGETHER = {
+    *("tor", "test_claim_cost.py", "test_tls.py"),
+    *("test_alarms.py", "test_restarts.py", "test_rabbitmq.py"),
+}
 SLOW = 120  # seconds that a test may take if it says nothing; others are begun first
 
 
@@ -54,6 +57,17 @@ def needs_rabbitmq(item: pytest.Item) -> bool:
     return "rabbitmq" in item.nodeid and not item.nodeid.startswith("tests/unit/")
 
 
+def load_characters(items: Sequence[pytest.Item]) -> None:
+    """Make the tables of characters of Hypothesis before processes are forked, if a test needs them.
+
+    In a new checkout they take three seconds of processor time, which each process would spend by itself.
+    """
+    if any(getattr(getattr(item, "obj", None), "is_hypothesis_test", False) for item in items):
+        from hypothesis.strategies import text
+
+        text().validate()
+
+
 class ForkedProcesses:
     """Gives each process a share of the tests, and the shares of slow ones to those that have ended."""
 
@@ -74,6 +88,7 @@ class ForkedProcesses:
         servers = ExitStack()
         try:
             self._begin_servers(session, servers)
+            load_characters(session.items)
             for number, share in enumerate(share_out(session.items, self._jobs)):
                 processes.append(TestProcess(session, number, share, processes))
             self._run(session, processes)

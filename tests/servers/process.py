@@ -204,13 +204,16 @@ class ServerProcess:
         return [self.pid, *_children(self.pid)]
 
 
-def wait_until(happened: Callable[[], bool], what: str, timeout: float) -> None:
-    """Return as soon as it has happened; raises ServerFailed after the timeout."""
+def wait_until(happened: Callable[[], bool], what: str, timeout: float, *, every: float = 0.01) -> None:
+    """Return as soon as it has happened; raises ServerFailed after the timeout.
+
+    `every` is the pause between two looks, in seconds: longer where a look starts a process.
+    """
     deadline = time.monotonic() + timeout
     while not happened():
         if time.monotonic() > deadline:
             raise ServerFailed(f"waited {timeout:.0f} s in vain for {what}")
-        time.sleep(0.01)
+        time.sleep(every)
 
 
 def _end_with_parent(how: signal.Signals) -> list[str]:

@@ -25,6 +25,8 @@ CTL_TIMEOUT = 60.0
 # Seconds until a node takes a silent one for dead. With RabbitMQ's 60, publishers of a queue whose leader is
 # frozen wait for 76 s before they get an error, and the consumers take as long again.
 NET_TICK_TIME = 8
+# Erlang's schedulers look for work again and again before they sleep, which the other tests would pay for.
+NO_SPINNING = "+sbwt none +sbwtdcpu none +sbwtdio none"
 
 CONFIG = """\
 listeners.tcp.1 = 127.0.0.1:{port}
@@ -124,6 +126,17 @@ class RabbitServer(ServerProcess):
         self._epmd.start()
         self._spawn([*self._environment(), self._program], self._is_ready)
 
+    def begin(self) -> None:
+        """Start the node without waiting for it."""
+        self._epmd.start()
+        self._begin([*self._environment(), self._program])
+
+    def join(self) -> None:
+        """Wait, in any process or thread, until a node that has begun is ready; raises ServerFailed."""
+        wait_until(lambda: not is_alive(self.pid) or self._is_ready(), f"{self.name} to start", START_TIMEOUT)
+        if not is_alive(self.pid):
+            raise ServerFailed(f"{self.name} has ended:\n{self.log_tail()}")
+
     def restart(self) -> None:
         """Stop the node in good order and start it again on the same port."""
         self.stop()
@@ -214,7 +227,7 @@ class RabbitServer(ServerProcess):
             "ERL_EPMD_PORT": self._epmd.port,
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
-                f"-kernel inet_dist_use_interface {{127,0,0,1}} net_ticktime {NET_TICK_TIME}"
+                f"-kernel inet_dist_use_interface {{127,0,0,1}} net_ticktime {NET_TICK_TIME} {NO_SPINNING}"
             ),
         }
         return ["/usr/bin/env", *(f"{name}={value}" for name, value in variables.items())]
@@ -232,22 +245,9 @@ class RabbitServer(ServerProcess):
 class SharedRabbit(RabbitServer):
     """One RabbitMQ for the processes of a test run, which are forked while it starts.
 
-    A start takes 7 s of processor time, and an idle node one per cent of a core. Shoal names its queues after
+    A start takes 5 s of processor time, and an idle node one per cent of a core. Shoal names its queues after
     their store in Redis, of which each test has a fresh one, so that no test meets those of another.
     """
-
-    def begin(self) -> None:
-        """Start the node without waiting for it."""
-        self._epmd.start()
-        self._begin([*self._environment(), self._program])
-
-    def join(self) -> None:
-        """Wait in a forked process until the node is ready; raises ServerFailed."""
-        wait_until(
-            lambda: not is_alive(self.pid) or self._is_ready(), "the shared rabbitmq to start", START_TIMEOUT
-        )
-        if not is_alive(self.pid):
-            raise ServerFailed(f"the shared rabbitmq has ended:\n{self.log_tail()}")
 
 
 class RabbitCluster:

@@ -33,15 +33,21 @@ async def fetch(url, name):
 
 
 @pytest.mark.long
-async def test_a_killed_node_keeps_what_it_confirmed_and_leaves_nothing_behind():
-    with or_skip(RabbitServer) as server:
-        await publish(server.url, "kept")
-        # RabbitMQ 3.10 writes the name of a new quorum queue to its disk only a moment after it has answered.
-        await asyncio.sleep(4)
-        server.kill()
-        server.start()
-        assert await fetch(server.url, "kept") == b"x" * 300_000
-        pids = [server.pid, server._epmd.pid]
+async def test_a_killed_node_keeps_what_it_confirmed(unshared_rabbitmq):
+    server = unshared_rabbitmq
+    await publish(server.url, "kept")
+    # RabbitMQ 3.10 writes the name of a new quorum queue to its disk only a moment after it has answered.
+    await asyncio.sleep(4)
+    server.kill()
+    server.start()
+    assert await fetch(server.url, "kept") == b"x" * 300_000
+
+
+def test_a_closed_node_leaves_nothing_behind():
+    server = or_skip(RabbitServer)
+    server.begin()
+    pids = [server.pid, server._epmd.pid]
+    server.close()
     assert not server.folder.exists()
     for pid in pids:
         with pytest.raises(ProcessLookupError):

@@ -10,16 +10,13 @@ from shoal.core.model import SECOND, ZERO, Done
 from shoal.queue.rabbitmq import broker
 from shoal.queue.rabbitmq.queue import RabbitQueue
 from tests.conformance.helpers import claim, claim_all, page, pages, start
-from tests.conftest import or_skip
-from tests.servers.rabbitmq import RabbitServer
 from tools.chaos.conditions import alarm as alarm_of_chaos
 
 
-@pytest.fixture(scope="module")
-def rabbitmq():
-    """A broker for this file alone, because an alarm stops all who publish."""
-    with or_skip(RabbitServer) as server:
-        yield server
+@pytest.fixture
+def rabbitmq(unshared_rabbitmq):
+    """A broker that no other process uses, because an alarm stops all who publish."""
+    return unshared_rabbitmq
 
 
 @pytest.mark.long

@@ -17,6 +17,7 @@ PAGES = 2_000
 PAUSE = 3 * MINUTE  # within which some pages must be done, however busy the machine is
 LONGEST = 900.0
 WHOLE_TIMEOUT = 300.0
+LOOK = 0.5  # seconds between two looks at the cluster: each starts three processes
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ async def test_a_node_that_is_killed_frozen_or_cut_off_costs_nothing(cluster, me
                 end_fault()
                 # One node at a time may be lost: the next not before this one has caught up.
                 await asyncio.to_thread(
-                    wait_until, cluster.is_whole, "the cluster to be whole", WHOLE_TIMEOUT
+                    *(wait_until, cluster.is_whole, "the cluster to be whole", WHOLE_TIMEOUT), every=LOOK
                 )
             reports = await workers.reports()
         stats = await queue.stats(run.id)

@@ -31,8 +31,11 @@ def run_pytest(tmp_path):
     def run(source, *options, name="test_made.py"):
         (tmp_path / "conftest.py").write_text(CONFTEST)
         (tmp_path / name).write_text(source)
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "timeout=1"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["-p", "pytest_timeout", "-o", "timeout=1"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        # To import the other plugins of this project takes longer than to run these tests.
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         told = subprocess.run(
             [*command, f"--rootdir={tmp_path}", *options, tmp_path],
             cwd=ROOT,

@@ -90,14 +90,13 @@ class ShapeBudget:
 
     def most_values(self, *, of_page_numbers: bool | None = None) -> float:
         """Return the largest number of values of one parameter, of all or of some."""
-        return max(
-            (
-                values.estimate
-                for name, values in self._values.items()
-                if of_page_numbers is None or is_page_number(name) is of_page_numbers
-            ),
-            default=0.0,
-        )
+        chosen = [
+            values
+            for name, values in self._values.items()
+            if of_page_numbers is None or is_page_number(name) is of_page_numbers
+        ]
+        # All have as many bits, so the one with most of them hit has the largest estimate.
+        return max(chosen, key=Sketch.count_hit).estimate if chosen else 0.0
 
     def exchange(self, shared: bytes | None) -> bytes:
         """Merge the counts of other workers, and return them together with this worker's."""
@@ -118,7 +117,9 @@ class ShapeBudget:
         return spent
 
     def _values_of(self, name: str) -> Sketch:
-        return self._values.setdefault(name, Sketch(VALUE_BITS, self._key))
+        if (values := self._values.get(name)) is None:
+            values = self._values[name] = Sketch(VALUE_BITS, self._key)
+        return values
 
 
 class ShapeBudgets:
@@ -210,8 +211,10 @@ class ShapeBudgets:
         return True
 
     def _budget(self, shape: str) -> ShapeBudget:
-        budget = self._budgets.setdefault(shape, ShapeBudget(self._key))
-        self._budgets.move_to_end(shape)
+        if (budget := self._budgets.get(shape)) is not None:
+            self._budgets.move_to_end(shape)
+            return budget
+        budget = self._budgets[shape] = ShapeBudget(self._key)
         if len(self._budgets) > MAX_BUDGETS:
             self._budgets.popitem(last=False)
         return budget

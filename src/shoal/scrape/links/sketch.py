@@ -18,6 +18,10 @@ class Sketch:
         digest = blake2b(text.encode(errors="replace"), key=self._key, digest_size=8).digest()
         self.hit |= 1 << (int.from_bytes(digest, "big") % self._bits)
 
+    def count_hit(self) -> int:
+        """Return the number of bits that were hit."""
+        return self.hit.bit_count()
+
     @property
     def estimate(self) -> float:
         """The estimated count; infinite when every bit is hit."""
