@@ -82,6 +82,7 @@ class Polling:
         self, gap: timedelta, *, max_interval: float, uniform: Callable[[float, float], float]
     ) -> None:
         self._max_interval, self._uniform = max_interval, uniform
+        self._may_rest = max_interval > MAX_POLL_INTERVAL_SECONDS
         self._turns: list[float] = []  # a heap: when the hosts are free again that this worker served last
         self._planned: float | None = None  # when to claim again, unless something happens
         self._awaits_others = False  # that claim is for a host that another worker may have served last
@@ -180,6 +181,9 @@ class Polling:
             grown = MIN_POLL_INTERVAL_SECONDS * self._defeats.factor if self._gap else 0.0
             return self._uniform(0, min(grown, POLL_INTERVAL_SECONDS))
         first = max(MIN_POLL_INTERVAL_SECONDS, min(self._gap, POLL_INTERVAL_SECONDS))
+        if not self._idle_defeats.factor and self._may_rest:
+            # Another worker of the pool comes on time; hundreds that have just started must not come with it.
+            return self._uniform(0, EARLY_SHARE * first)
         latest = min(first * self._idle_defeats.factor / IDLE_DEFEAT_GROWTH, self._max_interval)
         return self._uniform(latest / 2, latest)
 

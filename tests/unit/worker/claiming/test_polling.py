@@ -147,7 +147,9 @@ def test_a_worker_that_always_loses_the_race_for_a_host_comes_later_and_later():
 def test_one_that_holds_no_lease_comes_later_after_its_second_defeat(longest):
     clock = Clock(gap=SECOND, longest=longest)
     waits = [clock.find_nothing().expected for _ in range(20)]
-    assert waits[: MAX_IDLE_DEFEATS + 1] == pytest.approx([0.25] * (MAX_IDLE_DEFEATS + 1))
+    # If it may rest, another one of its pool comes on time.
+    late = EARLY_SHARE if longest == MAX_RESTING_INTERVAL_SECONDS else 0
+    assert waits[: MAX_IDLE_DEFEATS + 1] == pytest.approx([0.25 + late] * (MAX_IDLE_DEFEATS + 1))
     assert waits[MAX_IDLE_DEFEATS + 1] == pytest.approx(1.25)
     assert waits == sorted(waits)
     assert waits[-1] == pytest.approx(longest + 0.25)
