@@ -243,6 +243,9 @@ class Histories(RuleBasedStateMachine):
     async def _claim(self, asked: dict[str, Any]) -> Grant:
         """Claim from the backend; the model must allow what it granted."""
         await self._keep_up()
+        if self.bench.has_servers:
+            # A claim applies what time has changed to the servers that it asks, which may be one of them.
+            await self.bench.queue.reclaim()
         grant = await self.bench.queue.claim(**asked)
         self._unless_stalled()
         self.model.allow(grant, **asked)

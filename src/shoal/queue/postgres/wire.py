@@ -196,10 +196,10 @@ def outcome_columns(outcomes: Sequence[Outcome], intake: Intake) -> list[Any]:
         int_array([len(outcome.items) if outcome else 0 for outcome in results]),
         int_array([len(outcome.rejects) if outcome else 0 for outcome in results]),
         int_array(items_of),
-        bytes_array([ids[position - 1] for position in items_of]),
+        None,  # the tasks of items and rejects are those of their outcomes
         joined_texts(items),
         int_array([position for position, _, _ in rejects]),
-        bytes_array([ids[position - 1] for position, _, _ in rejects]),
+        None,
         joined_texts([data for _, data, _ in rejects]),
         text_array([reason for _, _, reason in rejects]),
         int_array([position for position, _ in sent]),

@@ -46,7 +46,7 @@ END $$;
 
 -- A run, NULL if there is none. It exists until the call ends: a purge waits for that, and a call that waits for a purge finds it gone.
 CREATE OR REPLACE FUNCTION shoal.run_named(p_run_id text) RETURNS shoal.run
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     found shoal.run;
 BEGIN
@@ -71,7 +71,7 @@ END $$;
 -- The result of an earlier attempt of this call, NULL if there is none. The lock makes a second attempt wait for the end of the first, which may
 -- still be running on a connection that its caller has lost.
 CREATE OR REPLACE FUNCTION shoal.answered(p_call uuid, p_again boolean) RETURNS bigint[]
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended(p_call::text, 0));
     IF p_again THEN

@@ -20,9 +20,9 @@ BEGIN
         SELECT worker, section, host, count(*)::int AS n, sum(items)::int AS items, sum(rejects)::int AS rejects FROM held GROUP BY 1, 2, 3
     ), counted AS (
         INSERT INTO shoal.delta (run, worker, sections, hosts, kinds, counts)
-        SELECT p_run, t.worker, array_agg(t.section), array_agg(t.host), array_agg(c.kind), array_agg(c.n)
-        FROM totals t CROSS JOIN LATERAL unnest('{2,3,7,8}'::smallint[], ARRAY[-t.n, t.n, t.items, t.rejects]) AS c(kind, n)
-        WHERE c.n <> 0 GROUP BY t.worker
+        SELECT p_run, worker, array_agg(section), array_agg(host), array_agg(kind), array_agg(n)
+        FROM (SELECT worker, section, host, unnest('{2,3,7,8}'::smallint[]) AS kind, unnest(ARRAY[-n, n, items, rejects]) AS n FROM totals) c
+        WHERE n <> 0 GROUP BY worker
     )
     SELECT (SELECT coalesce(array_agg(ord), '{}') FROM held), (SELECT array_agg(DISTINCT host) FROM totals WHERE host <> 0)
     INTO accepted, freed;

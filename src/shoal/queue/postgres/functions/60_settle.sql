@@ -96,7 +96,7 @@ BEGIN
 END $$;
 
 -- Apply the outcomes of one run's leases, with their items, rejects and follow-up tasks (by position). Outcomes p_also_of have
--- the follow-up tasks at p_also too, besides those that p_follow_of names first.
+-- the follow-up tasks at p_also too, besides those that p_follow_of names first. Only workers of the previous version pass p_item_task and p_reject_task.
 -- Locks are taken in the order leases, hosts, known keys, tasks, lanes, so that two settlements never deadlock.
 CREATE OR REPLACE FUNCTION shoal.settle(
     p_call uuid, p_again boolean, p_run_id text,
@@ -127,23 +127,23 @@ BEGIN
         RETURN '{}';
     END IF;
     IF p_pause IS NULL AND p_slow IS NULL AND p_unused IS NULL AND 'D' = ALL (p_letters) THEN
-        SELECT c.accepted, c.freed, NULL::shoal.lanes AS lanes INTO ended FROM shoal.complete(run.id, p_tasks, p_tokens, p_items, p_rejects) c;
+        ended := shoal.complete(run.id, p_tasks, p_tokens, p_items, p_rejects);
     ELSE
-        SELECT * INTO ended FROM shoal.finish(run, p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused);
+        ended := shoal.finish(run, p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused);
+        lanes := ended.lanes;
     END IF;
-    lanes := ended.lanes;
     all_accepted := cardinality(ended.accepted) = cardinality(p_tasks);
 
     IF cardinality(p_item_of) > 0 THEN
         INSERT INTO shoal.item (run, task, stored_at, data)
-        SELECT run.id, i.task, clock_timestamp(), i.data
-        FROM unnest(p_item_of, p_item_task, p_item_data) AS i(of, task, data)
+        SELECT run.id, p_tasks[i.of], clock_timestamp(), i.data
+        FROM unnest(p_item_of, p_item_data) AS i(of, data)
         WHERE all_accepted OR i.of = ANY (ended.accepted);
     END IF;
     IF cardinality(p_reject_of) > 0 THEN
         INSERT INTO shoal.reject (run, task, stored_at, data, reason)
-        SELECT run.id, i.task, clock_timestamp(), i.data, i.reason
-        FROM unnest(p_reject_of, p_reject_task, p_reject_data, p_reject_reason) AS i(of, task, data, reason)
+        SELECT run.id, p_tasks[i.of], clock_timestamp(), i.data, i.reason
+        FROM unnest(p_reject_of, p_reject_data, p_reject_reason) AS i(of, data, reason)
         WHERE all_accepted OR i.of = ANY (ended.accepted);
     END IF;
     IF cardinality(p_also) > 0 AND NOT all_accepted THEN
