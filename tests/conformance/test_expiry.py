@@ -1,6 +1,6 @@
 """An expired task is counted and listed, and never claimed."""
 
-from shoal.core.model import MINUTE, Bury, Done, Fate, Retry
+from shoal.core.model import DOWNLOAD_KEY, MINUTE, Bury, Done, Fate, Retry
 from shoal.queue.contract import Queue
 from tests.conformance.backends import Clock
 from tests.conformance.helpers import (
@@ -56,6 +56,16 @@ async def test_the_smaller_time_to_live_of_run_and_task_wins(queue: Queue, clock
         expired.append([(await queue.stats(one.id)).expired for one in (run, patient)])
     assert expired == [[1, 0], [3, 0], [3, 1]]
     assert paths(await claim_all(queue, patient)) == [f"{HOST}/5"]
+
+
+async def test_a_download_of_a_page_that_was_read_in_time_does_not_expire(queue: Queue, clock: Clock) -> None:
+    """Its item would be lost, and the page that asked for it is completed."""
+    run = await start(queue, page(1), ttl=MINUTE)
+    (lease,) = await claim(queue, run)
+    await queue.settle([Done(lease, follow=[page(2, payload={DOWNLOAD_KEY: {}})])])
+    await clock.forward(HOUR)
+    assert paths(await claim_all(queue, run)) == [f"{HOST}/2"]
+    assert (await queue.stats(run.id)).expired == 0
 
 
 async def test_a_delayed_task_expires_too(queue: Queue, clock: Clock) -> None:

@@ -4,8 +4,7 @@ from typing import Any
 
 # The statements that undo each version. The functions that its migration drops exist again by name.
 _UNDO = {
-    22: "SELECT",  # functions only
-    21: "SELECT",
+    21: "SELECT",  # functions only
     20: """
         DROP FUNCTION shoal.claim;
         CREATE FUNCTION shoal.claim(

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TypeVar
 
 from shoal.core.errors import UnknownRun
@@ -50,28 +49,26 @@ class ShardedReports(ShardedBase, QueueReports):
         return Evictions(" ".join(texts), sum(one.count for one in found)) if found else None
 
     async def size(self) -> StoreSize:
-        found = (await self._members.call_reachable(dict.fromkeys(self._members, _size))).given.values()
+        found = await self._members.call_all(lambda queue: queue.size())
         # The text of a server may have figures of its own, which are not those of all.
-        is_part = f" of {len(self._members)}" if len(found) < len(self._members) else ""
-        return StoreSize(sum(one.bytes for one in found), f"{len(found)}{is_part} servers together")
+        return StoreSize(sum(one.bytes for one in found), f"{len(found)} servers together")
 
     async def run(self, run_id: str) -> Run:
-        return await self._find(run_id)
+        return await self._runs.find(run_id)
 
     async def runs(self) -> Sequence[Run]:
         return await self._runs.every()
 
     async def stats(self, run_id: str) -> Stats:
-        await self._find(run_id)
+        await self._runs.find(run_id)
 
-        return add_stats(await self._members.call_all(partial(_stats, run_id)))
+        async def read(queue: Queue) -> Stats:
+            try:
+                return await queue.stats(run_id)
+            except UnknownRun:
+                return Stats()
 
-    async def reachable_stats(self, run_id: str) -> Stats:
-        await self._find(run_id)
-        read = partial(_stats, run_id)
-        replies = await self._members.call_reachable(dict.fromkeys(self._members, read))
-        unreachable = [member.name for member in self._members if member in replies.missing]
-        return replace(add_stats(replies.given.values()), unreachable=unreachable)
+        return add_stats(await self._members.call_all(read))
 
     def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
         def read(queue: Queue, position: int) -> AsyncIterator[StoredItem]:
@@ -89,7 +86,7 @@ class ShardedReports(ShardedBase, QueueReports):
         self, run_id: str, read: Callable[[Queue, int], AsyncIterator[Stored]], after: int
     ) -> AsyncIterator[Stored]:
         """Merge results by their numbers, which include that of their server."""
-        await self._find(run_id)
+        await self._runs.find(run_id)
         streams = []
         for member in self._members:
             queue = await member.stream_from()
@@ -106,7 +103,7 @@ class ShardedReports(ShardedBase, QueueReports):
         ids: Sequence[str] | None = None,
         after: str | None = None,
     ) -> AsyncIterator[DeadLetter]:
-        await self._find(run_id)
+        await self._runs.find(run_id)
         cursors = split_cursor(after, len(self._members))
         queues = [await member.stream_from() for member in self._members]
         streams = [
@@ -119,7 +116,7 @@ class ShardedReports(ShardedBase, QueueReports):
                 yield replace(letter, cursor=join_cursor(cursors))
 
     async def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
-        await self._find(run_id)
+        await self._runs.find(run_id)
         async for row in self._in_turn(lambda queue, cursor: queue.expired(run_id, after=cursor), after):
             yield row
 
@@ -133,7 +130,7 @@ class ShardedReports(ShardedBase, QueueReports):
         after: str | None = None,
     ) -> AsyncIterator[TaskStatus]:
         check_keys(keys, after)
-        await self._find(run_id)
+        await self._runs.find(run_id)
 
         def read(queue: Queue, cursor: str | None) -> AsyncIterator[TaskStatus]:
             return queue.tasks(run_id, step=step, states=states, keys=keys, after=cursor)
@@ -145,7 +142,8 @@ class ShardedReports(ShardedBase, QueueReports):
     async def hosts(
         self, run_id: str | None = None, *, after: str | None = None
     ) -> AsyncIterator[HostStatus]:
-        await (self._deliveries.flush() if run_id is None else self._find(run_id))
+        if run_id is not None:
+            await self._runs.find(run_id)
         async for row in self._in_turn(lambda queue, cursor: queue.hosts(run_id, after=cursor), after):
             yield row
 
@@ -160,7 +158,7 @@ class ShardedReports(ShardedBase, QueueReports):
             cursor = None
 
     async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
-        await self._find(run_id)
+        await self._runs.find(run_id)
 
         async def read(queue: Queue) -> set[str]:
             try:
@@ -171,7 +169,7 @@ class ShardedReports(ShardedBase, QueueReports):
         return set[str]().union(*await self._members.call_all(read))
 
     async def servers(self, run_id: str) -> Sequence[ServerStatus]:
-        await self._find(run_id)
+        await self._runs.find(run_id)
         read = self._runs.giving(run_id, lambda queue: queue.stats(run_id))
         found = (await self._members.call_reachable(dict.fromkeys(self._members, read))).given
         home = self._members.home
@@ -182,7 +180,7 @@ class ShardedReports(ShardedBase, QueueReports):
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         if run_id is not None:
-            await self._find(run_id)
+            await self._runs.find(run_id)
 
         async def read(queue: Queue) -> Sequence[WorkerStatus]:
             try:
@@ -191,23 +189,10 @@ class ShardedReports(ShardedBase, QueueReports):
                 return ()
 
         found: dict[tuple[str, str], list[WorkerStatus]] = {}
-        # Each server has the heartbeats of all workers.
-        replies = await self._members.call_reachable(dict.fromkeys(self._members, read))
-        for workers in replies.given.values():
+        for workers in await self._members.call_all(read):
             for worker in workers:
                 found.setdefault((worker.run_id, worker.worker_id), []).append(worker)
         return [_add_workers(copies) for copies in found.values()]
-
-
-async def _stats(run_id: str, queue: Queue) -> Stats:
-    try:
-        return await queue.stats(run_id)
-    except UnknownRun:
-        return Stats()
-
-
-async def _size(queue: Queue) -> StoreSize:
-    return await queue.size()
 
 
 async def _numbered(stream: AsyncIterator[Stored], number: int) -> AsyncIterator[Stored]:

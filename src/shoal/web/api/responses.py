@@ -128,7 +128,6 @@ class RunStatus(RunInOverview):
     hooks: dict[str, RunHookResponse]
     late_starts: int
     lost_counts: bool
-    unreachable: list[str]
 
 
 class WorkerResponse(ResponseModel):

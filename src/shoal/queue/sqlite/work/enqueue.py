@@ -110,7 +110,8 @@ def add_tasks(store: Store, run: int, ttl: int | None, entries: Sequence[QueuedT
 
 
 def _task_row(run: int, ttl: int | None, now: int, lanes: dict[LaneName, int], entry: QueuedTask) -> Row:
-    own_ttl = ttl if entry.ttl is None else micros(entry.ttl)
+    # One without a time to live carries other tasks or an item: the intake gives the run's to all others.
+    own_ttl = None if entry.ttl is None else micros(entry.ttl)
     return (
         run,
         now,
