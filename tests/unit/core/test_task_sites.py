@@ -15,8 +15,11 @@ MAKERS = {"create_task", "ensure_future", "start_in"}
 SUPERVISED = {
     "worker/background.py": {"start": "its callback ends the worker"},
     "worker/process/supervisor.py": {
-        "_background": "the supervisor waits for all of them, and ends the worker when one fails"
+        "_background": "the supervisor waits for all of them, and ends the worker when one fails",
+        "start_ahead": "awaited by `run`, or by `discard`",
     },
+    "worker/process/link.py": {"_start": "the supervisor waits for it, and ends the worker when it fails"},
+    "worker/process/heartbeat.py": {"send": "awaited by all whose heartbeats it sends; it returns its error"},
     "fleet/lock.py": {"__aenter__": "its callback tells the holders; the error is raised at the end"},
     "fleet/run/results.py": {"__aenter__": "its callback says so; `finish` writes again or raises"},
     "fleet/run/app_workers.py": {

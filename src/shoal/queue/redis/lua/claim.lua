@@ -226,7 +226,7 @@ local function head_of_group(token, section, priority, start, deadline, host, ta
 end
 
 -- Write the leases of a group, and put what they share in its first place. Lua reads every byte of every string that it makes: so a
--- lease is joined once, and its token, which differs from the one before in the last byte, is packed anew only when that overflows.
+-- lease is joined once, and its token, which differs from the one before in the last byte, is packed again only when that overflows.
 local function write_group(group, token, ids, fields, deadlines, tokens)
     local section, priority, start, name = group.track.section, group.track.priority, group.start, group.host.name
     local deadline, beginning = digits(start + lease_time), nil
