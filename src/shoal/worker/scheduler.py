@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.model import ZERO, Grant, Lease, Outcome
+from shoal.core.model import Grant, Lease, Outcome
 from shoal.worker.claiming.polling import (
     MAX_POLL_INTERVAL_SECONDS,
     MAX_RESTING_INTERVAL_SECONDS,
@@ -97,8 +97,7 @@ class Scheduler:
         self._limits: dict[int, int] = {}  # of the suspects that it holds, by number
         self._ended = set[int]()  # tasks that have ended and are not settled yet; only if there are suspects
         longest = MAX_RESTING_INTERVAL_SECONDS if may_rest else MAX_POLL_INTERVAL_SECONDS
-        self._has_turns = has_turns
-        self.polling = Polling(gap if has_turns else ZERO, max_interval=longest, uniform=uniform)
+        self.polling = Polling(gap, max_interval=longest, uniform=uniform, has_turns=has_turns)
         self._rest_until = 0.0
         self._stop: Stop | None = None
 
@@ -300,7 +299,7 @@ class Scheduler:
         """Use changed settings; return the leases to release: their starts were planned with the old ones."""
         self.gap, self._pause = gap, pause
         self._prefetch.set_gap(gap)
-        self.polling.set_gap(gap if self._has_turns else ZERO)
+        self.polling.set_gap(gap)
         return self.take_prefetched()
 
     @property

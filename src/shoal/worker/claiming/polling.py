@@ -79,9 +79,15 @@ class Polling:
     """Decides for one worker when to claim again."""
 
     def __init__(
-        self, gap: timedelta, *, max_interval: float, uniform: Callable[[float, float], float]
+        self,
+        gap: timedelta,
+        *,
+        max_interval: float,
+        uniform: Callable[[float, float], float],
+        has_turns: bool = True,
     ) -> None:
-        self._max_interval, self._uniform = max_interval, uniform
+        """Without turns no worker comes before the others: each has exits of its own, and all are needed."""
+        self._max_interval, self._uniform, self._has_turns = max_interval, uniform, has_turns
         self._may_rest = max_interval > MAX_POLL_INTERVAL_SECONDS
         self._turns: list[float] = []  # a heap: when the hosts are free again that this worker served last
         self._planned: float | None = None  # when to claim again, unless something happens
@@ -93,8 +99,9 @@ class Polling:
         self.set_gap(gap)
 
     def set_gap(self, gap: timedelta) -> None:
-        """Set the gap between two requests to a host; zero if no worker is to have turns."""
-        self._gap = gap.total_seconds()
+        """Set the gap between two requests to a host."""
+        self._host_gap = gap.total_seconds()
+        self._gap = self._host_gap if self._has_turns else 0.0
         self._turns.clear()
 
     @property
@@ -176,8 +183,10 @@ class Polling:
             heappop(self._turns)
 
     def _lateness(self, *, is_holding: bool) -> float:
+        if not self._has_turns:
+            return self._uniform(0, min(CLAIM_JITTER, EARLY_SHARE * self._host_gap))
         if is_holding:
-            # Without turns it may be the only worker that can handle what it waits for.
+            # Without a gap it may be the only worker that can handle what it waits for.
             grown = MIN_POLL_INTERVAL_SECONDS * self._defeats.factor if self._gap else 0.0
             return self._uniform(0, min(grown, POLL_INTERVAL_SECONDS))
         first = max(MIN_POLL_INTERVAL_SECONDS, min(self._gap, POLL_INTERVAL_SECONDS))

@@ -39,9 +39,9 @@ def lease(host, *, start_in=ZERO):
 class Clock:
     """A worker's polling, and the time that passes between its claims."""
 
-    def __init__(self, *, gap=ZERO, longest=MAX_POLL_INTERVAL_SECONDS, uniform=max):
+    def __init__(self, *, gap=ZERO, longest=MAX_POLL_INTERVAL_SECONDS, uniform=max, has_turns=True):
         self.now = 100.0
-        self.polling = Polling(gap, max_interval=longest, uniform=uniform)
+        self.polling = Polling(gap, max_interval=longest, uniform=uniform, has_turns=has_turns)
 
     def find(self, *leases):
         self.polling.on_leases(leases, self.now, self.now)
@@ -171,9 +171,17 @@ def test_workers_that_hold_nothing_and_lose_together_do_not_come_back_together()
     assert waits == pytest.approx([0.75, 1.25])
 
 
-def test_without_turns_a_worker_that_holds_leases_never_comes_late():
+def test_without_a_gap_a_worker_that_holds_leases_never_comes_late():
     clock = Clock(gap=ZERO)
     assert {clock.find_nothing(is_holding=True).expected for _ in range(60)} == {0.25}
+
+
+@pytest.mark.parametrize("is_holding", [True, False])
+def test_without_turns_no_worker_comes_before_the_others_however_often_it_lost(is_holding):
+    clock = Clock(gap=SECOND, longest=MAX_RESTING_INTERVAL_SECONDS, has_turns=False)
+    clock.find(lease("a.example"))
+    waits = [clock.find_nothing(is_holding=is_holding).expected for _ in range(20)]
+    assert waits == pytest.approx(20 * [0.25 + CLAIM_JITTER])
 
 
 def test_a_worker_that_wins_comes_on_time_again():
