@@ -37,37 +37,55 @@ async def agree(members: Sequence[Member]) -> Members:
     """
     by_name = {member.name: member for member in members}
     stored, away = await _read_stored(members)
-    _check_names(stored, by_name)
-    known = [one.names for one in stored.values() if one.names]
-    if known and all(set(names) == set(by_name) for names in known):
-        order = known[0]
+    order = _known_order(stored, by_name)
+    if order is None and away:
+        stored |= await _read_late(away)
+        away, order = {}, _known_order(stored, by_name)
+    if order is None:
+        known = [one.names for one in stored.values() if one.names]
+        await _check_finished(members, known)
+        old = next((names for names in known), [])
+        order = [*(name for name in old if name in by_name), *(name for name in by_name if name not in old)]
+        await _store(members, order)
+    elif not away and not all(one.names and one.name for one in stored.values()):
         # The process that wrote it was interrupted, or did not store names.
-        if not away and not all(one.names and one.name for one in stored.values()):
-            await _store(members, order)
-        return Members([by_name[name] for name in order])
-    if away:
-        raise away[0]
-    await _check_finished(members, known)
-    old = next((names for names in known), [])
-    order = [*(name for name in old if name in by_name), *(name for name in by_name if name not in old)]
-    await _store(members, order)
+        await _store(members, order)
     return Members([by_name[name] for name in order])
+
+
+async def _read(queue: Queue) -> _ServerNotes:
+    notes = await queue.notes(TOPIC, [LIST, NAME])
+    names, name = notes.get(LIST), notes.get(NAME)
+    return _ServerNotes(_decode(names.value) if names else [], name.value.decode() if name else None)
 
 
 async def _read_stored(
     members: Sequence[Member],
-) -> tuple[dict[Member, _ServerNotes], list[QueueError]]:
+) -> tuple[dict[Member, _ServerNotes], dict[Member, QueueError]]:
     """Return what each server has stored, and the errors of those that cannot be reached."""
-
-    async def read(queue: Queue) -> _ServerNotes:
-        notes = await queue.notes(TOPIC, [LIST, NAME])
-        names, name = notes.get(LIST), notes.get(NAME)
-        return _ServerNotes(_decode(names.value) if names else [], name.value.decode() if name else None)
-
-    calls = Members(members)
-    replies = await calls.call_reachable(dict.fromkeys(members, read))
-    away = [replies.error or QueueUnavailable(one.name, "it does not respond") for one in replies.missing]
+    replies = await Members(members).call_reachable(dict.fromkeys(members, _read))
+    away = {
+        one: replies.error or QueueUnavailable(one.name, "it does not respond") for one in replies.missing
+    }
     return dict(replies.given), away
+
+
+async def _read_late(away: Mapping[Member, QueueError]) -> dict[Member, _ServerNotes]:
+    """Return what servers have stored that were only slow; raises the error of one that failed.
+
+    One that migrates its tables replies seconds after the others, and no list can be made without it.
+    """
+    for member, error in away.items():
+        if not member.stalled:
+            raise error
+    return dict(zip(away, await gather(member.call(_read) for member in away), strict=True))
+
+
+def _known_order(stored: Mapping[Member, _ServerNotes], named: Collection[str]) -> Sequence[str] | None:
+    """Return the stored order of the servers, None if no server has stored exactly these."""
+    _check_names(stored, named)
+    known = [one.names for one in stored.values() if one.names]
+    return known[0] if known and all(set(names) == set(named) for names in known) else None
 
 
 def _check_names(stored: Mapping[Member, _ServerNotes], named: Collection[str]) -> None:

@@ -34,13 +34,18 @@ class Site:
     async def open(self, *names, **files):
         """Open the servers with these names; `files` has those whose file has another name."""
         files = dict.fromkeys(names) | files or {"one": None, "two": None}
-        servers = [
-            Server(name, partial(SqliteQueue.open, self._folder / f"{file or name}.db", now=self.clock.now))
-            for name, file in files.items()
-        ]
+        return await self.open_servers([self.make_server(name, file) for name, file in files.items()])
+
+    async def open_servers(self, servers):
         queue = await ShardedQueue.open(servers)
         self.opened.append(queue)
         return queue
+
+    def make_server(self, name, file=None):
+        return Server(name, partial(SqliteQueue.open, self.file(file or name), now=self.clock.now))
+
+    def file(self, name):
+        return self._folder / f"{name}.db"
 
     async def close(self):
         for queue in self.opened:

@@ -1,9 +1,13 @@
 """Which server is at which address: each stores its name, and none is in the list twice."""
 
+import asyncio
+
 import pytest
 
-from shoal.core.errors import WrongServer
+from shoal.core.errors import QueueUnavailable, WrongServer
+from shoal.queue.sharded import members
 from shoal.queue.sharded.layout import NAME, TOPIC
+from shoal.queue.sqlite.queue import SqliteQueue
 from tests.unit.queue.sharded.hosts import NAMES, NO_DELAY, page, server
 
 
@@ -43,3 +47,24 @@ async def test_servers_that_store_no_name_yet_get_one(site, queue):
     await site.open("one", "two")
     with pytest.raises(WrongServer):
         await site.open(one="two", two="one")
+
+
+async def test_a_new_server_that_is_slow_to_open_is_waited_for(site, monkeypatch):
+    monkeypatch.setattr(members, "STALL_TIMEOUT_SECONDS", 0.01)
+    slow = site.make_server("two")
+
+    async def open_late():
+        while not slow.stalled:  # until the call that the others have replied to is left
+            await asyncio.sleep(0.01)
+        return await SqliteQueue.open(site.file("two"), now=site.clock.now)
+
+    slow._open = open_late
+    queue = await site.open_servers([site.make_server("one"), slow])
+    assert queue._members.names == ["one", "two"]
+
+
+async def test_a_new_server_that_fails_is_named(site):
+    away = site.make_server("two")
+    away.is_off = True
+    with pytest.raises(QueueUnavailable, match="two"):
+        await site.open_servers([site.make_server("one"), away])

@@ -39,11 +39,17 @@ def one_token(monkeypatch):
     monkeypatch.setattr(SqliteQueue, "settle", settle_each)
 
 
-async def settle_with_link(queue, run, monkeypatch=None):
-    """Settle a page of the first server with a link to the second; return the URL of the link."""
-    (here, *_), (there, *_) = hosts_of(queue, "one"), hosts_of(queue, "two")
-    await queue.enqueue(run.id, [page(here)])
+async def claim_page(queue, run):
+    """Claim a page of the first server."""
+    await queue.enqueue(run.id, [page(hosts_of(queue, "one")[0])])
     (lease,) = (await queue.claim("me", run_id=run.id)).leases
+    return lease
+
+
+async def settle_with_link(queue, run, lease=None):
+    """Settle a page of the first server with a link to the second; return the link."""
+    (here, *_), (there, *_) = hosts_of(queue, "one"), hosts_of(queue, "two")
+    lease = lease or await claim_page(queue, run)
     link = page(there, payload={"deep": [1, "ü"]}, priority=3, depth=2)
     assert await queue.settle([Done(lease, items=[1], follow=[link, page(here, 2)])]) == [Fate.ACCEPTED]
     return link
@@ -201,6 +207,8 @@ async def test_a_link_that_moves_between_two_reads_keeps_the_run_from_being_drai
 
 async def test_a_server_that_hangs_after_it_has_settled_holds_up_no_worker(site, queue, monkeypatch):
     run = await queue.start_run("books", settings=NO_DELAY)
+    # Before the server hangs: a claim looks for parcels too, and would find it out before the settlement.
+    lease = await claim_page(queue, run)
     one = await server(queue, "one").stream_from()
     claim = one.claim
 
@@ -213,7 +221,7 @@ async def test_a_server_that_hangs_after_it_has_settled_holds_up_no_worker(site,
         patch.setattr(outbox, "SEND_TIMEOUT_SECONDS", 0.01)
         patch.setattr(one, "claim", hang)
         async with asyncio.timeout(60):
-            await settle_with_link(queue, run)
+            await settle_with_link(queue, run, lease)
             await queue._outbox.rescue(run.id, server(queue, "one"))
     assert server(queue, "one").is_away
     assert len(await outcomes(await site.open(), run)) == 2
