@@ -108,7 +108,8 @@ class ProgressView(AbstractContextManager["ProgressView"]):
             f"{counted(stats.items, 'item')}, {stats.dead:,} dead, ETA {duration(snapshot.eta_seconds)}",
         ]
         waits = [f"waiting for {waits_for}"] if waits_for else []
-        say(", ".join([*parts, *troubles, *waits]))
+        partly = [snapshot.unreachable] if snapshot.unreachable else []
+        say(", ".join([*parts, *partly, *troubles, *waits]))
 
 
 def open_view() -> "RunView | None":

@@ -12,6 +12,7 @@ import pytest
 
 from shoal.core.errors import PartlySettled, QueueUnavailable
 from shoal.core.model import Done, Fate, RunSettings, Task
+from shoal.fleet.status.progress import ProgressReader
 from shoal.queue.open import open_queue
 from shoal.queue.sharded import outbox
 from shoal.worker.claiming.claims import CLOCK_SAMPLES
@@ -175,3 +176,16 @@ async def test_a_forwarder_that_is_killed_at_any_moment_loses_and_doubles_nothin
         async with asyncio.timeout(120):  # a parcel of a dead forwarder is leased for half a minute
             await crawl.work()
         await check_complete(queue, run.id)
+
+
+async def test_while_a_server_is_stopped_the_counts_of_the_other_are_shown_soon(servers):
+    async with open_queue(address(servers)) as queue:
+        run = await fill(queue)
+        await asyncio.to_thread(servers[1].stop)
+        async with asyncio.timeout(30):  # the queue itself would retry for a minute
+            snapshot = await ProgressReader(queue, run.id).read(last=True)
+            assert [one.id for one in await queue.runs()] == [run.id]
+            assert (await queue.size()).text == "1 of 2 servers together"
+        here = sum(queue._members.owner(f"h{number}.example").name == "one" for number in range(HOSTS))
+        assert (snapshot.stats.pending, snapshot.stats.unreachable) == (here, ("two",))
+        assert not snapshot.is_finished

@@ -77,6 +77,10 @@ class QueueReports(ABC):
     async def stats(self, run_id: str) -> Stats:
         """Return the counts of a run, exact as of the last claim or reclaim."""
 
+    async def reachable_stats(self, run_id: str) -> Stats:
+        """Return the counts of a run to show them: of a queue on several servers, those that reply."""
+        return await self.stats(run_id)
+
     @abstractmethod
     def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
         """Stream the items in the order of their ids, from the one after `after`."""

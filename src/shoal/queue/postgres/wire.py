@@ -352,7 +352,7 @@ def leases_from(rows: Iterable[Row], run_id: str, lease: timedelta, lead: timede
     return leases
 
 
-def counts_from(pairs: Iterable[tuple[int, int]]) -> dict[str, int]:
+def counts_from(pairs: Iterable[tuple[int, int]]) -> dict[str, Any]:
     """Return the fields of Counts from (kind, count) pairs; a kind may occur more than once."""
     fields = dict.fromkeys(KINDS, 0)
     for kind, count in pairs:

@@ -293,7 +293,7 @@ def counts(rows: Iterable[Sequence[int]]) -> Counts:
     return Counts(**counts_fields(rows))
 
 
-def counts_fields(rows: Iterable[Sequence[int]]) -> dict[str, int]:
+def counts_fields(rows: Iterable[Sequence[int]]) -> dict[str, Any]:
     """Return the fields of Counts for the sum of rows of nine counts."""
     totals = [sum(column) for column in zip(*rows, strict=True)]
     return dict(zip(KINDS, totals, strict=True)) if totals else {}

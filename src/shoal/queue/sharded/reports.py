@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from shoal.core.errors import UnknownRun
@@ -49,9 +50,10 @@ class ShardedReports(ShardedBase, QueueReports):
         return Evictions(" ".join(texts), sum(one.count for one in found)) if found else None
 
     async def size(self) -> StoreSize:
-        found = await self._members.call_all(lambda queue: queue.size())
+        found = (await self._members.call_reachable(dict.fromkeys(self._members, _size))).given.values()
         # The text of a server may have figures of its own, which are not those of all.
-        return StoreSize(sum(one.bytes for one in found), f"{len(found)} servers together")
+        is_part = f" of {len(self._members)}" if len(found) < len(self._members) else ""
+        return StoreSize(sum(one.bytes for one in found), f"{len(found)}{is_part} servers together")
 
     async def run(self, run_id: str) -> Run:
         return await self._runs.find(run_id)
@@ -61,14 +63,14 @@ class ShardedReports(ShardedBase, QueueReports):
 
     async def stats(self, run_id: str) -> Stats:
         await self._runs.find(run_id)
+        return add_stats(await self._members.call_all(partial(_stats, run_id)))
 
-        async def read(queue: Queue) -> Stats:
-            try:
-                return await queue.stats(run_id)
-            except UnknownRun:
-                return Stats()
-
-        return add_stats(await self._members.call_all(read))
+    async def reachable_stats(self, run_id: str) -> Stats:
+        await self._runs.find(run_id)
+        read = partial(_stats, run_id)
+        replies = await self._members.call_reachable(dict.fromkeys(self._members, read))
+        unreachable = tuple(member.name for member in self._members if member in replies.missing)
+        return replace(add_stats(replies.given.values()), unreachable=unreachable)
 
     def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
         def read(queue: Queue, position: int) -> AsyncIterator[StoredItem]:
@@ -189,10 +191,23 @@ class ShardedReports(ShardedBase, QueueReports):
                 return ()
 
         found: dict[tuple[str, str], list[WorkerStatus]] = {}
-        for workers in await self._members.call_all(read):
+        # Each server has the heartbeats of all workers.
+        replies = await self._members.call_reachable(dict.fromkeys(self._members, read))
+        for workers in replies.given.values():
             for worker in workers:
                 found.setdefault((worker.run_id, worker.worker_id), []).append(worker)
         return [_add_workers(copies) for copies in found.values()]
+
+
+async def _stats(run_id: str, queue: Queue) -> Stats:
+    try:
+        return await queue.stats(run_id)
+    except UnknownRun:
+        return Stats()
+
+
+async def _size(queue: Queue) -> StoreSize:
+    return await queue.size()
 
 
 async def _numbered(stream: AsyncIterator[Stored], number: int) -> AsyncIterator[Stored]:

@@ -242,7 +242,7 @@ def _attempt(attempt: int, worker_id: str, text: str, ended_at: int) -> Attempt:
     return Attempt.stored(attempt, worker_id, text, moment(ended_at))
 
 
-def _by_name(counts: Sequence[int]) -> dict[str, int]:
+def _by_name(counts: Sequence[int]) -> dict[str, Any]:
     return dict(zip(COUNTS, counts, strict=True))
 
 

@@ -128,6 +128,7 @@ class RunStatus(RunInOverview):
     hooks: dict[str, RunHookResponse]
     late_starts: int
     lost_counts: bool
+    unreachable: list[str]
 
 
 class WorkerResponse(ResponseModel):

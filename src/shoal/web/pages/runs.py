@@ -106,7 +106,9 @@ async def run(request: Request, run_id: RunId) -> Response:
     context = context_of(request)
     sample, snapshot = await load_run(request, run_id)
     async with queue_timeout(context):
-        hosts = await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
+        # A list of hosts would wait for the server that is away.
+        is_partial = bool(snapshot.stats.unreachable)
+        hosts = [] if is_partial else await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
         report = await with_details(context.app.queue, snapshot)
         settings = await list_settings(context.app.queue, run_id)
         servers = await context.app.queue.servers(run_id)

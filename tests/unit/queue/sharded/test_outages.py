@@ -249,3 +249,20 @@ async def test_a_dead_letter_cannot_move_to_another_server(queue):
     (letter,) = await every(queue.dead(run.id))
     with pytest.raises(EditMovesServer, match=f"dead drop {run.id} {letter.id}"):
         await queue.edit(run.id, [LetterEdit(letter=letter, task=page(there, 9), by="ann", note="x")])
+
+
+async def test_counts_to_show_are_those_of_the_servers_that_reply(queue):
+    run = await fill(queue)
+    await queue.beat("me", run_id=run.id)
+    server(queue, "two").is_off = True
+    with pytest.raises(QueueUnavailable):
+        await queue.stats(run.id)
+    stats = await queue.reachable_stats(run.id)
+    assert (stats.pending, stats.unreachable) == (len(hosts_of(queue, "one")), ("two",))
+    assert [one.worker_id for one in await queue.workers(run.id)] == ["me"]
+    assert [one.id for one in await queue.runs()] == [run.id]
+    server(queue, "two").is_off = False
+    async with asyncio.timeout(30):
+        while (stats := await queue.reachable_stats(run.id)).unreachable:
+            await asyncio.sleep(0.01)  # the first call only notices that it is back
+    assert stats.pending == len(NAMES)

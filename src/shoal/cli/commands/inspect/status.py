@@ -71,6 +71,8 @@ def status(
         folds=("step",),
         wide=wide,
     )
+    if snapshot.unreachable:
+        put_text(f"The counts are {snapshot.unreachable}, which cannot be reached.")
     if snapshot.is_over and snapshot.stats.remaining:
         put_text(f"{counted(snapshot.stats.remaining, 'task')} left, but the run has ended.")
     elif snapshot.lacks_seeds and snapshot.state is ReportedState.STOPPED:
@@ -185,7 +187,7 @@ def line_of(snapshot: "Snapshot") -> str:
         f"{report['state']:9}  {report['completed']:,} done  {report['remaining']:,} left  "
         f"{counted(report['items'], 'item')}  {report['dead']:,} dead  {report['rate']:,.1f}/s  "
         f"ETA {duration(report['eta_seconds'])}"
-    )
+    ) + (f"  ({snapshot.unreachable})" if snapshot.unreachable else "")
 
 
 async def _with_tokens(

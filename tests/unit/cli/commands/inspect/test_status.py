@@ -7,9 +7,11 @@ import msgspec
 import pytest
 
 from shoal.cli.commands.inspect.status import runs, status
+from shoal.core.errors import QueueUnavailable
 from shoal.core.model import MINUTE, Task
 from shoal.fleet.status.doctor import _check_queue
 from shoal.queue.open import open_queue
+from shoal.queue.sharded.members import Member
 from shoal.worker.run_hooks import record
 from shoal.worker.run_hooks.record import FINISH, START, interrupted, new_record, topic_of
 
@@ -84,3 +86,32 @@ def test_the_status_of_a_run_shows_what_each_server_has(tmp_path, capsys):
     said = capsys.readouterr()
     assert "server first" in said.out
     assert address in said.err
+
+
+def test_while_a_server_is_away_the_counts_of_the_others_are_shown_as_such(tmp_path, capsys, monkeypatch):
+    address = " ".join(f"sqlite:///{tmp_path / name}.db#{name}" for name in ("first", "second"))
+
+    async def fill():
+        async with open_queue(address) as queue:
+            run = await queue.start_run("books")
+            await queue.enqueue(run.id, [Task(url=f"https://h{number}.example/") for number in range(20)])
+
+    asyncio.run(fill())
+    call = Member.call
+
+    async def away(member, verb):
+        if member.name == "second":
+            member.is_away = True
+            raise QueueUnavailable(member.name, "it is switched off")
+        return await call(member, verb)
+
+    monkeypatch.setattr(Member, "call", away)
+    status(None, address, as_json=True)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["unreachable"], report["state"]) == (["second"], "stopped")
+    assert 0 < report["pending"] == report["servers"][0]["counts"]["pending"] < 20
+    assert report["servers"][1]["counts"] is None
+    status(None, address)
+    said = capsys.readouterr().out
+    assert "The counts are without server second, which cannot be reached." in said
+    assert "1 of 2 servers together" in said
