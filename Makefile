@@ -71,7 +71,13 @@ quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLit
 	SHOAL_TEST_BACKENDS=sqlite SHOAL_EXAMPLES=8 \
 		$(BIN)/python -m pytest -q --jobs 4 -m 'not slow and not long and not alone and not full' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
 
-check: lint types imports test-tiers test-alone ## Lint, types, import contracts and all tests: what CI runs
+# Types are checked while the tests are collected, which keeps one core busy. Errors in them are printed at once,
+# and fail the target after the tests.
+check: lint imports setup ## Lint, import contracts, types and all tests: what CI runs
+	@$(MAKE) --no-print-directory types & types=$$!; \
+		$(MAKE) --no-print-directory test-tiers; tests=$$?; \
+		wait $$types && exit $$tests
+	@$(MAKE) --no-print-directory test-alone
 
 fix: $(VENV)/installed ## Format the code and repair what ruff can
 	$(BIN)/python -m ruff check --fix .

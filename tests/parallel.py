@@ -13,9 +13,10 @@ from contextlib import ExitStack, suppress
 from itertools import pairwise
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import pytest
+from _pytest.config import create_terminal_writer
 
 from tests.servers.process import PROCESS, ServerMissing
 from tests.servers.rabbitmq import SharedRabbit
@@ -31,6 +32,10 @@ TOGETHER = {
     *("test_alarms.py", "test_restarts.py", "test_rabbitmq.py"),
 }
 SLOW = 120  # seconds that a test may take if it says nothing; others are begun first
+
+Phase = Literal["setup", "call", "teardown"]
+Passed = tuple[Phase, float, float, float]  # a phase of a test, its duration, its start and its end
+Message = tuple[list[Passed | dict[str, object]], bool]  # reports, and whether their test is over
 
 
 def share_out(items: Sequence[pytest.Item], jobs: int) -> list[deque[int]]:
@@ -182,15 +187,20 @@ class TestProcess:
         for _ in range((len(victim.share) + 1) // 2):
             self.share.appendleft(victim.share.pop())
 
-    def receive(self, message: dict[str, object] | None) -> None:
-        """Handle a report, or None: the first of its tests is over."""
+    def receive(self, message: Message) -> None:
+        """Handle reports of the first of its tests, and that it is over."""
+        reports, is_over = message
         hook, config = self._session.config.hook, self._session.config
-        if message is None:
-            item = self._session.items[self._given.popleft()]
-            hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        else:
-            report = hook.pytest_report_from_serializable(config=config, data=message)
+        item = self._session.items[self._given[0]]
+        for sent in reports:
+            if isinstance(sent, dict):
+                report = hook.pytest_report_from_serializable(config=config, data=sent)
+            else:
+                report = _report_of(item, *sent)
             hook.pytest_runtest_logreport(report=report)
+        if is_over:
+            self._given.popleft()
+            hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
     def report_crash(self) -> None:
         """Report that the process ended in the middle of a test."""
@@ -214,19 +224,65 @@ class TestProcess:
             self.pid = 0
 
 
+class Reports:
+    """Sends reports to the parent: when a test is over, and at once what is more than a passed phase.
+
+    Nearly all are of phases that passed and wrote nothing, of which the parent needs four values: it has the
+    test itself.
+    """
+
+    def __init__(self, config: pytest.Config, connection: Connection) -> None:
+        self._config, self._connection = config, connection
+        self._waiting: list[Passed | dict[str, object]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if type(report) is pytest.TestReport and report.passed and not has_details(report):
+            self._waiting.append((report.when, report.duration, report.start, report.stop))
+            return
+        to_data = self._config.hook.pytest_report_to_serializable
+        self._waiting.append(to_data(config=self._config, report=report))
+        self.send(is_over=False)
+
+    def send(self, *, is_over: bool) -> None:
+        """Send what was not sent yet, and whether the test is over."""
+        self._connection.send((self._waiting, is_over))
+        self._waiting.clear()
+
+
+def has_details(report: pytest.TestReport) -> bool:
+    """Tell whether a report has output, properties, or the reason why its test was expected to fail."""
+    return bool(report.sections or report.user_properties or hasattr(report, "wasxfail"))
+
+
+def _report_of(
+    item: pytest.Item, when: Phase, duration: float, start: float, stop: float
+) -> pytest.TestReport:
+    return pytest.TestReport(
+        nodeid=item.nodeid,
+        location=item.location,
+        keywords={},
+        outcome="passed",
+        longrepr=None,
+        when=when,
+        duration=duration,
+        start=start,
+        stop=stop,
+    )
+
+
 def _run_tests(session: pytest.Session, number: int, connection: Connection) -> None:
     """Run tests until there are no more; does not return."""
     code = 1
     try:
         os.environ[PROCESS] = str(number)
-        _prepare(session.config, number, connection)
+        reports = _prepare(session.config, number, connection)
         hook = session.config.hook
         items = iter(_given(session, connection))
         item = next(items, None)
         while item is not None:
             following = next(items, None)
             hook.pytest_runtest_protocol(item=item, nextitem=following)
-            connection.send(None)
+            reports.send(is_over=True)
             item = following
         code = 0
     except (ConnectionError, EOFError, KeyboardInterrupt):
@@ -244,11 +300,13 @@ def _given(session: pytest.Session, connection: Connection) -> Iterator[pytest.I
         yield session.items[index]
 
 
-def _prepare(config: pytest.Config, number: int, connection: Connection) -> None:
+def _prepare(config: pytest.Config, number: int, connection: Connection) -> Reports:
     """Make this process report to its parent instead of the terminal, and share no files with others."""
     plugins = config.pluginmanager
     terminal = plugins.unregister(name="terminalreporter")
     assert terminal is not None
+    # Where pytest-timeout writes the stacks of a test that hangs: into the test's own output.
+    config.get_terminal_writer = lambda: create_terminal_writer(config, sys.stdout)
     capture = plugins.getplugin("capturemanager")
     capture.stop_global_capturing()
     capture.start_global_capturing()
@@ -256,9 +314,6 @@ def _prepare(config: pytest.Config, number: int, connection: Connection) -> None
     factory = config._tmp_path_factory
     factory._basetemp = factory.getbasetemp() / f"process-{number}"
     factory._basetemp.mkdir(exist_ok=True)
-
-    class Reports:
-        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-            connection.send(config.hook.pytest_report_to_serializable(config=config, report=report))
-
-    plugins.register(Reports())
+    reports = Reports(config, connection)
+    plugins.register(reports)
+    return reports

@@ -98,16 +98,18 @@ class Web:
 
 
 class Ledger(SupervisorChannel):
-    """What a worker's supervisor would know: which leases it holds."""
+    """What a worker's supervisor would know: which leases it holds, and how many it has claimed."""
 
     def __init__(self):
         super().__init__(None)
         self.in_hand = {}
+        self.claimed = 0
 
     def send(self, message):
         match message:
             case LeasesClaimed(first=first, leases=leases):
                 self.in_hand.update(enumerate(leases, first))
+                self.claimed += len(leases)
             case LeasesSettled(numbers=numbers):
                 for number in numbers:
                     del self.in_hand[number]

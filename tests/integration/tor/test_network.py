@@ -179,6 +179,7 @@ async def circuits(tor):
     return found
 
 
+@pytest.mark.timeout(400)
 async def test_an_onion_service_is_reached(tor, target, lookups):
     host = await open_onion(tor, target.port)
     fetcher = fetcher_by(tor)
@@ -196,8 +197,8 @@ async def open_onion(tor, port):
 
 
 async def until_published(fetcher, url):
-    """Fetch from an onion service, which takes a while to be known."""
-    async with asyncio.timeout(120):
+    """Fetch from an onion service, which takes a while to be known: minutes on a busy machine."""
+    async with asyncio.timeout(300):
         while True:
             try:
                 return await fetcher.fetch(ask(url))

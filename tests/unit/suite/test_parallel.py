@@ -54,6 +54,43 @@ def test_after_them(number): pass
     assert "2 failed, 60 passed" in told
 
 
+def test_a_test_that_hangs_is_named_with_its_time_limit(run_pytest):
+    told = run_pytest(
+        """
+import pytest, time
+@pytest.mark.timeout(0.1)
+def test_that_hangs(): time.sleep(60)
+def test_that_passes(): pass
+""",
+        "--jobs=2",
+    )
+    assert "Failed: Timeout (>0.1s)" in told
+    assert "1 failed, 1 passed" in told
+
+
+def test_reports_keep_their_order(run_pytest):
+    told = run_pytest(
+        """
+import pytest
+@pytest.fixture
+def broken():
+    yield
+    raise ValueError("when it is closed")
+def test_whose_fixture_fails(broken): pass
+def test_that_writes(record_property):
+    record_property("size", 1)
+    print("written")
+@pytest.mark.xfail(reason="known")
+def test_that_is_expected_to_fail(): assert False
+""",
+        "--jobs=1",
+        "-rA",
+    )
+    # The last report of a test says whether it is run again: that it passed comes before the error.
+    assert told.startswith(".E.x ")
+    assert "written" in told and "known" in told
+
+
 def test_it_stops_after_the_first_failure_where_that_is_asked_for(run_pytest):
     told = run_pytest(
         """
