@@ -18,6 +18,7 @@ MAKE_OLDER = """
     DROP TABLE known;
     ALTER TABLE run DROP COLUMN dedup;
     ALTER TABLE run DROP COLUMN dedup_steps;
+    DROP TABLE clock;
     PRAGMA user_version = 2
 """
 

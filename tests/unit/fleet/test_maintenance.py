@@ -10,6 +10,7 @@ from shoal.core.model import SECOND
 from shoal.fleet import maintenance
 from shoal.fleet.maintenance import MIN_INTERVAL, maintained, reclaim_if_due
 from tests.conformance.backends import VirtualClock
+from tests.conformance.helpers import HOUR
 from tests.conformance.model import ModelQueue
 
 
@@ -44,14 +45,15 @@ def hasty(monkeypatch):
     """Reclaim all the time, even right after another machine."""
     monkeypatch.setattr(maintenance, "MAX_FIRST_DELAY_SECONDS", 0.0)
     monkeypatch.setattr(maintenance, "ATTEMPT_INTERVAL_SECONDS", (0.001, 0.002))
-    monkeypatch.setattr(reclaim_if_due, "__kwdefaults__", {"min_interval": 0 * SECOND})
+    monkeypatch.setattr(reclaim_if_due, "__kwdefaults__", {"min_interval": 0 * SECOND, "seen": None})
 
 
 async def test_of_many_machines_one_reclaims_and_the_next_a_while_later(queue, clock):
-    assert sorted(await asyncio.gather(*(reclaim_if_due(queue) for _ in range(20)))) == [False] * 19 + [True]
-    assert not await reclaim_if_due(queue)
+    turns = await asyncio.gather(*(reclaim_if_due(queue) for _ in range(20)))
+    assert sorted(turn.reclaimed for turn in turns) == [False] * 19 + [True]
+    assert not (await reclaim_if_due(queue)).reclaimed
     await clock.forward(MIN_INTERVAL)
-    assert await reclaim_if_due(queue)
+    assert (await reclaim_if_due(queue)).reclaimed
     assert queue.reclaims == 2
 
 
@@ -72,3 +74,14 @@ async def test_it_ends_with_its_block(queue, hasty):
     await asyncio.sleep(0)
     assert queue.reclaims == count
     assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_reclaim_before_the_clock_was_set_back_does_not_put_off_the_next_for_long(queue, clock):
+    await clock.forward(HOUR)
+    assert (await reclaim_if_due(queue)).reclaimed
+    await clock.forward(-HOUR)
+    first = await reclaim_if_due(queue)
+    assert not first.reclaimed
+    second = await reclaim_if_due(queue, seen=first.stamp)
+    assert second.reclaimed
+    assert not (await reclaim_if_due(queue, seen=first.stamp)).reclaimed  # as another machine that was later

@@ -120,12 +120,13 @@ class SchemaTooNew(QueueError):
 class QueueUnavailable(QueueError):
     """The queue's server cannot be reached."""
 
-    def __init__(self, address: str, reason: str) -> None:
+    def __init__(self, address: str, reason: str, advice: str = "") -> None:
         self.address, self.reason = address, reason
         self.fact = f"The queue at {address} cannot be reached: {reason.rstrip('.')}."
-        super().__init__(
-            f"{self.fact} Nothing was lost. Start the server or fix the URL, then run the same command again."
+        advice = (
+            advice or "Nothing was lost. Start the server or fix the URL, then run the same command again"
         )
+        super().__init__(f"{self.fact} {advice}.")
 
 
 class PartlySettled(QueueUnavailable):

@@ -169,13 +169,18 @@ async def open_run(queue: Queue, scraper: Scraper, *, run_id: str | None = None,
 
 async def find_unfinished(queue: QueueReports, scraper: str) -> Run:
     """Return the newest run of a scraper that has tasks left and has not ended; raises InvalidSetting."""
+    finished = ""
     for run in await queue.runs():
         is_open = run.scraper == scraper and not run.state.has_ended and not is_standing(run)
         if is_open and (await queue.stats(run.id)).remaining:
             return run
+        finished = finished or (run.id if is_open else "")
+    # A launcher that is killed when the last page is done may have written only some of the items.
+    hint = f" {finished} has no task left; to write its items again: --resume {finished}." if finished else ""
     raise InvalidSetting(
         "--resume",
-        f"found no unfinished run of {scraper!r} in this queue. List them with: {shoal_command('runs')}",
+        f"found no unfinished run of {scraper!r} in this queue.{hint} "
+        f"List them with: {shoal_command('runs')}",
     )
 
 

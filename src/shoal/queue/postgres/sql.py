@@ -86,6 +86,7 @@ EXTEND = _call("extend", "text::bytea[]", "text::bigint[]", "interval", columns=
 RECLAIM = _call("reclaim", "uuid", "bool", "int")
 ABANDON = _call("abandon_or_bury", "uuid", "bool", "text", "bigint", "int", "text[]", "text")
 TIDY = _call("tidy", "int")
+FOLLOW_CLOCK = _call("follow_clock")
 FOLD = _call("fold_some", "int")
 REPLAY = _call("replay_after", *_ONCE, *DEAD_TYPES, "interval")
 DROP = _call("drop_dead", *_ONCE, *DEAD_TYPES)

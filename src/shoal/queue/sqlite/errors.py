@@ -38,10 +38,10 @@ def _find_translation(error: Exception, path: Path) -> Exception:
         case apsw.CorruptError():
             return QueueError(
                 f"The queue at {path} is damaged: {error}. Recover the data with: "
-                f"sqlite3 {path} .recover, or use another file with --queue."
+                f"sqlite3 {path} .recover, or use another file with --queue. {_if_overwritten(path)}."
             )
         case apsw.CantOpenError() | apsw.IOError():
-            return _cannot_open(path, str(error))
+            return _cannot_open(path, error)
         case apsw.Error():
             return QueueError(f"The queue at {path} failed: {error}")
         case OSError(errno=code) if code in _READ_ONLY:
@@ -65,13 +65,24 @@ def not_a_queue(path: Path, reason: str) -> QueueError:
     return QueueError(f"The file {path} {reason}. Use another file with --queue.")
 
 
-def _cannot_open(path: Path, reason: str) -> QueueError:
+def _if_overwritten(path: Path) -> str:
+    # SQLite would apply the log of the file that was there before to a copy.
+    return (
+        "If another program has overwritten the file, end all programs that use it, put a copy in its place, "
+        f"delete {path}-wal and {path}-shm, and resume the run"
+    )
+
+
+def _cannot_open(path: Path, error: Exception) -> QueueError:
     with suppress(OSError):  # if the folder is not accessible, SQLite's own reason is the best one
         if path.is_dir():
             return QueueUnavailable(str(path), "it is a folder, not a file")
         if path.parent.is_dir() and not _may_write(path.parent):
             return QueueReadOnly(str(path), f"the folder {path.parent} cannot be written")
-    return QueueUnavailable(str(path), reason)
+    advice = (
+        f"Check {describe_disk(path)}. {_if_overwritten(path)}" if isinstance(error, apsw.IOError) else ""
+    )
+    return QueueUnavailable(str(path), str(error), advice)
 
 
 def _may_write(folder: Path) -> bool:

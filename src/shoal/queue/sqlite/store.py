@@ -12,6 +12,7 @@ import apsw
 import msgspec
 
 from shoal.core.lazy.patterns import lazy_pattern
+from shoal.queue.sqlite.clock import RecordedTime
 from shoal.queue.sqlite.encoding import since_epoch
 
 T = TypeVar("T")
@@ -37,7 +38,20 @@ class Store:
 
     def now(self) -> int:
         """Return the store's time."""
-        return since_epoch(self._clock())
+        machine = since_epoch(self._clock())
+        return machine + self._recorded_time().ahead_at(machine)
+
+    def record_now(self) -> int:
+        """Return the store's time, from which it goes on if the machine's clock is set back."""
+        machine, recorded = since_epoch(self._clock()), self._recorded_time()
+        ahead = recorded.ahead_at(machine)
+        now = machine + ahead
+        if recorded.is_outdated(now, ahead):
+            self.run("clock_write", latest=now, ahead=ahead)
+        return now
+
+    def _recorded_time(self) -> RecordedTime:
+        return RecordedTime(*self.connection.execute(query("clock_read")).get)
 
     def roll_back(self, to: str | None = None) -> None:
         """Roll back the transaction, or to a savepoint, and clear the cached lanes."""

@@ -71,6 +71,8 @@ async def test_a_run_that_was_killed_while_it_was_seeded_goes_on_with_its_argume
 
     again = await typed("run", "shop.py", "--resume", "newest", folder=shop)
     assert "found no unfinished run" in again.err  # what was seeded to the end is not seeded again
+    run = json.loads((await typed("runs", "--json", folder=shop)).out)
+    assert f"to write its items again: --resume {run['run_id']}." in again.err
 
 
 LISTING = """

@@ -20,7 +20,13 @@ PATH = Path("/nowhere/queue.db")
         (apsw.ReadOnlyError("read only"), QueueReadOnly, "write permission"),
         (apsw.NotADBError("not a database"), QueueError, "another file with --queue"),
         (apsw.CorruptError("malformed"), QueueError, ".recover"),
+        (
+            apsw.CorruptError("malformed"),
+            QueueError,
+            "has overwritten the file, end all programs that use it",
+        ),
         (apsw.IOError("disk I/O error"), QueueUnavailable, "disk I/O error"),
+        (apsw.IOError("disk I/O error"), QueueUnavailable, f"delete {PATH}-wal and {PATH}-shm, and resume"),
         (apsw.CantOpenError("unable to open"), QueueUnavailable, "unable to open"),
         (apsw.SQLError("no such table"), QueueError, "no such table"),
         (PermissionError(errno.EACCES, "Permission denied"), QueueReadOnly, "Permission denied"),

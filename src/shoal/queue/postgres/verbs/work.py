@@ -1,6 +1,7 @@
 """Work on a PostgreSQL database: tasks in, leases out, outcomes back."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -28,6 +29,8 @@ from shoal.queue.rules import check_claim, in_runs
 
 BATCH = 1_000  # rows of one call of a sweep
 FLOORS_TTL_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
 
 
 class PostgresWork(PostgresQueueBase, WorkQueue):
@@ -138,6 +141,10 @@ class PostgresWork(PostgresQueueBase, WorkQueue):
 
     async def reclaim(self) -> int:
         count = 0
+        if set_back := await self._server.value(sql.FOLLOW_CLOCK):
+            log.warning(
+                "The clock of the PostgreSQL server was set back by %s. Stored times follow it.", set_back
+            )
         while lost := (await self._server.once(sql.RECLAIM, BATCH))[0][0]:
             count += int(lost)
         while await self._server.value(sql.TIDY, BATCH):

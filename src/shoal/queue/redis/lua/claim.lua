@@ -362,6 +362,7 @@ end
 
 local tracks, names = {}, {}
 allow_when_full()
+record_clock()
 end_lost_leases_of_all()
 more = apply_due_changes(run)
 local is_held = must_hold()

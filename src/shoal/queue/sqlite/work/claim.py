@@ -90,7 +90,7 @@ class _Claim:
 
     def __init__(self, store: Store, request: SqliteClaimRequest, run: ClaimableRun) -> None:
         self._store, self._request, self._run = store, request, run
-        self._now = store.now()
+        self._now = store.record_now()
         self._limit = min(request.limit, MAX_LEASES)
         self._lease_time, self._lead = micros(request.lease), micros(request.lead)
         self._sections = self._find_sections()

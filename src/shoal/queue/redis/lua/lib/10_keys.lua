@@ -7,7 +7,7 @@
 -- slot away replies ASK before the script runs. The client never follows ASK, so no script ever runs on a part of its keys.
 --
 -- Of the shard                         P = {shoal:0}:
---   meta        hash     version, shards, server (its run_id), hold, longest (delay or pause), token, clock, runs and known (last numbers)
+--   meta        hash     version, shards, server (its run_id), hold, longest (delay or pause), token, clock, runs and known (last numbers), ahead (its clock of the server's)
 --   runs        hash     run id -> number
 --   run:N       hash     settings and state of run N, how many of its tasks remain, ever entered, or were ever sent elsewhere
 --   gates       hash     host -> last start, its gap, own delay, end of its pause, whether a lane is parked, earlier starts with their gaps
@@ -54,9 +54,20 @@ local floor, ceil, max, min, huge, char = math.floor, math.ceil, math.max, math.
 local CHUNK = 1000  -- arguments of one command: Lua's stack ends at about 7,000
 local FOR_TEN_MINUTES = 600000
 
+-- The store's clock is the server's, except that it goes on where that is set back (or a replica whose clock is behind takes over):
+-- gaps of hosts, delays and leases end at times, and would all last as much longer. The last token is the time of the last claim.
+local SET_BACK = 10000000  -- microseconds; less has no effect
+local was_ahead, ahead
 local function clock()
-    local time = call('TIME')
-    return time[1] * 1000000 + time[2] + ARGV[3]
+    local time, meta = call('TIME'), call('HMGET', P .. 'meta', 'token', 'ahead')
+    local latest = tonumber(meta[1]) or 0
+    local machine = time[1] * 1000000 + time[2] + ARGV[3]
+    was_ahead = tonumber(meta[2]) or 0
+    ahead = machine < latest and was_ahead or 0
+    if machine + ahead < latest - SET_BACK then
+        ahead = latest - machine
+    end
+    return machine + ahead
 end
 local now = clock()
 
@@ -78,6 +89,13 @@ local function token_digits(token)
         last_tens, last_beginning = token - ones, digits(token - ones):sub(1, -2)
     end
     return last_beginning .. char(48 + ones)
+end
+
+-- Called by claims: from now on the clock goes on from here.
+local function record_clock()
+    if ahead ~= was_ahead then
+        call('HSET', P .. 'meta', 'ahead', digits(ahead))
+    end
 end
 
 -- Call a command with a long list in chunks; CHUNK is even, so that pairs stay together.

@@ -1,0 +1,1 @@
+SELECT latest, ahead FROM clock

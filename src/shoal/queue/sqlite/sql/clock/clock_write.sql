@@ -1,0 +1,1 @@
+UPDATE clock SET latest = :latest, ahead = :ahead
