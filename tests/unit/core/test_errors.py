@@ -43,6 +43,7 @@ CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if is
 
 ADDRESS = "postgresql://localhost/shoal"
 FACTS = {
+    errors.LoginBroken: (3, "KeyError: 'PASSWORD' (shop.py:8 in log_in)"),
     errors.BrowserMissing: ("there is no Chromium here",),
     errors.DutyFailed: ("sending heartbeats", TypeError("no such thing")),
     errors.NoTokenLeft: (3, "Give new ones", MINUTE),

@@ -48,6 +48,7 @@ ShoalError
 ├── HookFailed                a function for the start or end of a worker or run failed
 ├── BreakpointRefused         a step called breakpoint() in a worker, which has no terminal
 ├── LoginFailed               the scraper's login failed
+│   └── LoginBroken           its code has an error; the worker stops
 ├── BrowserMissing            a browser is needed, but none is installed
 ├── NotNow                    a task cannot be tried now; it is postponed and uses no attempt
 │   ├── ProxyTrouble          this proxy failed; another one is tried
@@ -162,6 +163,7 @@ from shoal.core.errors.run import (
     ExportFailed,
     ExportUnavailable,
     HookFailed,
+    LoginBroken,
     LoginFailed,
     NobodyListens,
     NotAnswered,
@@ -201,6 +203,7 @@ __all__ = [
     "InvalidTask",
     "InvalidUrl",
     "ItemsLost",
+    "LoginBroken",
     "LoginFailed",
     "MissingDriver",
     "NeedsBrowser",

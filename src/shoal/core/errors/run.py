@@ -149,6 +149,17 @@ class LoginFailed(ShoalError):
     """The login failed."""
 
 
+class LoginBroken(LoginFailed):
+    """The first logins of a worker all ended with an error of the scraper's own code; the worker stops."""
+
+    def __init__(self, count: int, reason: str) -> None:
+        self.count, self.reason = count, reason
+        super().__init__(
+            f"The login function failed {count} times and never succeeded: {reason}. "
+            "Correct it, or set what it reads; the tasks stay queued"
+        )
+
+
 class BrowserMissing(ShoalError):
     """A browser is needed to fetch pages, but none is installed."""
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shoal.core.errors import NoSession
+from shoal.core.errors import LoginBroken, NoSession
 from shoal.core.model import SECOND
 from shoal.core.redact import redacted
 from shoal.core.tasks import start_in, watched
@@ -105,6 +105,10 @@ class SessionPool:
         try:
             async with asyncio.timeout(LOGIN_TIMEOUT.total_seconds()):
                 await login(session)
+        except LoginBroken:  # ends the worker; until then no other login begins
+            self._retire(session, "its login failed")
+            self._next_login = self._clock() + MIN_WAIT.total_seconds()
+            raise
         except Exception as error:
             self._login_failed(session, error)
         except asyncio.CancelledError:

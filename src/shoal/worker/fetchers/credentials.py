@@ -5,14 +5,16 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.core.errors import LoginFailed
+from shoal.core.errors import LoginBroken, LoginFailed
 from shoal.core.http import Request, Response
+from shoal.core.redact import redacted
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.status import accepted
 from shoal.queue.contract import Queue
 from shoal.scrape.login import Login, LoginSession
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.tokens import TokenSettings
+from shoal.worker.failures.tracebacks import TracebackFormatter
 
 if TYPE_CHECKING:
     from shoal.fetch.sessions.fetcher import Fill, Send
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from shoal.fetch.tokens.token import TokenSource
 
 # Tokens and sessions are imported only if used: every other run starts faster without.
+
+# Errors in code, such as a variable that is not set; a login that is refused raises others.
+CODE_ERRORS = (ImportError, NameError, AttributeError, TypeError, LookupError)
+MAX_CODE_ERRORS = 3  # logins of a worker; a page that is broken for a moment can cause one, too
 
 
 async def with_tokens(settings: ScraperSettings, queue: Queue, fetcher: Fetcher, *, run_id: str) -> Fetcher:
@@ -82,6 +88,8 @@ def with_sessions(settings: ScraperSettings, queue: Queue, fetcher: Fetcher, log
 
 
 def _log_in_with(login: Login, settings: ScraperSettings) -> "Fill":
+    call = _stop_if_broken(login)
+
     async def fill(session: "Session", origin: str, send: "Send") -> None:
         async def fetch(request: Request) -> Response:
             return accepted(await send(request), also=settings.statuses)
@@ -94,10 +102,30 @@ def _log_in_with(login: Login, settings: ScraperSettings) -> "Fill":
             gap=settings.delay,
             timeout=settings.timeout,
         )
-        if await login(login_session) is False:
+        if await call(login_session) is False:
             raise LoginFailed("It returned False")
 
     return fill
+
+
+def _stop_if_broken(login: Login) -> Login:
+    """Return the login; it raises LoginBroken if its code fails each time. Waiting would not change that."""
+    failures, has_succeeded = 0, False
+
+    async def call(session: LoginSession) -> object:
+        nonlocal failures, has_succeeded
+        try:
+            returned = await login(session)
+        except CODE_ERRORS as error:
+            failures += 1
+            if has_succeeded or failures < MAX_CODE_ERRORS:
+                raise
+            line = TracebackFormatter().find_line(error, own=True)
+            raise LoginBroken(failures, redacted(f"{type(error).__name__}: {error}") + line) from error
+        has_succeeded = has_succeeded or returned is not False
+        return returned
+
+    return call
 
 
 def realm_of(settings: ScraperSettings, run_id: str) -> str:
