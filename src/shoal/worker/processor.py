@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from shoal.core.errors import NotNow, StepEnded
 from shoal.core.failures import message_of
 from shoal.core.http import OnHop, Request, Response
+from shoal.core.lazy.dataclasses import maker_of
 from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Run, Task
 from shoal.core.redact import shown_address
 from shoal.core.request_options import POST
@@ -185,12 +186,14 @@ class TaskProcessor:
             attempt.new_counts().drop(harvest.dropped)
             if self._note_cuts:
                 await self._note_cuts(harvest.dropped)
-        return Done(
-            lease,
+        return maker_of(Done)(  # with all fields, since every page has one
+            lease=lease,
             items=harvest.items,
             follow=harvest.follow,
             rejects=harvest.rejects,
+            pause_host=None,
             slow_host=self._judge.ease_host(lease) if attempt.asked else None,
+            asked=True,
         )
 
     def _fetcher_of(self, step: Step, url: str | None) -> str:
@@ -336,15 +339,23 @@ class TaskProcessor:
         site = self._settings.sites.find(task.url)
         if site.headers:
             headers = {**headers, **site.headers}
-        return Request(
+        options = task.request
+        return maker_of(Request)(  # with all fields, since every page has one
             url=task.url,
-            headers={**headers, **task.request.headers} if task.request else headers,
+            headers={**headers, **options.headers} if options else headers,
             timeout=step.timeout or site.timeout or self._settings.timeout,
             on_hop=on_hop,
             on_bytes=lambda size: self._waits.reserve_memory(number, size),
-            post=task.request.post if task.request else None,
-            method=task.request.method if task.request else POST,
+            proxy=None,
+            identity=None,
+            post=options.post if options else None,
+            method=options.method if options else POST,
+            on_send=None,
+            render=None,
             once=self.at_most_once(task),
+            fetcher="",
+            save=None,
+            is_foreign=False,
         )
 
     async def _fetch_or_reuse(self, fetcher: Fetcher, request: Request, attempt: TaskAttempt) -> Response:

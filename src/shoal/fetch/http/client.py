@@ -7,6 +7,7 @@ from typing import Protocol
 
 from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope
 from shoal.core.http import BodySink, Cookies, Headers, Hop, Identity, OnBytes, Proxy, Request, Response
+from shoal.core.lazy.dataclasses import maker_of
 from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import NOTHING
 from shoal.core.request_options import HEAD, POST, after_redirect
@@ -123,14 +124,17 @@ class RedirectingClient:
         hops: tuple[Hop, ...] = ()
         if response.status in REDIRECTS:
             target, response, hops = await self._follow_chain(request, target, response, headers)
-        return Response(
+        return maker_of(Response)(  # with all fields, since every page has one
             url=target.url,
             status=response.status,
             headers=response.headers(),
             body=await self._read_body(request, response),
-            redirects=tuple(hop.url for hop in hops),
+            redirects=tuple(hop.url for hop in hops) if hops else (),
             elapsed=timedelta(seconds=perf_counter() - started),
             hops=hops,
+            from_cache=False,
+            live=None,
+            file=None,
         )
 
     async def _read_body(self, request: Request, response: ResponseHead) -> bytes:

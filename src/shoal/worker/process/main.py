@@ -87,22 +87,19 @@ def prepare() -> None:
     """Load and compile what every worker uses for its first page: once, before workers are forked."""
     html.load()
     write_inits(
-        Done,
         FileCounts,
         Harvest,
         Lease,
         MissingPages,
         NextClaim,
         ProcessorTools,
-        Request,
-        Response,
         Run,
         Task,
         TaskAttempt,
         WorkerCounters,
     )
-    for read_by_the_thousand in (Lease, Task):
-        maker_of(read_by_the_thousand)
+    for made_by_the_thousand in (Done, Lease, Request, Response, Task):
+        maker_of(made_by_the_thousand)
 
 
 def main(descriptor: int, markers: int) -> NoReturn:
