@@ -24,7 +24,7 @@ from shoal.core.errors.commands import commands_use
 from shoal.core.events import LOG, Event, Level
 from shoal.core.http import Request, Response
 from shoal.core.lazy.dataclasses import maker_of, write_inits
-from shoal.core.model import Done, Lease, Run, Task
+from shoal.core.model import ZERO, Done, Lease, Run, Task
 from shoal.core.redact import redactor
 from shoal.core.version import VERSION
 from shoal.fetch.egress import Egress
@@ -49,7 +49,6 @@ from shoal.worker.fetchers.chain import (
 from shoal.worker.files.counts import FileCounts
 from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.protocol import (
-    BEGIN,
     SETTINGS_CHANGED,
     STOP,
     WAKE,
@@ -64,12 +63,13 @@ from shoal.worker.ipc.protocol import (
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers
 from shoal.worker.left_out.missing import MissingPages
 from shoal.worker.partitions import PartitionShare
+from shoal.worker.process.begin import opens_unnoticed, wait_for_begin
 from shoal.worker.process.blocked_loop import BlockedLoopWatch
 from shoal.worker.process.procfs import is_process_running, pid_scope
 from shoal.worker.requests.attempt import OnError, ProcessorTools, TaskAttempt
 from shoal.worker.requests.turns import HostTurns
 from shoal.worker.run_hooks.calls import RunHookCalls, ThisWorker
-from shoal.worker.run_settings.follow import SUPERVISED_INTERVAL, SettingsFollower
+from shoal.worker.run_settings.follow import FOLLOW_INTERVAL, SUPERVISED_INTERVAL, SettingsFollower
 from shoal.worker.run_settings.stored import live_part, merged, read_note
 from shoal.worker.scheduler import NextClaim, Stop
 from shoal.worker.secrets import all_secrets
@@ -141,8 +141,6 @@ async def work(
     async with AsyncExitStack() as stack:
         stack.enter_context(commands_use(config.queue_option, config.run_id))
         queue = await stack.enter_async_context(open_queue(config.queue))
-        if config.waits:
-            await _wait_for_begin(sock)
         known = await read_note(queue, config.run_id)
         run = await queue.run(config.run_id)
         # They may have changed since this worker's supervisor was started.
@@ -151,6 +149,9 @@ async def work(
             # The scraper of the user's module gets them too: its login function may read them there.
             args = scraper.declared_args.restore(await stored_args(queue, run.id) or {})
             loaded.args = scraper.args = args
+        waited, opens_ahead = ZERO, opens_unnoticed(scraper)
+        if config.waits and not opens_ahead:
+            waited = await wait_for_begin(sock)
         await stack.enter_async_context(open_resources(scraper, partial(report_warning, channel)))
         beat_forever(markers)
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
@@ -172,13 +173,17 @@ async def work(
             queue, run.id, known, change_settings, is_resting=lambda: worker.is_resting
         )
         worker.before_work = follower.check
-        worker.start(follower.run(SUPERVISED_INTERVAL), "following the run's settings")
-        handle_messages(sock, worker.stop, {WAKE: worker.wake_up, SETTINGS_CHANGED: follower.check_soon})
-        stack.callback(watch_loop(worker, config, channel, scraper, markers).stop)
         # Loaded modules stay in memory: scanning them in every collection would delay starts that are due.
         gc.set_threshold(*GARBAGE)
         gc.collect()
         gc.freeze()
+        if config.waits and opens_ahead:
+            waited = await wait_for_begin(sock)
+        if waited > FOLLOW_INTERVAL:
+            await follower.check()
+        worker.start(follower.run(SUPERVISED_INTERVAL), "following the run's settings")
+        handle_messages(sock, worker.stop, {WAKE: worker.wake_up, SETTINGS_CHANGED: follower.check_soon})
+        stack.callback(watch_loop(worker, config, channel, scraper, markers).stop)
         if config.listening:
             from shoal.worker.ondemand.listener import CallListener  # imported only if used
 
@@ -188,15 +193,6 @@ async def work(
             await stack.enter_async_context(listener)
         # Reported before anything is closed, because that may hang, and nothing is leased any more.
         channel.send(WorkerEnded(await worker.run()))
-
-
-async def _wait_for_begin(sock: socket.socket) -> None:
-    """Wait until the seeds are enqueued; raises EOFError if the launcher ends before."""
-    loop = asyncio.get_running_loop()
-    sock.setblocking(False)
-    while (message := await loop.sock_recv(sock, 1)) != BEGIN:
-        if not message:
-            raise EOFError("the supervisor closed the channel before the worker could begin")
 
 
 async def open_worker(

@@ -12,6 +12,8 @@ from shoal.core.model import Task
 from shoal.fleet.run.launch import launch, open_run
 from shoal.queue.open import open_queue
 from shoal.worker.process.procfs import is_process_running
+from shoal.worker.run_settings.follow import FOLLOW_INTERVAL
+from shoal.worker.run_settings.stored import StoredSettings, write_settings
 
 CODE = """
 import os
@@ -35,9 +37,11 @@ COUNT = 3
 class Seeds:
     """Seeds that come once the workers have loaded the scraper, and what was seen then."""
 
-    def __init__(self, bench, queue, run, *, workers=1, on_started=lambda pids: None, error=None):
+    def __init__(
+        self, bench, queue, run, *, workers=1, on_started=lambda pids: None, meanwhile=None, error=None
+    ):
         self._file, self._queue, self._run, self._workers = bench.folder / "started", queue, run, workers
-        self._on_started, self._error = on_started, error
+        self._on_started, self._meanwhile, self._error = on_started, meanwhile, error
         self.pids, self.beats = [], None
 
     async def __aiter__(self):
@@ -49,16 +53,18 @@ class Seeds:
                     self.pids = [int(line) for line in self._file.read_text().split()]
         self.beats = await self._queue.workers(self._run.id)
         self._on_started(self.pids)
+        if self._meanwhile:
+            await self._meanwhile(self._queue, self._run)
         if self._error:
             raise self._error
         for number in range(1, COUNT):
             yield Task(url=f"https://a.example/{number}", step="page", payload={"n": number})
 
 
-async def run_ahead(bench, on_pool=lambda pool: None, **options):
+async def run_ahead(bench, on_pool=lambda pool: None, code=CODE, **options):
     """Run a scraper whose seeds wait for its workers; return the summary and the seeds."""
     workers = options.get("workers", 1)
-    job = read_job(bench.write(CODE), queue=bench.queue_url, workers=workers)
+    job = read_job(bench.write(code), queue=bench.queue_url, workers=workers)
     async with open_queue(bench.queue_url) as queue, asyncio.timeout(60):
         run = await open_run(queue, job.scraper)
         seeds = Seeds(bench, queue, run, **options)
@@ -115,3 +121,31 @@ async def test_a_worker_that_waits_ends_with_its_launcher(bench):
     assert (bench.folder / "started").read_text().split()[0] == str(seeds.pids[0])
     await end_of(seeds.pids)
     assert summary.snapshot.stats.completed == COUNT, "another worker is started"
+
+
+async def test_settings_that_change_while_the_seeds_are_enqueued_hold_from_the_first_page(bench):
+    async def change(queue, run):
+        await asyncio.sleep(1.5 * FOLLOW_INTERVAL.total_seconds())  # until a worker has read the old ones
+        await write_settings(queue, run.id, StoredSettings(values={"max_pages": 1}))
+
+    summary, _ = await run_ahead(bench, meanwhile=change)
+    assert summary.snapshot.stats.completed == 1 and summary.ending.reasons == ["budget"]
+
+
+WITH_HOOK = f"""{CODE}
+@plain.on_start
+def connect(resources):
+    Path(__file__).with_name("connected").touch()
+"""
+
+
+async def test_hooks_of_the_start_are_called_when_the_seeds_are_enqueued(bench):
+    seen = []
+
+    async def look(queue, run):
+        await asyncio.sleep(FOLLOW_INTERVAL.total_seconds())  # long enough to call them
+        seen.append((bench.folder / "connected").exists())
+
+    summary, _ = await run_ahead(bench, code=WITH_HOOK, meanwhile=look)
+    assert summary.snapshot.stats.completed == COUNT
+    assert seen == [False] and (bench.folder / "connected").exists()
