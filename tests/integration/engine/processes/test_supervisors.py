@@ -103,10 +103,9 @@ async def test_the_health_check_of_a_container_fails_while_a_worker_is_frozen(be
             said.append(await asyncio.to_thread(trouble, port, "/healthz"))
             await asyncio.sleep(0.2)
         await summary
-    (found,) = {one for one in said if one and "503" in one}
-    assert found == f"port {port} answers 503: Workers that do not respond: process {frozen[0]}."
+    # On a busy machine the other worker may be late for a moment too, and is named with it.
+    first = said.index(f"port {port} answers 503: Workers that do not respond: process {frozen[0]}.")
     # Before, and again when another has taken its place.
-    first = said.index(found)
     assert None in said[:first] and None in said[first:]
 
 
