@@ -26,7 +26,7 @@ from tests.tiers import TestTiers
 
 Server = TypeVar("Server")
 TEMPLATE = "shoal_template"
-# Objects between two searches for garbage, in place of 700, which takes 2 % of the processor time of all tests.
+# Objects between two searches for garbage, in place of 700, which takes 2 % of the CPU time of all tests.
 GARBAGE = 20_000
 _numbers, _clones = itertools.count(1), itertools.count(1)
 
