@@ -47,6 +47,10 @@ class WorkerProcess:
         return int(line) if line else None
 
 
+class ForkServerDied(Exception):
+    """The fork server was killed while it was to fork a worker, and nothing tells whether it has."""
+
+
 class ForkServer:
     """Forks worker processes."""
 
@@ -69,14 +73,19 @@ class ForkServer:
         threading.Thread(target=_wait_for, args=(self.pid,), name=WAITING_THREAD).start()
 
     async def spawn(self, channel: int, markers: int, output: int) -> WorkerProcess:
-        """Fork a worker with these file descriptors."""
+        """Fork a worker with these file descriptors; raises ForkServerDied once another one is started.
+
+        It may have forked a worker before it died, which has the descriptors: another worker needs new ones.
+        """
+        used = self._socket
         try:
             return await self._spawn(channel, markers, output)
-        except OSError:
-            # The fork server was killed. Its workers live on.
-            self.close()
-            self.pid, self._socket = _start()
-            return await self._spawn(channel, markers, output)
+        except OSError as error:
+            if used is self._socket:  # else another call has started one
+                # The fork server was killed. Its workers live on.
+                self.close()
+                self.pid, self._socket = _start()
+            raise ForkServerDied from error
 
     async def _spawn(self, channel: int, markers: int, output: int) -> WorkerProcess:
         ours, theirs = os.pipe()

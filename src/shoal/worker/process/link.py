@@ -14,7 +14,7 @@ import msgspec
 
 from shoal.worker.ipc.protocol import BEGIN, MAX_MESSAGE_BYTES, WorkerConfig, write_config
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
-from shoal.worker.process.forkserver import ForkServer, WorkerProcess, read_pipe
+from shoal.worker.process.forkserver import ForkServer, ForkServerDied, WorkerProcess, read_pipe
 
 
 class WorkerLink:
@@ -50,8 +50,21 @@ class WorkerLink:
 
     async def _start(self, fork_server: ForkServer, config: WorkerConfig) -> None:
         self._waits = config.waits
+        try:
+            ours = await self._fork(fork_server)
+        except ForkServerDied:
+            # With another channel: a worker that was forked nevertheless would read messages for this
+            # one. It ends, because its own is closed.
+            ours = await self._fork(fork_server)
+        self.reader, self.writer = await asyncio.open_unix_connection(sock=ours, limit=MAX_MESSAGE_BYTES)
+        self.writer.write(write_config(config))
+
+    async def _fork(self, fork_server: ForkServer) -> socket.socket:
+        """Fork the process, and return our end of its channel."""
         ours, theirs = socket.socketpair()
         output, output_writer = os.pipe()
+        if self.reading:
+            self.reading.cancel()
         self.reading = asyncio.create_task(self._read_output(output), name="reading its output")
         try:
             self.process = await fork_server.spawn(theirs.fileno(), self._file, output_writer)
@@ -61,8 +74,7 @@ class WorkerLink:
         finally:
             theirs.close()
             os.close(output_writer)
-        self.reader, self.writer = await asyncio.open_unix_connection(sock=ours, limit=MAX_MESSAGE_BYTES)
-        self.writer.write(write_config(config))
+        return ours
 
     def begin(self) -> None:
         """Let a worker that waits begin to work."""

@@ -11,7 +11,7 @@ import pytest
 
 from shoal.worker.ipc.step_markers import make_file
 from shoal.worker.process import forkserver
-from shoal.worker.process.forkserver import ForkServer, read_pipe
+from shoal.worker.process.forkserver import ForkServer, ForkServerDied, read_pipe
 from tests.integration import fork_workers
 from tests.integration.engine.origin import Answer
 
@@ -39,7 +39,11 @@ class Descriptors:
 
     async def spawn(self, fork_server):
         """Start a worker, and close its ends here."""
-        worker = await fork_server.spawn(self.theirs.fileno(), self.markers, self.output_writer)
+        given = self.theirs.fileno(), self.markers, self.output_writer
+        try:
+            worker = await fork_server.spawn(*given)
+        except ForkServerDied:
+            worker = await fork_server.spawn(*given)
         self.theirs.close()
         os.close(self.output_writer)
         os.close(self.markers)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 
 import pytest
 
@@ -11,6 +12,7 @@ from shoal.core.errors import InvalidTask
 from shoal.core.model import Task
 from shoal.fleet.run.launch import launch, open_run
 from shoal.queue.open import open_queue
+from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.procfs import is_process_running
 from shoal.worker.run_settings.follow import FOLLOW_INTERVAL
 from shoal.worker.run_settings.stored import StoredSettings, write_settings
@@ -149,3 +151,31 @@ async def test_hooks_of_the_start_are_called_when_the_seeds_are_enqueued(bench):
     summary, _ = await run_ahead(bench, code=WITH_HOOK, meanwhile=look)
     assert summary.snapshot.stats.completed == COUNT
     assert seen == [False] and (bench.folder / "connected").exists()
+
+
+async def test_a_worker_that_a_killed_fork_server_did_not_report_reads_nothing_of_the_next(
+    bench, monkeypatch
+):
+    forked, spawn = [], ForkServer._spawn
+
+    async def lose_first_report(server, *descriptors):
+        worker = await spawn(server, *descriptors)
+        forked.append(worker.pid)
+        if len(forked) == 1:
+            os.kill(server.pid, signal.SIGKILL)
+            raise ConnectionError("the fork server has died")
+        return worker
+
+    monkeypatch.setattr(ForkServer, "_spawn", lose_first_report)
+
+    def wait_for_its_end(pids):
+        deadline = time.monotonic() + 20
+        while is_process_running(forked[0]) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        ended.append(not is_process_running(forked[0]))
+
+    ended = []
+    summary, seeds = await run_ahead(bench, on_started=wait_for_its_end)
+    assert ended == [True], "it has the channel of the worker that was started in its place"
+    assert seeds.pids == forked[1:]
+    assert summary.snapshot.stats.completed == COUNT and summary.ending.reasons == ["drained"]

@@ -9,7 +9,13 @@ from threading import Event, Thread
 import pytest
 
 from shoal.worker.process import forkserver as module
-from shoal.worker.process.forkserver import DESCRIPTORS, ForkServer, WorkerProcess, read_pipe
+from shoal.worker.process.forkserver import (
+    DESCRIPTORS,
+    ForkServer,
+    ForkServerDied,
+    WorkerProcess,
+    read_pipe,
+)
 
 
 async def worker_with(status: bytes, pid=1):
@@ -87,6 +93,8 @@ async def test_a_killed_fork_server_is_replaced_when_the_next_worker_is_needed(m
     monkeypatch.setattr(module, "_start", lambda: next(starts))
     monkeypatch.setattr(module.os, "waitpid", lambda pid, options: waited.append(pid))
     with ForkServer() as server, Path(os.devnull).open() as file:
+        with pytest.raises(ForkServerDied):
+            await server.spawn(file.fileno(), file.fileno(), file.fileno())
         process = await server.spawn(file.fileno(), file.fileno(), file.fileno())
         assert (process.pid, server.pid) == (42, 2)
         assert await process.wait() is None
