@@ -167,6 +167,7 @@ async def test_a_worker_that_cannot_start_is_given_up_with_its_last_words(bench,
 
 
 @pytest.mark.long
+@pytest.mark.timeout(400)  # on a busy machine a worker has time for a page or two, and the next has to start
 async def test_workers_that_live_for_a_moment_and_settle_something_are_not_given_up(
     bench, origin, monkeypatch
 ):
