@@ -2,7 +2,7 @@
 
 import inspect
 import shlex
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from shoal.cli.options.groups import Command
 from shoal.cli.options.setting import read_change
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.fleet.command_hints import command_for_job, joined, queue_option, without_secrets
+from shoal.worker.run_settings.private_hosts import options_for
 from shoal.worker.run_settings.stored import LIVE, storable
 
 if TYPE_CHECKING:
@@ -66,13 +67,13 @@ def resume_command(
     run_id: str,
     *,
     max_pages: int | None = None,
-    allow_private: str | None = None,
+    allow_private: Iterable[str] = (),
     steps: Collection[str] = (),
 ) -> str:
     """Return the command that resumes a run: the one that was typed, or `shoal run`; with other `steps`."""
     typed = _typed.get()
     more = [] if max_pages is None else ["--set", f"max_pages={max_pages}"]
-    more += [] if allow_private is None else ["--allow-private", allow_private]
+    more += options_for(allow_private)
     more += ["--steps", ",".join(sorted(steps))] if steps else []
     if typed is None:
         return " ".join(

@@ -10,7 +10,7 @@ import msgspec
 from shoal.core.errors import InvalidItem, InvalidTask
 from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Reject, Task
-from shoal.scrape.files.download import Download, check_not_download, item_task
+from shoal.scrape.files.download import Download, check_not_download, item_task, read_plan
 from shoal.scrape.files.in_items import HasDownloads
 from shoal.scrape.items import Check, is_item, make_reject, take_downloads, validate_item
 from shoal.scrape.node import Node
@@ -31,6 +31,12 @@ class Harvest:
     follow: list[Task] = field(default_factory=list)
     dropped: Dropped = field(default_factory=lambda: defaultdict(int))
     downloads: list[Task] = field(default_factory=list)  # to which the rules for links do not apply
+
+    @property
+    def waiting(self) -> list[Any]:
+        """The items that wait for their files, with None in the place of each file; for tests."""
+        plans = (read_plan(task) for task in self.downloads)
+        return [msgspec.json.decode(plan.item) for plan in plans if plan.item is not None]
 
 
 class ResultCollector:

@@ -14,7 +14,7 @@ _KEYWORDS = {"--url": "urls", "--run": "run_id"} | {
 }
 _SET = re.compile(r"--set ([a-z_]+=)")
 _OPTION = re.compile(r"--[a-z]+(?:-[a-z]+)*")
-_PRIVATE = re.compile(r"; they stay queued\. Resume the run with: --allow-private (\S+?)(?=\.?(?:\s|$))")
+_PRIVATE = re.compile(r"; they stay queued\. Resume the run with:((?: --allow-private \S+?(?=\.?(?:\s|$)))+)")
 _COMMAND = re.compile(r"(shoal [a-z]+[^.;]*)")  # it is typed as it is
 
 
@@ -31,7 +31,7 @@ def named_as_keywords() -> Iterator[None]:
 
 def in_python(text: str) -> str:
     """Return a message with the names of keywords in place of options, except in a command to type."""
-    text = _PRIVATE.sub(r". Allow it with: allow_private=['\1']", text)
+    text = _PRIVATE.sub(lambda found: f". Allow it with: allow_private={found[1].split()[1::2]}", text)
     parts = _COMMAND.split(text)
     return "".join(part if index % 2 else _with_keywords(part) for index, part in enumerate(parts))
 

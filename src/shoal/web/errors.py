@@ -98,8 +98,15 @@ def add_handlers(app: FastAPI) -> None:
 
 async def _shoal_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ShoalError)
-    message = context_of(request).redact(str(error))
+    message = context_of(request).redact(_text_of(error))
     return error_response(request.scope, status_of(error), type(error).__name__, message)
+
+
+def _text_of(error: ShoalError) -> str:
+    """Return the message of an error; there is no command here to run again."""
+    if isinstance(error, QueueUnavailable):
+        return f"{error.fact} Nothing was lost. Try again when it is back."
+    return str(error)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -53,9 +53,9 @@ class TaskWaits:
         if self._late_logged_at is None or now - self._late_logged_at >= LATE_LOG_INTERVAL_SECONDS:
             self._late_logged_at = now
             log.warning(
-                "Requests start late more often than not (now by %.0f ms): those of several workers to one "
-                "host may follow each other sooner than its delay. Start fewer workers on this machine, or "
-                "use a queue that responds faster",
+                "Requests start late more often than not (now by %.0f ms). If several workers share a host, "
+                "their requests to it may follow each other sooner than its delay: start fewer workers on "
+                "this machine, or use a queue that responds faster",
                 1000 * late,
                 extra=as_event(STARTS_LATE),
             )

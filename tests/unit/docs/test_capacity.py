@@ -36,3 +36,17 @@ def test_a_billion_urls_at_five_thousand_pages_a_second_are_planned():
     plan = capacity.Plan(5_000, 1e9)
     assert (plan.hosts, plan.workers, plan.connections) == (5_000, 40, 86)
     assert round(plan.server_cores(capacity.POSTGRES), 1) == 1.7
+
+
+def test_the_figures_beside_the_formula_are_those_of_the_benchmarks():
+    reference = DOCS / "reference"
+    fleet = (reference / "benchmarks-fleet.md").read_text()
+    for figure in ("118 µs", "554 bytes", "44 µs"):
+        assert figure in PAGE and figure in fleet, figure
+    by_links = (reference / "benchmarks-crawl.md").read_text().partition("| task B |")[2]
+    row = re.search(r"^\| Shoal, PostgreSQL, 1 worker \|(.*)$", by_links, re.M)
+    assert row
+    worker, store = (float(cell) for cell in row[1].split("|")[2:4])
+    assert f"took the worker {worker:g} ms and PostgreSQL {store:g} ms" in PAGE
+    assert f"the workers by {worker / (capacity.WORKER_CPU * 1e3):.1f} " in PAGE
+    assert f"those of PostgreSQL by {store / (capacity.POSTGRES.server_cpu * 1e3):.1f}." in PAGE

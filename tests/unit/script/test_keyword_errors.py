@@ -15,6 +15,11 @@ from shoal.script.keyword_errors import in_python, named_as_keywords
             "At private hosts, unless you allow it. Allow it with: allow_private=['127.0.0.1:8461']. "
             "It is not restarted.",
         ),
+        (
+            "unless you allow it; they stay queued. Resume the run with: --allow-private a:1 "
+            "--allow-private b.",
+            "unless you allow it. Allow it with: allow_private=['a:1', 'b'].",
+        ),
         ("--per-host must be at least 1", "per_host must be at least 1"),
         ("Give it again: --set proxies=…", "Give it again: proxies=…"),
         ("leave out --resume and --run. Its items are still there: shoal export R --to items.jsonl",) * 2,

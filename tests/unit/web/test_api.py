@@ -168,6 +168,7 @@ async def test_an_unavailable_queue_is_reported_and_the_server_keeps_running(das
     response = await reader.get("/api/runs")
     assert (response.status_code, response.json()["error"]) == (503, "QueueUnavailable")
     assert "c4nary" not in response.text
+    assert response.json()["message"].endswith("refused. Nothing was lost. Try again when it is back.")
     assert (await reader.get("/api/overview")).status_code == 503
     assert (await reader.get("/healthz")).status_code == 200
     ready = await reader.get("/readyz")

@@ -13,6 +13,10 @@ from shoal.fleet.project.config import DEFAULT_MEMORY as DEFAULT_MEMORY
 def use_queue(context: typer.Context, value: str | None) -> str | None:
     """Make the commands of all messages select the queue that this command uses."""
     if value is not None:
+        if not value.strip():  # as "$SHOAL_QUEUE" is, in a command that was shown, where it is not set
+            raise typer.BadParameter(
+                "is empty. Write the address of the queue, or set SHOAL_QUEUE: export SHOAL_QUEUE='URL'"
+            )
         context.with_resource(messages_on(value))
     return value
 

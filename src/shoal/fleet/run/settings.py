@@ -177,7 +177,7 @@ async def next_step(queue: Queue, queue_url: str, run: Run, followed: str = FOLL
     has_tasks = run.state.has_ended or (await queue.stats(run.id)).remaining
     if not has_tasks and await run_being_seeded(queue, run.scraper) != run.id:
         return "It has no tasks left until you replay or add some."
-    return f"No worker works on it. To start one, run: {await command_to_resume(queue, queue_url, run)}"
+    return f"No worker works on the run. To start one, run: {await command_to_resume(queue, queue_url, run)}"
 
 
 def shown(values: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from shoal.core.errors import InvalidInput, QueueError
 from shoal.core.model import Bury, Done, Lease, Outcome
 from shoal.queue.contract import Queue
-from shoal.worker.run_settings.private_hosts import note_private_hosts
+from shoal.worker.run_settings.private_hosts import note_private_hosts, options_for
 
 MAX_HELD = 20  # tasks
 MAX_SHOWN = 3  # hosts
@@ -55,10 +55,11 @@ class PrivateRefusals:
     async def _decide(self) -> list[Bury]:
         if not self._is_decided and await self._is_all_refused():
             await note_private_hosts(self._queue, self._run_id, self._hosts)
+            shown = list(self._hosts)[:MAX_SHOWN]
             raise InvalidInput(
-                f"All tasks that are left are at private hosts ({', '.join(list(self._hosts)[:MAX_SHOWN])}), "
+                f"All tasks that are left are at private hosts ({', '.join(shown)}), "
                 "which are not fetched unless you allow it; they stay queued. "
-                f"Resume the run with: --allow-private {next(iter(self._hosts))}"
+                f"Resume the run with: {' '.join(options_for(shown))}"
             )
         self._is_decided = True
         held, self._held = self._held, []

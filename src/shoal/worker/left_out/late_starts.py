@@ -12,9 +12,9 @@ def describe_late_starts(count: int) -> str:
     if not count:
         return ""
     return (
-        f"{counted(count, 'request')} started late, so that requests of several workers to one host may have "
-        "followed each other sooner than its delay. Start fewer workers on a machine, or use a queue that "
-        "responds faster."
+        f"{counted(count, 'request')} started late. If several workers shared a host, their requests to it "
+        "may have followed each other sooner than its delay: start fewer workers on a machine, or use a "
+        "queue that responds faster."
     )
 
 

@@ -176,3 +176,17 @@ def test_files_are_fetched_before_further_pages():
         yield {"images": [page.download("/b.jpg"), page.download("/c.jpg")]}
 
     assert [task.priority for task in harvest(product).follow] == [1, 1]
+
+
+def test_a_test_sees_the_items_that_wait_for_their_files():
+    shop = Scraper("shop")
+
+    @shop.step
+    def product(page):
+        yield {"title": page.text("h1"), "photo": page.download(page.attr("img", "src"))}
+        yield page.download("/manual.pdf")
+        yield {"title": "without a file"}
+
+    harvest = shop.parse("<h1>Lamp</h1><img src=/lamp.png>", url="https://shop.test/")
+    assert harvest.waiting == [{"title": "Lamp", "photo": None}]
+    assert harvest.items == [{"title": "without a file"}]

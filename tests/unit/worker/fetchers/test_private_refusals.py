@@ -82,3 +82,18 @@ async def test_refused_tasks_are_held_back_while_the_queue_cannot_tell_of_the_ot
     refusals._queue = Store()
     with pytest.raises(InvalidInput, match="private hosts"):
         await refusals.take_due(is_idle=True)
+
+
+async def test_the_message_allows_every_host_that_it_names():
+    class TwoHosts(Store):
+        async def hosts(self, run_id):
+            for host in (HOST, "10.0.0.2"):
+                yield HostStatus(host=host, counts=Counts(pending=1), delay=None, paused_for=None)
+
+    refusals = PrivateRefusals(TwoHosts(), "r")
+    for number, host in enumerate((HOST, "10.0.0.2")):
+        refused = lease(task_id=f"t{number}", url=f"http://{host}/")
+        refusals.add(refused, host)
+        assert refusals.hold(Bury(refused, "PrivateAddress: private"))
+    with pytest.raises(InvalidInput, match=r"with: --allow-private 10\.0\.0\.1 --allow-private 10\.0\.0\.2$"):
+        await refusals.take_due(is_idle=True)

@@ -1,7 +1,6 @@
 """`shoal run`: enqueue, work with live progress, write the results, print a summary."""
 
 import asyncio
-import re
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from shlex import quote
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from shoal.queue.contract import Queue
 
 NEWEST = "newest"
-ALLOW_PRIVATE = lazy_pattern(r"--allow-private (\S+)$", re.MULTILINE)  # in the error of a worker
+ALLOW_PRIVATE = lazy_pattern(r"--allow-private (\S+)")  # in the error of a worker
 
 
 @remember_options(sources=(*SOURCES, "again"))
@@ -240,7 +239,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the closing lines: what was done and what to type next."""
     from shoal.cli.first_errors import first_error_lines
     from shoal.export.tables.address import display_location
-    from shoal.fleet.command_hints import command_on, export_command
+    from shoal.fleet.command_hints import command_on, export_command, needs_secret
     from shoal.fleet.other_steps import tasks_of
     from shoal.queue.namespace import shown_queue
     from shoal.worker.counters import format_counts
@@ -272,9 +271,9 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     if snapshot.run.state is RunState.PARTIAL:
         lines.append(f"More:     {resume_command(job, run_id, max_pages=_more_pages(summary, job))}")
     elif stats.remaining and snapshot.state is not ReportedState.CANCELLED:
-        private = next(filter(None, map(ALLOW_PRIVATE.search, summary.ending.failures)), None)
+        private = dict.fromkeys(ALLOW_PRIVATE.findall("\n".join(summary.ending.failures)))
         others = summary.left_to_other_steps
-        again = resume_command(job, run_id, allow_private=private and private[1], steps=others)
+        again = resume_command(job, run_id, allow_private=private, steps=others)
         if others:
             lines.append(f"Left: {tasks_of(others)}, which --steps {','.join(job.steps or ())} does not run.")
         if snapshot.run.state is RunState.PAUSED:
@@ -296,6 +295,8 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
         results = export_command(job.queue_url, run_id, f"{summary.run.scraper}.jsonl")
         lines.append(f"Results:  {results}")
     lines.append(f"Queue:    {shown_queue(job.queue_url)}")
+    if any(map(needs_secret, lines)):
+        lines.append("Before you type these commands, set SHOAL_QUEUE to the queue's URL with its password.")
     return "\n".join(lines)
 
 

@@ -245,7 +245,7 @@ async def _why_nothing_happens(queue: "Queue", snapshot: "Snapshot", url: str) -
     if snapshot.state is ReportedState.PAUSED:
         return f"The run is paused. To resume it, run: {command_on(url, f'resume {snapshot.run.id}')}"
     again = await command_to_resume(queue, url, snapshot.run)
-    return f"No worker works on it. To start one, run: {again}"
+    return f"No worker works on the run. To start one, run: {again}"
 
 
 async def _runs(queue: "Queue") -> list[dict[str, Any]]:

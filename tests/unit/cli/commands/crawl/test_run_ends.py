@@ -1,13 +1,16 @@
 """How `shoal run` ends: its exit code, and the first words of its summary."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from shoal.cli.commands.crawl.run import exit_code
+from shoal import Scraper
+from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.exits import Exit
 from shoal.cli.left_out import left_out_lines
 from shoal.core.model import EnqueueReport, Run, RunSettings, RunState, Stats
+from shoal.fleet.job import Job
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.run.pool import PoolExit
 from shoal.fleet.status.progress import Snapshot
@@ -58,3 +61,37 @@ def test_lost_tasks_are_in_the_state_the_reason_and_the_closing_lines(summary):
     first, second = left_out_lines(summary.snapshot, None)
     assert first.startswith("Not complete: ") and "300 tasks were lost" in first
     assert "enqueue the same source" in second
+
+
+@pytest.fixture
+def job():
+    return Job(
+        scraper=Scraper("books"),
+        name="books.py",
+        reference="books.py",
+        queue_url="redis://:secret@db/0",
+    )
+
+
+def test_the_closing_lines_allow_every_private_host_that_the_workers_have_named(job):
+    found = replace(
+        summary_of(Stats(pending=3)),
+        ending=PoolExit(
+            [],
+            [
+                "… with: --allow-private a --allow-private b:1",
+                "… with: --allow-private b:1 --allow-private c",
+            ],
+        ),
+    )
+    lines = summary_text(found, None, job).splitlines()
+    (again,) = (line for line in lines if line.startswith("Resume:"))
+    assert again.endswith("--allow-private a --allow-private b:1 --allow-private c")
+
+
+def test_the_closing_lines_say_when_their_commands_need_the_address_of_the_queue(job):
+    found = summary_of(Stats(completed=2, dead=1))
+    text = summary_text(found, "books.jsonl", job)
+    assert '--queue "$SHOAL_QUEUE"' in text and "secret" not in text
+    assert text.endswith("set SHOAL_QUEUE to the queue's URL with its password.")
+    assert "SHOAL_QUEUE" not in summary_text(found, None, replace(job, queue_url="redis://db/0"))

@@ -103,7 +103,7 @@ def test_letters_are_replayed_after_a_delay_and_a_wrong_one_is_refused():
     done = typed("dead", "replay", RUN, "--error", "HttpStatus", "--delay", "10m", "--json")
     assert msgspec.json.decode(done.stdout) == {"run_id": RUN, "replayed": 1, "delay_seconds": 600.0}
     said = typed("dead", "replay", RUN, "--delay", "90s").stderr
-    assert "1 task is delayed for 1 min 30 s, then pending again. No worker works on it." in said
+    assert "1 task is delayed for 1 min 30 s, then pending again. No worker works on the run." in said
     assert on_queue(lambda queue: queue.stats(RUN)).delayed == 2
 
 
@@ -147,7 +147,7 @@ def test_keeping_no_run_is_refused_with_the_command_that_deletes_all_finished_on
 @pytest.mark.parametrize("words", [("set", RUN, "rate=2/s"), ("resume", RUN)])
 def test_nobody_follows_a_change_if_nobody_works(words):
     said = typed(*words).stderr
-    assert f"No worker works on it. To start one, run: shoal run books --resume {RUN}" in said
+    assert f"No worker works on the run. To start one, run: shoal run books --resume {RUN}" in said
     assert "follow" not in said and "notice" not in said
 
 
@@ -309,7 +309,7 @@ def test_status_has_the_command_for_dead_letters_and_for_rejects():
 
 
 def test_a_setting_of_a_run_without_tasks_names_no_command_that_would_do_nothing():
-    assert "No worker works on it. To start one, run: " in typed("set", RUN, "rate=2/s").stderr
+    assert "No worker works on the run. To start one, run: " in typed("set", RUN, "rate=2/s").stderr
 
     async def end(queue):
         (last,) = (await queue.claim("w", run_id=RUN, limit=1)).leases
