@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
-from contextlib import aclosing
 from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
@@ -78,18 +77,21 @@ class Step:
         collector = self._new_collector(subject)
         start_item = self.hooks.start_item if self.hooks.item else None
         result = self.function(subject)
-        if isinstance(result, Awaitable):
+        # Most functions return a generator, and the checks of abstract classes are slow.
+        is_generator = type(result) is AsyncGeneratorType
+        if not is_generator and isinstance(result, Awaitable):
             result = await result
-        if isinstance(result, AsyncGenerator):
-            async with aclosing(result):
-                try:
-                    async for value in result:
-                        if start_item and type(value) is not Task and (rest := start_item(value, subject)):
-                            collector.add_all(await self.hooks.finish_item_async(rest))
-                        else:
-                            collector.add(value)
-                except InvalidInput as error:
-                    raise _at_yield(error, result, self.function) from error.__cause__
+        if is_generator or isinstance(result, AsyncGenerator):
+            try:
+                async for value in result:
+                    if start_item and type(value) is not Task and (rest := start_item(value, subject)):
+                        collector.add_all(await self.hooks.finish_item_async(rest))
+                    else:
+                        collector.add(value)
+            except InvalidInput as error:
+                raise _at_yield(error, result, self.function) from error.__cause__
+            finally:
+                await result.aclose()
         else:
             try:
                 for value in self._iterate(result):
