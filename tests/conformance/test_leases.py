@@ -122,6 +122,15 @@ async def test_extend_answers_for_each_lease(queue: Queue) -> None:
     assert await queue.extend([]) == []
 
 
+async def test_a_lease_that_is_named_twice_is_extended_and_no_other_is(queue: Queue, clock: Clock) -> None:
+    run = await start(queue, *pages(2))
+    named, other = await claim_all(queue, run, lease=MINUTE)
+    assert await queue.extend([named, named], lease=HOUR) == [Fate.ACCEPTED] * 2
+    await clock.forward(MINUTE)
+    assert await queue.reclaim() == 1
+    assert await queue.settle([Done(named), Done(other)]) == [Fate.ACCEPTED, Fate.STALE]
+
+
 async def test_reclaim_counts_what_it_took_back_over_all_runs(queue: Queue, clock: Clock) -> None:
     runs = [await start(queue, *pages(3)), await start(queue, *pages(2))]
     for run in runs:
