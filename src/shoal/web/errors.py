@@ -104,7 +104,7 @@ async def _shoal_error(request: Request, error: Exception) -> Response:
 
 def _text_of(error: ShoalError) -> str:
     """Return the message of an error; there is no command here to run again."""
-    if isinstance(error, QueueUnavailable):
+    if isinstance(error, QueueUnavailable) and not error.advice:
         return f"{error.fact} Nothing was lost. Try again when it is back."
     return str(error)
 

@@ -121,12 +121,10 @@ class QueueUnavailable(QueueError):
     """The queue's server cannot be reached."""
 
     def __init__(self, address: str, reason: str, advice: str = "") -> None:
-        self.address, self.reason = address, reason
+        self.address, self.reason, self.advice = address, reason, advice
         self.fact = f"The queue at {address} cannot be reached: {reason.rstrip('.')}."
-        advice = (
-            advice or "Nothing was lost. Start the server or fix the URL, then run the same command again"
-        )
-        super().__init__(f"{self.fact} {advice}.")
+        usual = "Nothing was lost. Start the server or fix the URL, then run the same command again"
+        super().__init__(f"{self.fact} {advice or usual}.")
 
 
 class PartlySettled(QueueUnavailable):
