@@ -5,7 +5,7 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -26,6 +26,7 @@ from shoal.core.values import counted
 from shoal.queue.namespace import take_namespace, with_namespace
 from shoal.queue.postgres.array_types import NoStatement, described
 from shoal.queue.postgres.sql import in_schema, schema_of
+from shoal.queue.postgres.turns import GrowingTurns
 from shoal.queue.retry import CancellationCheck, Outage, RetryUntil
 from shoal.queue.tls import check_files, handshake_problem
 
@@ -137,7 +138,7 @@ class PostgresServer:
         self._patience, self._outage = patience, Outage(self.address)
         self._pool: Any = None
         self._role, self._limit = "", -1  # and how many connections it may have; negative: any number
-        self._turns: AbstractAsyncContextManager[Any] = nullcontext()  # of calls, if these are few
+        self._turns: AbstractAsyncContextManager[Any] = GrowingTurns(MAX_CONNECTIONS)  # of calls
 
     async def open(self) -> None:
         """Connect to the server; raises QueueUnavailable or QueueRefused."""
