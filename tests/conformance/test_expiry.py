@@ -145,3 +145,19 @@ async def test_of_many_tasks_that_expire_at_one_moment_none_is_handed_out(queue:
     while not (await queue.claim(ME, run_id=run.id)).drained:
         await queue.reclaim()
     assert (await queue.stats(run.id)).expired == 1_300
+
+
+async def test_a_run_whose_last_tasks_expired_on_paused_hosts_is_drained(queue: Queue, clock: Clock) -> None:
+    """Also on several servers, where one of them may have nothing but links that another one knows."""
+    hosts = [f"h{number}.example" for number in range(8)]
+    run = await start(queue, *(page(1, host) for host in hosts))
+    leases = await claim_all(queue, run)
+    follow = [page(2, host, ttl=MINUTE) for host in hosts]
+    await queue.settle([Done(lease, follow=follow) for lease in leases[1:]])
+    for host in hosts:
+        await queue.pause_host(host, HOUR)
+    assert not await claim_all(queue, run)
+    await clock.forward(2 * MINUTE)
+    await queue.reclaim()
+    await queue.settle([Done(leases[0], follow=follow)])
+    assert (await queue.claim(ME, run_id=run.id)).drained

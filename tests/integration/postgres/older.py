@@ -4,8 +4,9 @@ from typing import Any
 
 # The statements that undo each version. The functions that its migration drops exist again by name.
 _UNDO = {
-    21: "SELECT",  # functions only
-    22: "SELECT",  # functions only
+    23: "SELECT",  # functions only
+    22: "SELECT",
+    21: "SELECT",
     20: """
         DROP FUNCTION shoal.claim;
         CREATE FUNCTION shoal.claim(

@@ -7,6 +7,7 @@ import pytest
 from shoal.core.errors import SchemaTooNew
 from shoal.queue.postgres.migrate import MIGRATIONS, NEWEST
 from shoal.queue.postgres.queue import PostgresQueue
+from shoal.queue.postgres.sql import scripts
 from tests.conformance.helpers import claim_all, pages, start
 from tests.integration.postgres.older import columns, make_older
 from tests.integration.programs import reports_of
@@ -88,3 +89,8 @@ async def test_a_database_that_the_tests_make_older_has_the_tables_of_that_versi
     await (await PostgresQueue.open(empty_postgres_url)).close()
     await make_older(bare, version)
     assert [column for column in await columns(bare) if column[0] != "migration"] == then
+
+
+def test_every_migration_has_a_number_of_its_own():
+    assert [int(name[:4]) for name, _ in scripts("migrations")] == list(range(1, NEWEST + 1))
+    assert list(MIGRATIONS) == list(range(1, NEWEST + 1))

@@ -10,8 +10,8 @@ from shoal.core.model import OUTBOX_STEP, ZERO, DeadFilter, Run, RunSettings
 from shoal.queue.contract import EditFate, LetterEdit, Queue, QueueAdmin, RunLimits
 from shoal.queue.intake import Intake
 from shoal.queue.sharded.base import ShardedBase
+from shoal.queue.sharded.links.parcels import check_step
 from shoal.queue.sharded.members import Member, gather
-from shoal.queue.sharded.parcels import check_step
 
 PARCELS = DeadFilter(step=OUTBOX_STEP)
 
@@ -25,17 +25,20 @@ class ShardedAdmin(ShardedBase, QueueAdmin):
         return await self._runs.start(scraper, settings, run_id)
 
     async def pause(self, run_id: str) -> Run:
+        await self._deliveries.flush(run_id)
         return await self._runs.change(lambda queue: queue.pause(run_id))
 
     async def resume(self, run_id: str) -> Run:
-        await self._runs.find(run_id)
+        await self._find(run_id)
         await self._runs.servers.check(run_id)
         return await self._runs.change(lambda queue: queue.resume(run_id))
 
     async def finish(self, run_id: str, reason: str) -> Run:
+        await self._deliveries.flush(run_id)
         return await self._runs.change(lambda queue: queue.finish(run_id, reason))
 
     async def cancel(self, run_id: str) -> Run:
+        await self._deliveries.flush(run_id)
         return await self._runs.change(lambda queue: queue.cancel(run_id))
 
     async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
@@ -43,6 +46,7 @@ class ShardedAdmin(ShardedBase, QueueAdmin):
 
     async def purge(self, run_id: str) -> None:
         await self._runs.purge(run_id)
+        self._deliveries.forget(run_id)
 
     async def forget(self, scraper: str) -> int:
         return sum(await self._members.call_all(lambda queue: queue.forget(scraper)))
@@ -67,7 +71,7 @@ class ShardedAdmin(ShardedBase, QueueAdmin):
 
     async def _on_letters(self, run_id: str, verb: Any) -> int:
         """Apply a verb to the dead letters of all servers; parcels among them are sent, and not counted."""
-        await self._runs.find(run_id)
+        await self._find(run_id)
 
         async def apply(queue: Queue) -> int:
             try:
@@ -79,7 +83,7 @@ class ShardedAdmin(ShardedBase, QueueAdmin):
         return sum(await self._members.call_all(apply))
 
     async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
-        await self._runs.find(run_id)
+        await self._find(run_id)
         await self._runs.servers.check(run_id)
         intake = Intake(run_id, RunSettings())
         places: dict[Member, list[int]] = {}
@@ -90,6 +94,7 @@ class ShardedAdmin(ShardedBase, QueueAdmin):
             if new is not old:
                 raise EditMovesServer(run_id, edit.letter.id, edit.task.url)
             places.setdefault(old, []).append(place)
+        self._supply.add_priorities(run_id, (edit.task.priority for edit in edits))
         found = await gather(
             self._runs.on(member, run_id, partial(_edit, run_id, [edits[place] for place in chosen]))
             for member, chosen in places.items()

@@ -1,4 +1,4 @@
-"""Claims: each server is asked for its share; what is missing comes from those that have more."""
+"""Claims: one server is asked in its turn, or all for their shares; what is missing comes from the others."""
 
 import asyncio
 import random
@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from shoal.core.model import OUTBOX_STEP, ZERO, Fate, Grant, Lease, Release
+from shoal.core.model import ZERO, Fate, Grant, Lease, Release
 from shoal.queue.clocks import ServerClocks, shift_lease
 from shoal.queue.contract import Queue
 from shoal.queue.sharded.members import Member, Members
 from shoal.queue.sharded.runs import ShardedRuns
+from shoal.queue.sharded.supply import Filters, ServerSupply
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 NO_GRANT = Grant()
-SMALL = 8  # tasks of a claim for which every server is asked for all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,12 @@ class ShardedClaimRequest:
     steps: Sequence[str] | None
     partitions: Sequence[str] | None
     lead: timedelta = ZERO
+
+    @property
+    def filters(self) -> Filters:
+        """What decides which tasks it may get."""
+        names = (self.steps, self.partitions)
+        return (self.run_id, *(one if one is None else tuple(one) for one in names))
 
     def on(self, limit: int, queue: Queue) -> Coroutine[Any, Any, Grant]:
         """Claim from one server."""
@@ -107,40 +113,51 @@ class ShardedClaim:
         clocks: ServerClocks,
         runs: ShardedRuns,
         releases: SurplusReleases,
+        supply: ServerSupply,
     ) -> None:
         self._request, self._members, self._clocks, self._runs = request, members, clocks, runs
-        self._releases = releases
+        self._releases, self._supply = releases, supply
         self._shares: dict[Member, _Share] = {}
-        self._parcels: list[Lease] = []
+        self._unasked: list[Member] = []
+        self._has_asked_next = False
+        self._are_in_turn = False
         self._has_surplus = False
         self._givers: dict[tuple[int, str], Member] = {}
         self._first: float | None = None  # when the first tasks were leased, by our clock
         self._giver: Member | None = None  # of those
         self.missing: set[Member] = set()  # servers that did not reply
-        self.carriers: set[Member] = set()  # servers that have parcels to send
 
     async def take(self, limit: int) -> list[Lease]:
         """Return up to `limit` leases, the highest priorities of all servers first."""
         ready = [member for member in self._members if not member.stalled] or list(self._members)
         self.missing.update(member for member in self._members if member not in ready)
-        # A host gives the tasks of a burst in one call only, so a small claim is not split.
-        await self._ask(dict.fromkeys(ready, limit if limit <= SMALL else -(-limit // len(ready))))
-        while wanted := self._wanted(limit):
-            await self._ask(wanted)
+        order = self._supply.plan(self._request.filters, ready, limit)
+        self._unasked, self._are_in_turn = list(order.then), bool(order.then)
+        await self._ask_until_enough(dict(order.first), limit)
+        if self._are_in_turn and self.missing.issuperset(ready):
+            # None replied in its turn: whichever replies first is used.
+            self._are_in_turn = False
+            self.missing.difference_update(ready)
+            self._shares.clear()
+            await self._ask_until_enough(dict.fromkeys(ready, -(-limit // len(ready))), limit)
         leases = self._in_turns()
-        for lease in (*self._parcels, *leases[limit:]):
+        for lease in leases[limit:]:
             self._give_back(lease)
-        self._has_surplus = bool(self._parcels or leases[limit:])
+        self._has_surplus = bool(leases[limit:])
         await self._releases.send()
         return leases[:limit]
 
+    async def _ask_until_enough(self, wanted: dict[Member, int], limit: int) -> None:
+        while wanted:
+            await self._ask(wanted)
+            wanted = self._wanted(limit)
+
     def cancel(self) -> None:
         """Return all leases as if they had never been claimed; they are sent with the next claim."""
-        for lease in (*self._parcels, *self._all()):
+        for lease in self._all():
             self._give_back(lease)
 
     def _give_back(self, lease: Lease) -> None:
-        # A parcel has no host and no place but the server that gave it; so have all others.
         if giver := self._givers.pop((lease.token, lease.task_id), None):
             self._releases.add(giver, lease)
 
@@ -159,6 +176,20 @@ class ShardedClaim:
     def is_drained(self) -> bool:
         """Whether every server replied, and none had a task left."""
         return not self.missing and all(share.grant.drained for share in self._shares.values())
+
+    @property
+    def unfinished(self) -> list[Member]:
+        """The servers that replied and have something left, which may be parcels."""
+        return [
+            member
+            for member, share in self._shares.items()
+            if member not in self.missing and not share.grant.drained
+        ]
+
+    @property
+    def waiting_for_parcels(self) -> list[Member]:
+        """Those of them that will have nothing to claim: all that they have left may be parcels."""
+        return [member for member in self.unfinished if self._shares[member].grant.next_due is None]
 
     def _claimed_at(self) -> datetime | None:
         """Return when the first tasks were leased, by the clock of the home."""
@@ -186,6 +217,11 @@ class ShardedClaim:
     def _wanted(self, limit: int) -> dict[Member, int]:
         """Return how many more tasks to ask which servers for."""
         missing = limit - len(self._all())
+        if missing > 0 and self._unasked:
+            # The next in turn is asked for all of it; if that is not enough, the others at once.
+            count, self._has_asked_next = len(self._unasked) if self._has_asked_next else 1, True
+            asked, self._unasked = self._unasked[:count], self._unasked[count:]
+            return dict.fromkeys(asked, -(-missing // count))
         more = [member for member, share in self._shares.items() if share.has_more]
         if missing > 0 and more:
             return dict.fromkeys(more, -(-missing // len(more)))
@@ -198,8 +234,9 @@ class ShardedClaim:
 
     async def _ask(self, wanted: dict[Member, int]) -> None:
         calls = {member: self._call(member, limit) for member, limit in wanted.items()}
-        # What others gave before can be used if these do not reply.
-        replies = await self._members.call_reachable(calls, optional=bool(self._givers))
+        # What others gave before, or may give, can be used if these do not reply.
+        optional = bool(self._givers) or self._are_in_turn
+        replies = await self._members.call_reachable(calls, optional=optional)
         for member in replies.missing:
             self.missing.add(member)
             self._shares.setdefault(member, _Share()).has_more = False
@@ -208,17 +245,14 @@ class ShardedClaim:
             share = self._shares.setdefault(member, _Share())
             share.grant = grant
             share.first_at = share.first_at or grant.claimed_at
-            parcels = [lease for lease in grant.leases if lease.task.step == OUTBOX_STEP]
             share.has_more = len(grant.leases) == wanted[member]
-            if parcels:
-                self.carriers.add(member)
-                self._parcels += parcels
-            given = [lease for lease in grant.leases if lease.task.step != OUTBOX_STEP]
             for lease in grant.leases:
                 self._givers[lease.token, lease.task_id] = member
-            share.leases += self._shift_to_first(member, given, at)
+            share.leases += self._shift_to_first(member, grant.leases, at)
+            priorities = [lease.task.priority for lease in grant.leases]
+            self._supply.record(self._request.filters, member, priorities, wanted[member])
 
-    def _shift_to_first(self, giver: Member, leases: list[Lease], at: float) -> list[Lease]:
+    def _shift_to_first(self, giver: Member, leases: Sequence[Lease], at: float) -> Sequence[Lease]:
         """Count the durations of leases from the first lease of the grant."""
         if leases and self._first is None:
             self._first, self._giver = at, giver

@@ -31,6 +31,7 @@ class Member:
         self._open, self._queue = open_queue, None
         self._opening = asyncio.Lock()
         self.is_away = False
+        self.returns = 0  # how often it was back after it had been away
         # Calls that nobody waits for any more. They retry by themselves, and show when the server is back.
         self.stalled: set[asyncio.Task[Any]] = set()
 
@@ -43,6 +44,7 @@ class Member:
         except QueueUnavailable:
             self.is_away = True
             raise
+        self.returns += self.is_away
         self.is_away = False
         return result
 

@@ -29,6 +29,7 @@ class ShardedQueue(ShardedWork, ShardedReports, ShardedAdmin, ShardedNotes, Queu
 
     async def close(self) -> None:
         await self._settlements.close()
+        await self._deliveries.close()
         await gather(member.close() for member in self._members)
 
     async def migrate(self) -> int:

@@ -1,6 +1,6 @@
 """Reports on several servers: counts are added, lists are merged."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -25,7 +25,8 @@ from shoal.queue.addresses import MAX_SERVERS
 from shoal.queue.contract import Evictions, Queue, QueueReports, ServerStatus, StoreSize
 from shoal.queue.cursors import check_keys, merge
 from shoal.queue.sharded.base import ShardedBase
-from shoal.queue.sharded.stats import add_stats
+from shoal.queue.sharded.members import Member, gather
+from shoal.queue.sharded.stats import add_stats, parcels_in
 from shoal.queue.sharded.streams import cursor_at, if_known, join_cursor, place_of, split_cursor
 
 Stored = TypeVar("Stored", StoredItem, StoredReject)
@@ -56,21 +57,35 @@ class ShardedReports(ShardedBase, QueueReports):
         return StoreSize(sum(one.bytes for one in found), f"{len(found)}{is_part} servers together")
 
     async def run(self, run_id: str) -> Run:
-        return await self._runs.find(run_id)
+        return await self._find(run_id)
 
     async def runs(self) -> Sequence[Run]:
         return await self._runs.every()
 
     async def stats(self, run_id: str) -> Stats:
-        await self._runs.find(run_id)
-        return add_stats(await self._members.call_all(partial(_stats, run_id)))
+        async def read() -> Mapping[Member, Stats]:
+            found = await self._members.call_all(partial(_stats, run_id))
+            return dict(zip(self._members, found, strict=True))
+
+        return await self._read_stats(run_id, read)
 
     async def reachable_stats(self, run_id: str) -> Stats:
-        await self._runs.find(run_id)
-        read = partial(_stats, run_id)
-        replies = await self._members.call_reachable(dict.fromkeys(self._members, read))
-        unreachable = tuple(member.name for member in self._members if member in replies.missing)
-        return replace(add_stats(replies.given.values()), unreachable=unreachable)
+        async def read() -> Mapping[Member, Stats]:
+            calls = dict.fromkeys(self._members, partial(_stats, run_id))
+            return (await self._members.call_reachable(calls)).given
+
+        return await self._read_stats(run_id, read)
+
+    async def _read_stats(self, run_id: str, read: Callable[[], Awaitable[Mapping[Member, Stats]]]) -> Stats:
+        """Add counts; a run does not look finished while links are on their way to another server."""
+        await self._find(run_id)
+        found = await read()
+        if not add_stats(found.values()).remaining:
+            origins = [member for member, stats in found.items() if parcels_in(stats).remaining]
+            if any(await gather(self._outbox.clear(run_id, origin) for origin in origins)):
+                found = await read()
+        unreachable = tuple(member.name for member in self._members if member not in found)
+        return replace(add_stats(found.values()), unreachable=unreachable)
 
     def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
         def read(queue: Queue, position: int) -> AsyncIterator[StoredItem]:
@@ -88,7 +103,7 @@ class ShardedReports(ShardedBase, QueueReports):
         self, run_id: str, read: Callable[[Queue, int], AsyncIterator[Stored]], after: int
     ) -> AsyncIterator[Stored]:
         """Merge results by their numbers, which include that of their server."""
-        await self._runs.find(run_id)
+        await self._find(run_id)
         streams = []
         for member in self._members:
             queue = await member.stream_from()
@@ -105,7 +120,7 @@ class ShardedReports(ShardedBase, QueueReports):
         ids: Sequence[str] | None = None,
         after: str | None = None,
     ) -> AsyncIterator[DeadLetter]:
-        await self._runs.find(run_id)
+        await self._find(run_id)
         cursors = split_cursor(after, len(self._members))
         queues = [await member.stream_from() for member in self._members]
         streams = [
@@ -118,7 +133,7 @@ class ShardedReports(ShardedBase, QueueReports):
                 yield replace(letter, cursor=join_cursor(cursors))
 
     async def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
-        await self._runs.find(run_id)
+        await self._find(run_id)
         async for row in self._in_turn(lambda queue, cursor: queue.expired(run_id, after=cursor), after):
             yield row
 
@@ -132,7 +147,7 @@ class ShardedReports(ShardedBase, QueueReports):
         after: str | None = None,
     ) -> AsyncIterator[TaskStatus]:
         check_keys(keys, after)
-        await self._runs.find(run_id)
+        await self._find(run_id)
 
         def read(queue: Queue, cursor: str | None) -> AsyncIterator[TaskStatus]:
             return queue.tasks(run_id, step=step, states=states, keys=keys, after=cursor)
@@ -144,8 +159,7 @@ class ShardedReports(ShardedBase, QueueReports):
     async def hosts(
         self, run_id: str | None = None, *, after: str | None = None
     ) -> AsyncIterator[HostStatus]:
-        if run_id is not None:
-            await self._runs.find(run_id)
+        await (self._deliveries.flush() if run_id is None else self._find(run_id))
         async for row in self._in_turn(lambda queue, cursor: queue.hosts(run_id, after=cursor), after):
             yield row
 
@@ -160,7 +174,7 @@ class ShardedReports(ShardedBase, QueueReports):
             cursor = None
 
     async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
-        await self._runs.find(run_id)
+        await self._find(run_id)
 
         async def read(queue: Queue) -> set[str]:
             try:
@@ -171,7 +185,7 @@ class ShardedReports(ShardedBase, QueueReports):
         return set[str]().union(*await self._members.call_all(read))
 
     async def servers(self, run_id: str) -> Sequence[ServerStatus]:
-        await self._runs.find(run_id)
+        await self._find(run_id)
         read = self._runs.giving(run_id, lambda queue: queue.stats(run_id))
         found = (await self._members.call_reachable(dict.fromkeys(self._members, read))).given
         home = self._members.home
@@ -182,7 +196,7 @@ class ShardedReports(ShardedBase, QueueReports):
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         if run_id is not None:
-            await self._runs.find(run_id)
+            await self._find(run_id)
 
         async def read(queue: Queue) -> Sequence[WorkerStatus]:
             try:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -13,9 +12,9 @@ from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Done, Fate, Outcome, RunSettings, Task
 from shoal.queue.contract import Queue
 from shoal.queue.intake import Intake, QueuedTask, encode_item
-from shoal.queue.sharded.members import Member, Members, cancel, gather, wait_for_most
-from shoal.queue.sharded.outbox import Outbox
-from shoal.queue.sharded.parcels import check_step, parcels
+from shoal.queue.sharded.links.deliveries import Deliveries, Place, Posted
+from shoal.queue.sharded.links.parcels import OutgoingParcel, check_step, pack
+from shoal.queue.sharded.members import Member, Members, cancel, wait_for_most
 
 SETTLE_TIMEOUT_SECONDS = 5.0  # a large settlement takes longer than a claim
 Key = tuple[str, int]
@@ -27,8 +26,7 @@ class _Part:
 
     member: Member
     outcome: Outcome
-    mail: Sequence[tuple[Member, Task]] = ()
-    keys: frozenset[str] = frozenset()  # of its parcels
+    parcels: Sequence[OutgoingParcel] = ()
     follow: frozenset[bytes] = frozenset()  # the ids of all its follow-up tasks
 
 
@@ -39,8 +37,8 @@ class ShardedSettlements:
     still succeed.
     """
 
-    def __init__(self, members: Members, outbox: Outbox) -> None:
-        self._members, self._outbox = members, outbox
+    def __init__(self, members: Members, deliveries: Deliveries) -> None:
+        self._members, self._deliveries = members, deliveries
         self._left: dict[Key, tuple[asyncio.Task[list[Fate]], int]] = {}
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
@@ -51,8 +49,11 @@ class ShardedSettlements:
             first.setdefault(_key(outcome), position)
         fates: list[Fate | None] = [None] * len(outcomes)
         error: QueueError | None = None
-        for positions in _groups(parts, list(first.values())):
+        await self._deliver_same_keys(parts)
+        groups = list(_groups(parts, list(first.values())))
+        for positions in groups:
             error = await self._settle_group(parts, positions, fates) or error
+            await self._deliver(parts, positions, fates, is_last=positions is groups[-1])
         if error is not None:
             if not any(fates) and all(member.is_away for member in self._members):
                 raise error
@@ -84,8 +85,7 @@ class ShardedSettlements:
             lease.run_id, Intake(lease.run_id, RunSettings())
         )
         own: list[Task] = []
-        foreign: dict[Member, list[QueuedTask]] = {}
-        mail: list[tuple[Member, Task]] = []
+        foreign: dict[Member, list[tuple[Task, QueuedTask]]] = {}
         follow: set[bytes] = set()
         for task in outcome.follow:
             check_step(task)
@@ -95,13 +95,12 @@ class ShardedSettlements:
             if owner is member:
                 own.append(task)
             else:
-                foreign.setdefault(owner, []).append(entry)
-                mail.append((owner, task))
-        if not mail:
+                foreign.setdefault(owner, []).append((task, entry))
+        if not foreign:
             return _Part(member, outcome, follow=frozenset(follow))
-        packed = list(parcels(lease, foreign.values()))
-        keys = frozenset(parcel.key for parcel in packed if parcel.key)
-        return _Part(member, replace(outcome, follow=[*own, *packed]), mail, keys, frozenset(follow))
+        parcels = list(pack(lease, foreign))
+        carriers = [parcel.carrier for parcel in parcels]
+        return _Part(member, replace(outcome, follow=[*own, *carriers]), parcels, frozenset(follow))
 
     async def _settle_group(
         self, parts: Sequence[_Part], positions: Sequence[int], fates: list[Fate | None]
@@ -119,9 +118,7 @@ class ShardedSettlements:
                 self._left[_key(parts[position].outcome)] = task, place
             elif task.exception() is None:
                 fates[position] = task.result()[place]
-        error = _error_in(tasks)
-        await self._send(parts, positions, fates)
-        return error
+        return _error_in(tasks)
 
     def _start(
         self, parts: Sequence[_Part], positions: Sequence[int]
@@ -137,30 +134,59 @@ class ShardedSettlements:
                 fresh.setdefault(part.member, []).append(position)
         for member, chosen in fresh.items():
             outcomes = [parts[position].outcome for position in chosen]
-            task = asyncio.create_task(member.call(partial(_settle, outcomes)))
+            task = asyncio.create_task(self._call(member, outcomes))
             calls |= {position: (task, place) for place, position in enumerate(chosen)}
         return calls
 
-    async def _send(
-        self, parts: Sequence[_Part], positions: Iterable[int], fates: Sequence[Fate | None]
+    async def _call(self, member: Member, outcomes: list[Outcome]) -> list[Fate]:
+        """Settle on one server; a page of each run brings the tasks that wait for this server."""
+        cargo: dict[int, tuple[Place, Sequence[Posted]]] = {}
+        for run_id, position in _first_pages(outcomes).items():
+            place = Place(run_id, member)
+            if posted := self._deliveries.take(place):
+                cargo[position] = place, posted
+                outcomes[position] = _with_tasks(outcomes[position], posted)
+        try:
+            fates = await member.call(partial(_settle, outcomes))
+        except BaseException:
+            for place, posted in cargo.values():
+                self._deliveries.put_back(place, posted, is_refused=True)
+            raise
+        for position, (place, posted) in cargo.items():
+            if fates[position] is Fate.ACCEPTED:
+                self._deliveries.arrived(place, posted)
+            else:
+                self._deliveries.put_back(place, posted, is_refused=False)
+        return fates
+
+    async def _deliver(
+        self,
+        parts: Sequence[_Part],
+        positions: Iterable[int],
+        fates: Sequence[Fate | None],
+        *,
+        is_last: bool,
     ) -> None:
-        """Send the parcels of what was accepted."""
-        mail: dict[tuple[str, Member], list[_Part]] = {}
+        """Deliver the parcels of what was accepted, at once if another group of outcomes follows."""
+        runs: set[str] = set()
         for position in positions:
-            part = parts[position]
-            if part.mail and fates[position] is Fate.ACCEPTED:
-                mail.setdefault((part.outcome.lease.run_id, part.member), []).append(part)
-        # A server that fails now keeps its parcels, and another claim sends them.
-        with suppress(QueueError):
-            await gather(
-                self._outbox.send(
-                    run_id,
-                    origin,
-                    [one for part in sent for one in part.mail],
-                    frozenset().union(*(part.keys for part in sent)),
-                )
-                for (run_id, origin), sent in mail.items()
-            )
+            part, run_id = parts[position], parts[position].outcome.lease.run_id
+            if part.parcels and fates[position] is Fate.ACCEPTED:
+                runs.add(run_id)
+                self._deliveries.add(run_id, part.member, part.parcels)
+        for run_id in runs:
+            if not is_last or self._deliveries.is_urgent(run_id):
+                await self._deliveries.flush(run_id)
+
+    async def _deliver_same_keys(self, parts: Sequence[_Part]) -> None:
+        """Deliver what waits if one of these outcomes queues the same key: the first must win."""
+        follow: dict[str, set[bytes]] = {}
+        for part in parts:
+            if part.follow:
+                follow.setdefault(part.outcome.lease.run_id, set()).update(part.follow)
+        for run_id, ids in follow.items():
+            if self._deliveries.holds_any(run_id, ids):
+                await self._deliveries.flush(run_id)
 
 
 def _error_in(calls: Mapping[asyncio.Task[list[Fate]], Member]) -> QueueError | None:
@@ -191,6 +217,20 @@ def _groups(parts: Sequence[_Part], positions: Sequence[int]) -> Iterator[list[i
         return
     for _, group in groupby(positions, key=lambda position: parts[position].member):
         yield list(group)
+
+
+def _first_pages(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """Return the position of the first completed page of each run."""
+    found: dict[str, int] = {}
+    for position, outcome in enumerate(outcomes):
+        if isinstance(outcome, Done):
+            found.setdefault(outcome.lease.run_id, position)
+    return found
+
+
+def _with_tasks(outcome: Outcome, posted: Sequence[Posted]) -> Outcome:
+    assert isinstance(outcome, Done)
+    return replace(outcome, follow=[*outcome.follow, *(task for _, one in posted for task in one.tasks)])
 
 
 def _settle(outcomes: Sequence[Outcome], queue: Queue) -> Coroutine[Any, Any, list[Fate]]:

@@ -9,6 +9,7 @@ from shoal.core.errors import InvalidTask, QueueUnavailable
 from shoal.core.model import (
     NOTHING,
     ZERO,
+    Done,
     EnqueueReport,
     Fate,
     Grant,
@@ -25,9 +26,8 @@ from shoal.queue.intake import BATCH, Intake
 from shoal.queue.rules import check_claim
 from shoal.queue.sharded.base import ShardedBase
 from shoal.queue.sharded.claim import ShardedClaim, ShardedClaimRequest, SurplusReleases
+from shoal.queue.sharded.links.parcels import check_step
 from shoal.queue.sharded.members import Member, Members, Replies, gather
-from shoal.queue.sharded.outbox import Outbox
-from shoal.queue.sharded.parcels import check_step
 from shoal.queue.sharded.settle import ShardedSettlements
 from shoal.queue.sharded.stats import parcels_in
 
@@ -37,18 +37,20 @@ class ShardedWork(ShardedBase, WorkQueue):
 
     def __init__(self, members: Members) -> None:
         super().__init__(members)
-        self._outbox = Outbox(members, self._runs)
-        self._settlements = ShardedSettlements(members, self._outbox)
+        self._settlements = ShardedSettlements(members, self._deliveries)
         self._clocks = ServerClocks()
         self._releases = SurplusReleases(members)
 
     async def enqueue(
         self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
     ) -> EnqueueReport:
-        await self._runs.find(run_id)
+        await self._find(run_id)
         await self._runs.servers.check(run_id)
+        self._supply.forget()
         report = EnqueueReport()
         async for shares, invalid in self._shares(run_id, tasks, on_invalid):
+            for some in shares.values():
+                self._supply.add_priorities(run_id, (task.priority for task in some))
             added = await gather(
                 self._runs.on(member, run_id, partial(_enqueue, run_id, some))
                 for member, some in shares.items()
@@ -96,7 +98,19 @@ class ShardedWork(ShardedBase, WorkQueue):
             await self._runs.find(run_id)
             return Grant(outdated=True)
         request = ShardedClaimRequest(worker_id, run_id, lease, steps, partitions, lead)
-        claim = ShardedClaim(request, self._members, self._clocks, self._runs, self._releases)
+        # This claim may be for what waits for a server that has nothing else.
+        short = [one for one in self._members if not self._supply.is_plentiful(request.filters, one)]
+        if short:
+            await self._deliveries.flush(run_id, short)
+        grant = await self._claim(request, limit, fence)
+        if grant is None:  # links have arrived
+            grant = await self._claim(request, limit, fence)
+        return Grant() if grant is None else grant
+
+    async def _claim(self, request: ShardedClaimRequest, limit: int, fence: Fence | None) -> Grant | None:
+        """Claim once; return None if nothing was left but links on their way, which have arrived now."""
+        run_id = request.run_id
+        claim = ShardedClaim(request, self._members, self._clocks, self._runs, self._releases, self._supply)
         try:
             leases = await claim.take(limit)
             # No stamp is used twice: a note that has it now has had it all the time.
@@ -104,25 +118,27 @@ class ShardedWork(ShardedBase, WorkQueue):
                 claim.cancel()
                 await self._releases.send()
                 return Grant(outdated=True)
-            for member in claim.carriers:
-                await self._outbox.rescue(run_id, member)
-            await self._sweep(run_id)
+            if not leases and await self._have_links_arrived(run_id, claim):
+                return None
+            if await self._outbox.sweep(run_id):
+                # Servers that missed a change of the run get it.
+                await self._runs.repair(run_id)
             drained = not leases and claim.is_drained and await self._is_drained(run_id)
         except BaseException:
             claim.cancel()
             raise
         return claim.grant(leases, drained=drained)
 
+    async def _have_links_arrived(self, run_id: str, claim: ShardedClaim) -> bool:
+        """Deliver and complete what may be all that is left; return whether there was any."""
+        has_sent = await self._deliveries.flush(run_id)
+        has_found = await self._outbox.empty(run_id, claim.unfinished, claim.waiting_for_parcels)
+        return has_sent or has_found
+
     async def _holds(self, fence: Fence) -> bool:
         topic, key, stamp = fence
         found = (await self._members.home.call(lambda queue: queue.notes(topic, [key]))).get(key)
         return found is not None and found.stamp == stamp
-
-    async def _sweep(self, run_id: str) -> None:
-        """Now and then, send parcels that were left, and repair servers that missed a change of the run."""
-        if self._outbox.should_sweep(run_id):
-            await gather(self._outbox.rescue(run_id, one) for one in self._members if not one.is_away)
-            await self._runs.repair(run_id)
 
     async def _is_drained(self, run_id: str) -> bool:
         """Return whether no server has a task or a parcel left.
@@ -147,6 +163,9 @@ class ShardedWork(ShardedBase, WorkQueue):
         )
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
+        for outcome in outcomes:
+            if isinstance(outcome, Done) and outcome.follow:
+                self._supply.add_priorities(outcome.lease.run_id, (task.priority for task in outcome.follow))
         return await self._settlements.settle(outcomes)
 
     async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:

@@ -8,7 +8,8 @@ import pytest
 from shoal.core.errors import EditMovesServer, PartlySettled, QueueUnavailable, ServersChanged
 from shoal.core.model import Bury, Done, Fate, RunState
 from shoal.queue.contract import LetterEdit
-from shoal.queue.sharded import members, outbox, settle
+from shoal.queue.sharded import members, settle
+from shoal.queue.sharded.links import outbox
 from tests.unit.queue.sharded.hosts import NAMES, NO_DELAY, every, hosts_of, page, server
 
 

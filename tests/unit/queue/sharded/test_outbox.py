@@ -7,8 +7,9 @@ import pytest
 
 from shoal.core.errors import InvalidTask
 from shoal.core.model import OUTBOX_STEP, DeadFilter, Done, Fate, RunSettings, Task
-from shoal.queue.sharded import outbox
-from shoal.queue.sharded.outbox import PARCEL_LEASE, RETRY_AFTER, Outbox
+from shoal.queue.sharded.links import outbox
+from shoal.queue.sharded.links.deliveries import Deliveries
+from shoal.queue.sharded.links.outbox import PARCEL_LEASE, RETRY_AFTER, Outbox
 from shoal.queue.sqlite.queue import SqliteQueue
 from tests.unit.queue.sharded.hosts import NO_DELAY, every, hosts_of, page, server
 
@@ -39,6 +40,9 @@ def one_token(monkeypatch):
     monkeypatch.setattr(SqliteQueue, "settle", settle_each)
 
 
+DEATHS = [(Deliveries, "add"), (Deliveries, "enqueue"), (Outbox, "_complete")]
+
+
 async def claim_page(queue, run):
     """Claim a page of the first server."""
     await queue.enqueue(run.id, [page(hosts_of(queue, "one")[0])])
@@ -55,13 +59,18 @@ async def settle_with_link(queue, run, lease=None):
     return link
 
 
-def crash(monkeypatch, method):
-    """Let the process that settles die at a method of the outbox."""
+async def die_with_link(queue, run, monkeypatch, place, method):
+    """Let the process die in a method, after it has settled a page with a link."""
 
-    async def die(*_):
+    def die(*_):
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(Outbox, method, die)
+    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
+        patch.setattr(place, method, die)
+        await settle_with_link(queue, run)
+        await queue._deliveries.flush()
+        await queue._outbox.clear(run.id, server(queue, "one"))
+    queue._deliveries._waiting.clear()
 
 
 async def outcomes(queue, run, clock=None):
@@ -80,6 +89,7 @@ async def test_a_link_arrives_as_it_was_and_nothing_shows_the_parcel(queue):
     link = await settle_with_link(queue, run)
     stats = await queue.stats(run.id)
     assert (stats.tasks, stats.completed, stats.pending) == (3, 1, 2)
+    await queue._outbox.clear(run.id, server(queue, "one"))
     assert set(stats.steps) == {"main"}
     assert set(stats.partitions) == {""}
     assert {row.step for row in await every(queue.tasks(run.id))} == {"main"}
@@ -89,12 +99,10 @@ async def test_a_link_arrives_as_it_was_and_nothing_shows_the_parcel(queue):
     assert stored.steps[OUTBOX_STEP].completed == 1
 
 
-@pytest.mark.parametrize("method", ["send", "_deliver", "_complete"])
-async def test_a_process_that_dies_while_it_sends_loses_no_link(site, queue, monkeypatch, method):
+@pytest.mark.parametrize(("place", "method"), DEATHS)
+async def test_a_process_that_dies_while_it_sends_loses_no_link(site, queue, monkeypatch, place, method):
     run = await queue.start_run("books", settings=NO_DELAY)
-    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
-        crash(patch, method)
-        await settle_with_link(queue, run)
+    await die_with_link(queue, run, monkeypatch, place, method)
     assert (await queue.stats(run.id)).completed == 1
     await site.clock.forward(PARCEL_LEASE)
     other = await site.open()
@@ -108,8 +116,8 @@ async def test_parcels_that_are_leased_together_all_arrive(site, queue, monkeypa
     await queue.enqueue(run.id, [page(host) for host in here])
     leases = (await queue.claim("me", run_id=run.id, limit=100)).leases
     links = [page(there[0], number) for number in range(len(leases))]
-    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
-        crash(patch, "send")
+    with monkeypatch.context() as patch:
+        patch.setattr(Deliveries, "add", lambda *_: None)  # the process dies
         await queue.settle([Done(lease, follow=[link]) for lease, link in zip(leases, links, strict=True)])
     other = await site.open()
     assert await outcomes(other, run) == sorted(link.url for link in links)
@@ -118,9 +126,7 @@ async def test_parcels_that_are_leased_together_all_arrive(site, queue, monkeypa
 async def test_a_run_with_a_link_on_its_way_is_not_drained(queue, monkeypatch):
     run = await queue.start_run("books", settings=NO_DELAY)
     monkeypatch.setattr(outbox, "SWEEP_INTERVAL_SECONDS", 1e9)
-    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
-        crash(patch, "_complete")
-        await settle_with_link(queue, run)
+    await die_with_link(queue, run, monkeypatch, Outbox, "_complete")
     leases = (await queue.claim("me", run_id=run.id)).leases
     await queue.settle([Done(lease) for lease in leases])
     assert not (await queue.claim("me", run_id=run.id)).drained
@@ -128,9 +134,7 @@ async def test_a_run_with_a_link_on_its_way_is_not_drained(queue, monkeypatch):
 
 async def test_a_parcel_whose_forwarders_die_is_rescued_from_the_dead_letters(site, queue, monkeypatch):
     run = await queue.start_run("books", settings=RunSettings(host_delay=NO_DELAY.host_delay, max_attempts=1))
-    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
-        crash(patch, "_complete")
-        await settle_with_link(queue, run)
+    await die_with_link(queue, run, monkeypatch, Outbox, "_complete")
     await site.clock.forward(PARCEL_LEASE)
     await queue.reclaim()
     assert await every(queue.dead(run.id)) == []
@@ -179,9 +183,7 @@ async def test_the_step_of_parcels_is_reserved(queue):
 async def test_a_link_that_moves_between_two_reads_keeps_the_run_from_being_drained(site, queue, monkeypatch):
     run = await queue.start_run("books", settings=NO_DELAY)
     monkeypatch.setattr(outbox, "SWEEP_INTERVAL_SECONDS", 1e9)
-    with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
-        crash(patch, "send")
-        await settle_with_link(queue, run)
+    await die_with_link(queue, run, monkeypatch, Deliveries, "add")
     (lease,) = (await queue.claim("me", run_id=run.id, steps=["main"])).leases
     await queue.settle([Done(lease)])
     other, two_was_read = await site.open(), asyncio.Event()
@@ -218,7 +220,7 @@ async def test_a_server_that_hangs_after_it_has_settled_holds_up_no_worker(site,
         return await claim(worker_id, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(outbox, "SEND_TIMEOUT_SECONDS", 0.01)
+        patch.setattr(outbox, "BATCH_TIMEOUT_SECONDS", 0.01)
         patch.setattr(one, "claim", hang)
         async with asyncio.timeout(60):
             await settle_with_link(queue, run, lease)

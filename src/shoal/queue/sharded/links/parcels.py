@@ -4,17 +4,34 @@ Such a task is stored in the transaction that completes the page, so the follow-
 or not at all.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from shoal.core.errors import InvalidTask
+from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import OUTBOX_STEP, Lease, Task
 from shoal.queue.intake import MAX_PAYLOAD, QueuedTask, stored_fields
+from shoal.queue.sharded.members import Member
 
 TASKS = "tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingParcel:
+    """Follow-up tasks for another server, and the task that carries them until they are there."""
+
+    owner: Member
+    carrier: Task
+    tasks: Sequence[Task]
+    ids: frozenset[bytes]  # of the tasks
+
+    @property
+    def key(self) -> str:
+        """The key of the carrier, which no other has."""
+        return self.carrier.key or ""
 
 
 def check_step(task: Task) -> None:
@@ -23,16 +40,21 @@ def check_step(task: Task) -> None:
         raise InvalidTask(task, f"step {OUTBOX_STEP!r} is reserved for Shoal. Choose another name")
 
 
-def parcels(lease: Lease, by_owner: Iterable[Iterable[QueuedTask]]) -> Iterator[Task]:
+def pack(
+    lease: Lease, by_owner: Mapping[Member, Iterable[tuple[Task, QueuedTask]]]
+) -> Iterator[OutgoingParcel]:
     """Pack the follow-up tasks of a lease, those of each server in as few parcels as their size allows."""
-    chunks = (chunk for entries in by_owner for chunk in _chunks(entries))
+    chunks = ((owner, chunk) for owner, entries in by_owner.items() for chunk in _chunks(entries))
     # The token makes the key new for each lease: a parcel is never a duplicate.
-    for number, packed in enumerate(chunks):
-        yield Task(
+    for number, (owner, chunk) in enumerate(chunks):
+        carrier = Task(
             step=OUTBOX_STEP,
             partition=OUTBOX_STEP,
             key=f"{lease.task_id} {lease.token} {number}",
-            payload={TASKS: packed},
+            payload={TASKS: [_fields(entry) for _, entry in chunk]},
+        )
+        yield OutgoingParcel(
+            owner, carrier, [task for task, _ in chunk], frozenset(entry.id for _, entry in chunk)
         )
 
 
@@ -41,11 +63,11 @@ def unpack(parcel: Task) -> list[Task]:
     return [_task(*fields) for fields in parcel.payload[TASKS]]
 
 
-def _chunks(entries: Iterable[QueuedTask]) -> Iterator[list[Any]]:
-    chunk: list[Any] = []
+def _chunks(entries: Iterable[tuple[Task, QueuedTask]]) -> Iterator[list[tuple[Task, QueuedTask]]]:
+    chunk: list[tuple[Task, QueuedTask]] = []
     size = 0
-    for entry in entries:
-        chunk.append(_fields(entry))
+    for task, entry in entries:
+        chunk.append((task, entry))
         size += len(entry.payload) + len(entry.url or "") + len(entry.key or "") + 200
         if size > MAX_PAYLOAD:
             yield chunk

@@ -1,0 +1,1 @@
+"""Links to hosts of other servers: stored with their page, delivered soon after."""
