@@ -100,6 +100,7 @@ async def test_closing_a_queue_whose_server_hangs_leaves_nothing_running(queue, 
     await settle_links(queue, run, 1001)
     two = await server(queue, "two").stream_from()
     monkeypatch.setattr(two, "enqueue", lambda *_, **__: asyncio.sleep(60))
+    await asyncio.sleep(0)  # until the task that sends them waits
     before = asyncio.all_tasks()
     await queue.close()
     assert asyncio.all_tasks() <= before
