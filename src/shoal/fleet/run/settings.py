@@ -48,6 +48,7 @@ FIXED: Mapping[str, str] = {
     "recrawl": "decides what is recorded of each page from the first one on",
     "replay": "is the recording that the run was made from",
 }
+NO_TASKS_LEFT = "It has no tasks left until you replay or add some."
 FOLLOWED = "Its workers follow within two seconds."
 MAX_SHOWN = 60  # characters of a value
 
@@ -176,7 +177,7 @@ async def next_step(queue: Queue, queue_url: str, run: Run, followed: str = FOLL
         return followed
     has_tasks = run.state.has_ended or (await queue.stats(run.id)).remaining
     if not has_tasks and await run_being_seeded(queue, run.scraper) != run.id:
-        return "It has no tasks left until you replay or add some."
+        return NO_TASKS_LEFT
     return f"No worker works on the run. To start one, run: {await command_to_resume(queue, queue_url, run)}"
 
 

@@ -128,7 +128,7 @@ EFFECTS = {
     "purge": r"Deleted (\d+ )?run|No run is to be deleted",
     "records": "completed",
     "rejects": "price: Expected",
-    "resume": "Resumed",
+    "resume": "Resumed|has already finished",
     "run": "Done: |Partial: |You left the debugger",
     "runs": "books",
     "scrapers": "",

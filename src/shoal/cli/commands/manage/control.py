@@ -34,7 +34,8 @@ def resume(
     run_id: common.RunId, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False
 ) -> None:
     """Resume a run that was paused, or that ended at a limit with tasks left."""
-    from shoal.fleet.run.settings import next_step
+    from shoal.core.model import RunState
+    from shoal.fleet.run.settings import NO_TASKS_LEFT, next_step
 
     async def look(opened: "Queue", found: str) -> "tuple[Run, str]":
         run = await opened.run(found)
@@ -43,6 +44,8 @@ def resume(
     run_id, (before, more) = with_run(queue, run_id, look)
     ended = f" It had ended: {before.reason}." if before.reason else ""
     words = f"Resumed.{ended} {more}"
+    if before.state is RunState.RUNNING and more == NO_TASKS_LEFT:
+        words = f"Run {run_id} has already finished; nothing was resumed. {more}"
     _steer(queue, run_id, lambda opened, found: opened.resume(found), as_json, lambda run: words)
 
 

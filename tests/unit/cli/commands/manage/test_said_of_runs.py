@@ -320,3 +320,15 @@ def test_a_setting_of_a_run_without_tasks_names_no_command_that_would_do_nothing
     assert msgspec.json.decode(typed("pause", RUN, "--json").stdout)["state"] == "finished"
     told = typed("set", RUN, "rate=3/s").stderr
     assert told == (f"Changed for run {RUN}: rate=3/s. It has no tasks left until you replay or add some.\n")
+
+
+def test_a_run_that_has_finished_is_not_called_resumed():
+    async def finish(queue):
+        (last,) = (await queue.claim("w", run_id=RUN, limit=1)).leases
+        await queue.settle([Done(last)])
+
+    on_queue(finish)
+    said = typed("resume", RUN)
+    assert said.exit_code == Exit.OK
+    assert said.stderr.startswith(f"Run {RUN} has already finished; nothing was resumed. It has no tasks")
+    assert typed("pause", RUN).stderr.startswith(f"Run {RUN} has already finished; nothing was paused.")
