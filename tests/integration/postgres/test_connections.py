@@ -9,7 +9,8 @@ from shoal.queue.postgres.turns import MAX_WAITING, GrowingTurns
 
 async def test_calls_that_come_at_once_share_a_connection(postgres_url):
     async with await PostgresQueue.open(postgres_url) as queue:
-        queue._server._turns = GrowingTurns(MAX_CONNECTIONS, delay=3600)  # on a busy machine all are slow
+        # On a busy machine all are slow.
+        queue._server._turns = GrowingTurns(MAX_CONNECTIONS, max_waited=3600)
         await asyncio.gather(*(queue.runs() for _ in range(1 + MAX_WAITING)))
         assert queue._server._pool.get_size() == 1
 

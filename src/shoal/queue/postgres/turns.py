@@ -3,24 +3,27 @@
 The first claim on a connection takes the server four times as long as the next, because it plans the queries
 of the function; so do other calls. A process that used a connection for every call that comes while others
 run had up to six, and made the same plans on each. Calls take milliseconds, so they take turns on one, and
-there is another only when a call has waited for long, behind a slow one or on a server that is far away, or
-when many wait.
+there is another once calls have waited for longer than it costs, or when many wait.
 """
 
 import asyncio
 
-GROWTH_DELAY_SECONDS = 0.1  # a call that has waited for so long gets a connection of its own
+MAX_WAITED_SECONDS = 0.1  # that calls have waited, all together, before there is another connection
 MAX_WAITING = 3  # calls; a launcher makes as many at once when its workers begin
 
 
 class GrowingTurns:
-    """Lets calls in by turns: at first one at a time, and one more whenever one has waited for long."""
+    """Lets calls in by turns: at first one at a time, and one more whenever they have waited for long."""
 
-    def __init__(self, most: int, *, delay: float = GROWTH_DELAY_SECONDS) -> None:
-        self._most, self._delay = most, delay
+    def __init__(self, most: int, *, max_waited: float = MAX_WAITED_SECONDS) -> None:
+        self._most, self._max_waited = most, max_waited
         self._slots, self._size, self._waiting = asyncio.Semaphore(1), 1, 0
+        self._waited = 0.0  # seconds, since the last connection was added
 
     async def __aenter__(self) -> None:
+        if not self._slots.locked() or self._size >= self._most:
+            await self._slots.acquire()
+            return
         if self._waiting >= MAX_WAITING:
             self._grow()
         self._waiting += 1
@@ -33,16 +36,23 @@ class GrowingTurns:
         self._slots.release()
 
     async def _acquire(self) -> None:
-        while self._size < self._most and self._slots.locked():
+        loop = asyncio.get_running_loop()
+        while self._size < self._most:
+            since = loop.time()
             try:
-                async with asyncio.timeout(self._delay):
+                async with asyncio.timeout(self._max_waited - self._waited):
                     await self._slots.acquire()
-                    return
             except TimeoutError:
                 self._grow()
+                continue
+            self._waited += loop.time() - since
+            if self._waited >= self._max_waited:
+                self._grow()
+            return
         await self._slots.acquire()
 
     def _grow(self) -> None:
         if self._size < self._most:  # others may have waited for as long
             self._size += 1
+            self._waited = 0.0
             self._slots.release()

@@ -41,7 +41,7 @@ class Calls:
 
 
 async def test_calls_take_turns_on_one_connection():
-    calls = Calls(GrowingTurns(6, delay=HOUR))
+    calls = Calls(GrowingTurns(6, max_waited=HOUR))
     tasks = await calls.start(1 + MAX_WAITING)
     assert calls.running == 1
     calls.end()
@@ -50,24 +50,45 @@ async def test_calls_take_turns_on_one_connection():
 
 
 async def test_a_call_that_has_waited_for_long_runs_beside_the_others():
-    calls = Calls(GrowingTurns(6, delay=0.001))
+    calls = Calls(GrowingTurns(6, max_waited=0.001))
     tasks = await calls.start(2)
     await calls.until_running(2)
     calls.end()
     await asyncio.gather(*tasks)
 
 
+async def test_calls_that_wait_a_little_each_time_get_another_connection_in_the_end():
+    turns, at_once, most = GrowingTurns(6, max_waited=0.05), 0, 0
+
+    async def call():
+        nonlocal at_once, most
+        async with turns:
+            at_once += 1
+            most = max(most, at_once)
+            await asyncio.sleep(0.01)
+            at_once -= 1
+
+    async def pair():
+        await asyncio.gather(call(), call())
+
+    await pair()
+    assert most == 1
+    async with asyncio.timeout(30):
+        while most < 2:
+            await pair()
+
+
 async def test_many_calls_that_wait_do_not_wait_for_long():
-    calls = Calls(GrowingTurns(6, delay=HOUR))
+    calls = Calls(GrowingTurns(6, max_waited=HOUR))
     tasks = await calls.start(MAX_WAITING + 3)
     assert calls.running == 3
     calls.end()
     await asyncio.gather(*tasks)
 
 
-@pytest.mark.parametrize("delay", [0.001, HOUR])
-async def test_no_more_run_at_once_than_there_may_be_connections(delay):
-    calls = Calls(GrowingTurns(2, delay=delay))
+@pytest.mark.parametrize("most", [0.001, HOUR])
+async def test_no_more_run_at_once_than_there_may_be_connections(most):
+    calls = Calls(GrowingTurns(2, max_waited=most))
     tasks = await calls.start(9)
     await calls.until_running(2)
     calls.end()
@@ -76,7 +97,7 @@ async def test_no_more_run_at_once_than_there_may_be_connections(delay):
 
 
 async def test_a_call_that_is_given_up_while_it_waits_leaves_its_turn_to_others():
-    calls = Calls(GrowingTurns(6, delay=HOUR))
+    calls = Calls(GrowingTurns(6, max_waited=HOUR))
     _, given_up, last = tasks = await calls.start(3)
     given_up.cancel()
     calls.end()
