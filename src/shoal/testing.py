@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.failures import error_text
 from shoal.core.http import Headers, Response
@@ -74,7 +76,7 @@ async def run_step(
     `send` returns the page for a request that the step sends itself; `task.url` and `task.request` say which.
     """
     if isinstance(subject, Page) and subject.task.step == SEED_STEP:
-        subject = Page(subject.response, replace(subject.task, step=step.name), subject.args)
+        subject = Page(subject.response, structs.replace(subject.task, step=step.name), subject.args)
     if not step.is_async:
         return await asyncio.to_thread(step.harvest, subject)
     if send is None:
@@ -199,7 +201,7 @@ class _ReplayRunner:
                 run_id="replay",
                 task_id=entry.id.hex(),
                 token=1,
-                task=replace(task, url=entry.url),
+                task=structs.replace(task, url=entry.url),
                 attempt=1,
                 start_in=ZERO,
                 deadline_in=MINUTE,

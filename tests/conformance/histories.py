@@ -9,6 +9,7 @@ from typing import Any, ClassVar, assert_never
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec.structs import replace as alter
 
 from shoal.core.errors import EditMovesServer
 from shoal.core.model import (
@@ -157,7 +158,10 @@ class Histories(RuleBasedStateMachine):
         for queue, letters in zip(self.queues, known, strict=True):
             edits = [
                 LetterEdit(
-                    letter=old, task=self._keyed([replace(old.task, **event.fields)])[0], by="ann", note="x"
+                    letter=old,
+                    task=self._keyed([alter(old.task, **event.fields)])[0],
+                    by="ann",
+                    note="x",
                 )
                 for old in map(letters.__getitem__, chosen)
             ]
@@ -255,10 +259,8 @@ class Histories(RuleBasedStateMachine):
     async def _settle(self, outcomes: Sequence[tuple[int, Any]]) -> None:
         if not self.leases:
             return
-        sent = [replace(told, lease=self._held(place)) for place, told in outcomes]
-        keyed = [
-            replace(one, follow=self._keyed(one.follow)) if isinstance(one, Done) else one for one in sent
-        ]
+        sent = [alter(told, lease=self._held(place)) for place, told in outcomes]
+        keyed = [alter(one, follow=self._keyed(one.follow)) if isinstance(one, Done) else one for one in sent]
         await self._both("settle", keyed)
         brakes = [(told.pause_host, told.slow_host) for _, told in outcomes if not isinstance(told, Release)]
         if any(brake != (None, None) for brake in brakes):
@@ -273,7 +275,7 @@ class Histories(RuleBasedStateMachine):
         if not self.bench.has_servers:
             return list(tasks)
         return [
-            replace(task, key=f"{task.key[0]} {task.url and task.url.split('/')[2]}") if task.key else task
+            alter(task, key=f"{task.key[0]} {task.url and task.url.split('/')[2]}") if task.key else task
             for task in tasks
         ]
 

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidTask, UnknownRun
 from shoal.core.model import MINUTE, SECOND, Bury, DeadLetter, Done, Run, Task, TaskState

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from itertools import count
 
+from msgspec import structs
+
 from shoal.core.model import SECOND, ZERO, Bury, Done, Fate, Lease, Outcome, Release, Retry, Task, TaskState
 from shoal.queue.contract import Queue
 from tools.histories.record import Entered, Extension, Holding, Record, Settlement
@@ -152,7 +154,7 @@ class Client:
 
     async def _complete(self, one: Holding) -> None:
         await self._until_start(one)
-        await self._settle(one, replace(self._done(one), follow=()))
+        await self._settle(one, structs.replace(self._done(one), follow=()))
 
     async def _fail(self, one: Holding, way: str) -> None:
         asked = self.chance.random() < 0.6
@@ -173,7 +175,7 @@ class Client:
         wait = (one.claimed_at + one.lease.deadline_in - now()).total_seconds()
         await asyncio.sleep(max(0.0, wait) + self.chance.uniform(-0.05, 0.8))
         late: list[Outcome] = [
-            replace(self._done(one), asked=asked),
+            structs.replace(self._done(one), asked=asked),
             Retry(one.lease, "late", asked=asked),
             Bury(one.lease, "late", asked=asked),
             Release(one.lease, asked=asked),
@@ -204,7 +206,7 @@ class Client:
     async def _settle(self, one: Holding, outcome: Outcome, queue: Queue | None = None) -> None:
         has_asked = outcome.asked
         if self.is_liar:
-            outcome = replace(outcome, asked=False)
+            outcome = structs.replace(outcome, asked=False)
         sent = now()
         (fate,) = await (queue or self.queues[0]).settle([outcome])
         told = Settlement(outcome, sent, now(), fate, has_asked)

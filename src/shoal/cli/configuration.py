@@ -2,13 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shoal.fleet.command_hints import set_configured_queue
 from shoal.fleet.project.config import Config
-
-if TYPE_CHECKING:
-    from shoal.fleet.project.file import Project
+from shoal.fleet.project.file import Project
 
 
 class _Command:

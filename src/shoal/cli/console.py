@@ -1,22 +1,23 @@
 """Terminal output: messages on stderr, data on stdout."""
 
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
+from shoal.cli.table import draw, lay_out
 from shoal.core.errors import InvalidInput
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.text import printable
 from shoal.core.values import counted as counted
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-_C1 = lazy_pattern("[\x7f-\x9f]")
+_C1 = re.compile("[\x7f-\x9f]")
 FOLDS = ("url", "error", "info", "says", "reason", "data", "why")  # columns that wrap in a narrow terminal
 NO_WIDTH = 10_000
 
@@ -24,7 +25,6 @@ NO_WIDTH = 10_000
 @cache
 def console() -> "Console":
     """Return the console for messages: stderr."""
-    from rich.console import Console
 
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -62,14 +62,11 @@ def confirm(question: str) -> None:
         sys.stderr.write("\n")
         raise InvalidInput("Nothing was changed: there is no terminal to confirm it. Add --yes")
     if reply.strip().lower() not in ("y", "yes"):
-        import typer
-
         raise typer.Abort
 
 
 def escaped(text: object) -> str:
     """Return untrusted text without control characters and markup."""
-    from rich.markup import escape
 
     return escape(printable(str(text)))
 
@@ -111,9 +108,6 @@ def put_rows(
     if not listed:
         say(nothing)
         return
-    from rich.console import Console
-
-    from shoal.cli.table import draw, lay_out
 
     cells = {column: [printable(shown(row.get(column))) for row in listed] for column in columns}
     numeric = {
@@ -134,7 +128,6 @@ def put_table(table: "Table") -> None:
     if sys.stderr.isatty():
         console().print(table)
         return
-    from rich.console import Console
 
     Console(stderr=True, highlight=False, width=NO_WIDTH).print(table)
 

@@ -1,21 +1,20 @@
 """Lines about what a run has left out: missing pages, links not followed, and the options that do."""
 
-from typing import TYPE_CHECKING
-
 from shoal.cli.console import counted, size_text
 from shoal.cli.resume_command import again_command
-
-if TYPE_CHECKING:
-    from shoal.fleet.job import Job
-    from shoal.fleet.status.progress import Snapshot
-    from shoal.worker.files.counts import FileCounts
+from shoal.fleet.job import Job
+from shoal.fleet.status.progress import Snapshot
+from shoal.worker.counters import format_counts, top_counts
+from shoal.worker.files.counts import FileCounts
+from shoal.worker.left_out.last_counts import LOST
+from shoal.worker.left_out.late_starts import describe_late_starts
+from shoal.worker.left_out.reasons import DEPTH, SKIPPED, TRAPS
 
 MAX_SHOWN = 3  # examples of missing pages
 
 
 def left_out_lines(snapshot: "Snapshot", job: "Job") -> list[str]:
     """Return the closing lines of a run: its cuts, its missing pages, its skipped links and their options."""
-    from shoal.worker.left_out.reasons import DEPTH, TRAPS
 
     reason = snapshot.reason if snapshot.is_cut else snapshot.lost_tasks
     lines = [f"Not complete: {reason}."] if reason else []
@@ -52,8 +51,6 @@ def running_hook_lines(snapshot: "Snapshot") -> list[str]:
 
 def reservation_lines(snapshot: "Snapshot") -> list[str]:
     """Return that requests started late, and that counts are lower bounds after a worker was killed."""
-    from shoal.worker.left_out.last_counts import LOST
-    from shoal.worker.left_out.late_starts import describe_late_starts
 
     late = describe_late_starts(snapshot.late_starts)
     return [*([late] if late else []), *([LOST] if snapshot.lost_counts else [])]
@@ -80,7 +77,6 @@ def missing_lines(snapshot: "Snapshot") -> list[str]:
 
 def skipped_link_lines(snapshot: "Snapshot") -> list[str]:
     """Return a line for each reason why links were not followed."""
-    from shoal.worker.left_out.reasons import SKIPPED
 
     lines = []
     for why, links in snapshot.not_followed.items():
@@ -94,9 +90,6 @@ def skipped_link_lines(snapshot: "Snapshot") -> list[str]:
 
 
 def _links_not_followed(snapshot: "Snapshot") -> list[str]:
-    from shoal.worker.counters import format_counts, top_counts
-    from shoal.worker.left_out.reasons import SKIPPED
-
     lines, shown = [], []
     for title, by_step in (("Skipped by a step", True), ("Links not followed", False)):
         found = {

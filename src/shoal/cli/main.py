@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from shoal.cli.configuration import option_defaults, read_config
 from shoal.cli.console import print_error, put_json, put_line, say
 from shoal.cli.exits import Exit
+from shoal.cli.options.fork_server import forked_early
 from shoal.core.errors import (
     ExportUnavailable,
     InvalidInput,
@@ -83,7 +84,6 @@ def _forked_early(config: Config) -> AbstractContextManager[None]:
     typed = sys.argv[1:]
     if not typed or typed[0] not in START_WORKERS or not WITHOUT_WORKERS.isdisjoint(typed):
         return nullcontext()
-    from shoal.cli.options.fork_server import forked_early  # imported only if used
 
     return forked_early(typed, config.queue)
 

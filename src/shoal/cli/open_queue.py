@@ -1,14 +1,23 @@
 """Opens a queue for one command."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import uvloop
 
 from shoal.cli.configuration import current_config
 from shoal.cli.console import say
-
-if TYPE_CHECKING:
-    from shoal.queue.contract import Queue
+from shoal.cli.signals import ignore_further_signals
+from shoal.core.tasks import supervise
+from shoal.core.values import read_duration
+from shoal.fleet.command_hints import command_on, joined
+from shoal.fleet.status.find import deletion_named, find_run
+from shoal.queue.contract import Queue
+from shoal.queue.namespace import shown_queue
+from shoal.queue.open import is_there, open_queue
+from shoal.queue.retry import RETRY_TIMEOUT
 
 T = TypeVar("T")
 DEFAULT_LIMIT = 50  # rows of a list
@@ -21,17 +30,8 @@ def with_queue(
 
     `meanwhile` runs in a thread while the queue is opened: it imports what `work` needs.
     """
-    import uvloop
 
     async def run() -> T:
-        import asyncio
-
-        from shoal.cli.signals import ignore_further_signals
-        from shoal.core.tasks import supervise
-        from shoal.core.values import read_duration
-        from shoal.queue.open import open_queue
-        from shoal.queue.retry import RETRY_TIMEOUT
-
         given = current_config().text("SHOAL_PATIENCE")
         patience = read_duration("SHOAL_PATIENCE", given) if given else RETRY_TIMEOUT
         with ignore_further_signals():
@@ -47,7 +47,6 @@ def with_queue(
 
 def with_existing_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
     """Run `work` on an existing queue; if its file is missing, on an empty one, to create no file."""
-    from shoal.queue.open import is_there
 
     if is_there(url):
         return with_queue(url, work)
@@ -62,8 +61,6 @@ def with_run(url: str, name: str | None, work: "Callable[[Queue, str], Awaitable
     """
 
     async def found(queue: "Queue") -> tuple[str, T]:
-        from shoal.fleet.status.find import deletion_named, find_run
-
         run = await find_run(queue, name)
         with deletion_named(run.id):
             return run.id, await work(queue, run.id)
@@ -73,14 +70,12 @@ def with_run(url: str, name: str | None, work: "Callable[[Queue, str], Awaitable
 
 async def id_of(queue: "Queue", name: str | None) -> str | None:
     """Return the id of the run that an optional filter means; None for all runs."""
-    from shoal.fleet.status.find import find_run
 
     return None if name is None else (await find_run(queue, name)).id
 
 
 def say_queue(url: str) -> None:
     """Print the heading of a list: the queue that it was read from, without a password."""
-    from shoal.queue.namespace import shown_queue
 
     say(f"Queue {shown_queue(url)}")
 
@@ -92,7 +87,6 @@ def say_more(
 
     `words` are those of the command, `options` what was given, of which the empty ones are left out.
     """
-    from shoal.fleet.command_hints import command_on, joined
 
     if len(found) <= limit:
         return

@@ -3,10 +3,11 @@
 import sys
 import time
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from shoal.cli.console import console, counted, duration, escaped, put_line, put_message, say
 from shoal.cli.first_errors import retry_words
+from shoal.cli.progress_screen import RunView
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState
 from shoal.fleet.run.pool import WorkerPool
@@ -15,9 +16,6 @@ from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.worker_log import Warned
 from shoal.queue.namespace import shown_queue
 from shoal.worker.counters import format_counts
-
-if TYPE_CHECKING:
-    from shoal.cli.progress_screen import RunView
 
 LINE_INTERVAL_SECONDS = 10.0  # without a terminal
 
@@ -116,7 +114,6 @@ def open_view() -> "RunView | None":
     """Return a live view of a run, None without a terminal."""
     if not sys.stderr.isatty():
         return None
-    from shoal.cli.progress_screen import RunView
 
     return RunView() if console().is_terminal else None
 

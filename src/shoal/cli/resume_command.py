@@ -4,20 +4,18 @@ import inspect
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer.models import OptionInfo
 
 from shoal.cli.options.groups import Command
 from shoal.cli.options.setting import read_change
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.fleet.command_hints import command_for_job, joined, queue_option, without_secrets
+from shoal.fleet.job import Job
 from shoal.worker.run_settings.private_hosts import options_for
 from shoal.worker.run_settings.stored import LIVE, storable
-
-if TYPE_CHECKING:
-    from shoal.fleet.job import Job
 
 # Left out, as are the seeds, which are in the queue by now: not needed, or added with a new value.
 NOT_REPEATED = ("scraper", "queue", "resume", "run_id", "args", "as_json", "yes", "rejects")

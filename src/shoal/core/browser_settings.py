@@ -1,10 +1,8 @@
 """Settings for pages that a browser fetches."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-
-from shoal.core.lazy.dataclasses import dataclass
 
 BLOCKABLE = ("images", "fonts", "media", "trackers")
 

@@ -1,12 +1,11 @@
 """An HTTP request, its response, and what they carry."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, NOTHING, ZERO
 from shoal.core.request_options import POST
 

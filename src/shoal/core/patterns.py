@@ -5,8 +5,6 @@ import warnings
 from collections.abc import Callable
 from urllib.parse import quote
 
-from shoal.core.lazy.patterns import lazy_pattern
-
 Matcher = Callable[[str], object]
 
 MAX_REPEATS = 2
@@ -14,7 +12,7 @@ MAX_SEARCH_REPEATS = 1
 LARGE = 10  # a bounded repeat of at least this many is no better than an unbounded one
 
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
-_TOKEN = lazy_pattern(
+_TOKEN = re.compile(
     r"\\."
     r"|\[\^?\]?(?:\\.|[^\\\]])*+\]"
     r"|\(\?[a-zA-Z]+\)"
@@ -23,7 +21,7 @@ _TOKEN = lazy_pattern(
     r"|.",
     re.DOTALL,
 )
-_QUANTIFIER = lazy_pattern(r"([*+?]|\{(\d*)(,?)(\d*)\})([?+]?)")
+_QUANTIFIER = re.compile(r"([*+?]|\{(\d*)(,?)(\d*)\})([?+]?)")
 
 
 def glob(pattern: str) -> Matcher:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
 from ipaddress import IPv6Address
@@ -12,8 +12,6 @@ from urllib.parse import quote, unquote
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.http import Proxy
-from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import MINUTE
 
 T = TypeVar("T")
@@ -22,7 +20,7 @@ STRATEGIES = ("round_robin", "random", "least_used", "fastest", "sticky")
 MAX_PROXIES = 100_000
 EXAMPLE = "write http://user:password@host:port or socks5://host:port"
 _SCHEMES = {"http": "http", "https": "https", "socks5": "socks5h", "socks5h": "socks5h"}
-_HOST = lazy_pattern(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
+_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

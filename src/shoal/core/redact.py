@@ -4,23 +4,21 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import unquote
 
-from shoal.core.lazy.patterns import lazy_pattern
-
 HIDDEN = "…"
 MAX_TEXT = 8_000  # characters of one text that are logged
 MIN_SECRET = 4  # characters; hiding shorter ones would hide half of every line
 
 # A password may contain a slash or an "@", so everything up to the last "@" of the word is hidden.
-_USERINFO = lazy_pattern(r"(://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
-_PASSWORD = lazy_pattern(r"(://[^\s/?#@:]*:)\S*@")
-_PASSWORD_OPTION = lazy_pattern(r"([?&](?:ssl_?)?password=)[^&\s]+")
-_EACH_PASSWORD = lazy_pattern(r"://[^\s/?#@:]*:([^\s@]+)@")
-_QUERY = lazy_pattern(r"(://[^\s?#]*)[?#]\S*")
+_USERINFO = re.compile(r"(://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
+_PASSWORD = re.compile(r"(://[^\s/?#@:]*:)\S*@")
+_PASSWORD_OPTION = re.compile(r"([?&](?:ssl_?)?password=)[^&\s]+")
+_EACH_PASSWORD = re.compile(r"://[^\s/?#@:]*:([^\s@]+)@")
+_QUERY = re.compile(r"(://[^\s?#]*)[?#]\S*")
 _FIELDS = r"(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token"
-_QUOTED_FIELD = lazy_pattern(rf"(?i)\b({_FIELDS})(['\"]\s*[:,=]\s*b?)(['\"]).*?(?:\3|$)")
-_PLAIN_FIELD = lazy_pattern(rf"(?i)\b({_FIELDS})(\s*[:=]\s*)(?!['\"])[^\r\n]+")
-_SCHEME = lazy_pattern(r"(?i)\b(bearer|basic|digest)(\s+)(?=\S*[\d=+/_.-]|\S{12})\S+")
-_NAMED = lazy_pattern(
+_QUOTED_FIELD = re.compile(rf"(?i)\b({_FIELDS})(['\"]\s*[:,=]\s*b?)(['\"]).*?(?:\3|$)")
+_PLAIN_FIELD = re.compile(rf"(?i)\b({_FIELDS})(\s*[:=]\s*)(?!['\"])[^\r\n]+")
+_SCHEME = re.compile(r"(?i)\b(bearer|basic|digest)(\s+)(?=\S*[\d=+/_.-]|\S{12})\S+")
+_NAMED = re.compile(
     r"(?i)(passw(?:or)?d|secret|token|api[_-]?key|access[_-]?key|session[_-]?id)"
     r"(['\"]?\s*[=:]\s*['\"]?)(?!\s)[^\s,;&'\"]+"
 )

@@ -1,7 +1,8 @@
 """Request options of a task, for more than a plain GET."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Self
@@ -10,8 +11,6 @@ from urllib.parse import urlencode
 import msgspec
 
 from shoal.core.errors import InvalidInput
-from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.text import shorten
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
@@ -21,8 +20,8 @@ SENT_ON = frozenset({307, 308})  # redirects that repeat a POST; others turn it 
 SEE_OTHER = 303  # turns every method but HEAD into a GET
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
-_COOKIE_NAME = lazy_pattern(r"[^\s=;,\x00-\x1f\x7f]+")
-_NOT_IN_COOKIES = lazy_pattern(r"[;\x00-\x1f\x7f]")
+_COOKIE_NAME = re.compile(r"[^\s=;,\x00-\x1f\x7f]+")
+_NOT_IN_COOKIES = re.compile(r"[;\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,15 +6,11 @@ from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from hashlib import blake2b
 from string import ascii_letters, digits
-from typing import TYPE_CHECKING
 
 import can_ada
+from publicsuffixlist import PublicSuffixList
 
 from shoal.core.errors import InvalidUrl
-from shoal.core.lazy.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    from publicsuffixlist import PublicSuffixList
 
 MAX_URL = 8192  # bytes, before and after
 MAX_PORT = 65535
@@ -24,15 +20,15 @@ MAX_HOST = 253  # characters of a name, as in DNS; without the port
 _WEB = ("http://", "https://")
 _EDGES = "".join(map(chr, range(0x21)))  # characters that WHATWG strips from both ends
 _REMOVED = dict.fromkeys(map(ord, "\t\r\n"))  # characters that it removes anywhere
-_CONTROLS = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_SCHEME = lazy_pattern(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_AUTHORITY = lazy_pattern(r"[/\\]*([^/\\?#]*)")
-_PORT = lazy_pattern(r":0*([^\]:]*)$")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_AUTHORITY = re.compile(r"[/\\]*([^/\\?#]*)")
+_PORT = re.compile(r":0*([^\]:]*)$")
 # A slash inside a password ends the authority, so what follows a colon is hidden up to the "@" as well.
-_USERINFO = lazy_pattern(r"^((?>[^/\\?#:@]*:)?+[/\\]*+)(?:[^/\\?#]*|[^/\\?#]*:.*)@", re.DOTALL)
+_USERINFO = re.compile(r"^((?>[^/\\?#:@]*:)?+[/\\]*+)(?:[^/\\?#]*|[^/\\?#]*:.*)@", re.DOTALL)
 # Escapes that are not normalised yet: with a lower-case digit, or of an unreserved character.
 # Not after a stray "%" or "%f": decoding there would form a new escape, as in "%%32e".
-_ODD_ESCAPE = lazy_pattern(
+_ODD_ESCAPE = re.compile(
     r"%(?<!%%)(?<!%[0-9A-Fa-f]%)"
     r"(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)"
 )
@@ -94,7 +90,6 @@ def name_of(host: str) -> str:
 @cache
 def _suffix_list() -> "PublicSuffixList":
     # Loaded on first use: import and list take about 90 ms, and only sites and wide cookies need them.
-    from publicsuffixlist import PublicSuffixList
 
     return PublicSuffixList()
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, SECOND, ZERO
 from shoal.core.text import shorten
 
@@ -25,11 +24,11 @@ _UNITS = {
     "h": timedelta(hours=1),
     "d": timedelta(days=1),
 }
-_PART = lazy_pattern(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
-_NUMBER = lazy_pattern(r"[0-9]+(?:\.[0-9]+)?")
-_WHOLE = lazy_pattern(r"[0-9]{1,12}")
-_RATE = lazy_pattern(r"([0-9]+(?:\.[0-9]+)?)\s*(?:/|per)\s*([a-z]+)")
-_SIZE = lazy_pattern(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?i?b?)")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_WHOLE = re.compile(r"[0-9]{1,12}")
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:/|per)\s*([a-z]+)")
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?i?b?)")
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _YES, _NO = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
 

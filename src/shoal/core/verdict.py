@@ -1,7 +1,7 @@
 """Decides what happens to a failed task; other modules carry it out."""
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Self
 
@@ -23,7 +23,6 @@ from shoal.core.errors import (
     WrongFileType,
 )
 from shoal.core.failures import message_of
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, Bury, Lease, Retry
 from shoal.core.pacing import slower
 

@@ -1,10 +1,11 @@
 """The partition and priority that an operator sets on tasks: one value for all, or from a column."""
 
 from collections.abc import AsyncIterator, Collection
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
-from shoal.core.lazy.dataclasses import dataclass
+from msgspec.structs import replace
+
 from shoal.core.model import Task
 from shoal.core.tasks import iterate
 from shoal.core.values import read_priority, read_text

@@ -1,8 +1,9 @@
 """Seeds from a previous run: its dead tasks or its items."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidUrl
 from shoal.core.model import NOTHING, ZERO, DeadFilter, DeadLetter, StoredItem, Task

@@ -1,8 +1,9 @@
 """Routing: ordered URL rules that set a task's priority, time to live, partition and step."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.model import Task

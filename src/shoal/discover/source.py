@@ -1,13 +1,13 @@
 """The results of a source: tasks, and refusals with their position and reason."""
 
+import re
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from shoal.core.errors import InvalidUrl
 from shoal.core.http import Request, Response
-from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import SECOND, Task
 from shoal.core.text import printable, shorten
 from shoal.core.urls import canonical
@@ -16,8 +16,8 @@ MAX_SHOWN = 200  # characters of a refused text that are kept
 MAX_SCANNED = 8192  # characters that are searched for a password
 
 REPLACED = "\ufffd"  # the replacement character for undecodable bytes
-_BREAK = lazy_pattern(r"[\t\r\n]")
-_USERINFO = lazy_pattern(r"//[^/?#\s@]*@")
+_BREAK = re.compile(r"[\t\r\n]")
+_USERINFO = re.compile(r"//[^/?#\s@]*@")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import Self
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import StoredItem
-
-if TYPE_CHECKING:
-    from shoal.export.target import OutputTarget
+from shoal.export.target import OutputTarget
 
 
 class Writer(ABC):

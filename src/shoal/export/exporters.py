@@ -2,36 +2,35 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from shoal.export.contract import Exporter, ExportOptions, Writer
+from shoal.export.files.csv import CsvWriter, read_header
+from shoal.export.files.jsonl import GzipJsonlWriter, JsonlWriter
+from shoal.export.files.parquet import ParquetWriter
 from shoal.export.steps import StepWriter, step_table
 from shoal.export.tables.address import TableAddress, read_address
+from shoal.export.tables.database import Table
+from shoal.export.tables.postgres import PostgresTable
+from shoal.export.tables.postgres_link import PostgresLink
+from shoal.export.tables.sqlite import SqliteTable
+from shoal.export.tables.sqlite_link import SqliteLink
+from shoal.export.tables.upsert import TableWriter
 from shoal.export.target import OutputTarget, has_content
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call
-
-if TYPE_CHECKING:
-    from shoal.export.tables.database import Table
 
 # Each module of a format is imported on use: a run needs only one of them.
 
 
 def _open_jsonl(target: OutputTarget, options: ExportOptions) -> Writer:
-    from shoal.export.files.jsonl import JsonlWriter
-
     return JsonlWriter(target, envelope=options.envelope)
 
 
 def _open_gzip(target: OutputTarget, options: ExportOptions) -> Writer:
-    from shoal.export.files.jsonl import GzipJsonlWriter
-
     return GzipJsonlWriter(target, envelope=options.envelope)
 
 
 def _open_csv(target: OutputTarget, options: ExportOptions) -> Writer:
-    from shoal.export.files.csv import CsvWriter, read_header
-
     header = read_header(target.name) if options.appends and has_content(target.name) else None
     return CsvWriter(
         target, columns=options.columns, envelope=options.envelope, raw=options.raw, header=header
@@ -39,14 +38,10 @@ def _open_csv(target: OutputTarget, options: ExportOptions) -> Writer:
 
 
 def _open_parquet(target: OutputTarget, options: ExportOptions) -> Writer:
-    from shoal.export.files.parquet import ParquetWriter
-
     return ParquetWriter(target, columns=options.columns, envelope=options.envelope)
 
 
 def _open_tables(location: str, options: ExportOptions) -> Writer:
-    from shoal.export.tables.upsert import TableWriter
-
     address = read_address(location, options.key)
     table = _table_factory(address)
 
@@ -75,12 +70,7 @@ def _open_tables(location: str, options: ExportOptions) -> Writer:
 def _table_factory(address: TableAddress) -> "Callable[[TableAddress], Table]":
     """Return a factory for the tables of one database; they share a connection and a transaction."""
     if address.scheme == "sqlite":
-        from shoal.export.tables.sqlite import SqliteTable
-        from shoal.export.tables.sqlite_link import SqliteLink
-
         return partial(SqliteTable, link=SqliteLink(address.path))
-    from shoal.export.tables.postgres import PostgresTable
-    from shoal.export.tables.postgres_link import PostgresLink
 
     return partial(PostgresTable, link=PostgresLink(address))
 

@@ -10,6 +10,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.urls import is_object_url
 from shoal.export.contract import Exporter, ExportOptions, Writer
 from shoal.export.exporters import EXPORTERS, FILES
+from shoal.export.objects import open_object
 from shoal.export.plugin_writers import guarded
 from shoal.export.steps import StepWriter, step_file
 from shoal.export.tables.address import is_table, read_address
@@ -119,8 +120,6 @@ def _open_file(path: str, exporter: Exporter, options: ExportOptions, *, overwri
 
 
 def _open_object(path: str, exporter: Exporter, options: ExportOptions, *, refuse: bool) -> Writer:
-    from shoal.export.objects import open_object  # imported only if used
-
     return _write_to(open_object(path, refuse=refuse), exporter, replace(options, by_step=False))
 
 

@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
 

@@ -1,14 +1,14 @@
 """The interface of every fetcher: one request, one response."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.core.http import Request, Response
-from shoal.core.lazy.dataclasses import dataclass
+from shoal.fetch.egress import Egress
 from shoal.fetch.response_limits import Limits
 
-if TYPE_CHECKING:
-    from shoal.fetch.egress import Egress
+if TYPE_CHECKING:  # the settings are above this package
     from shoal.scrape.settings.scraper import ScraperSettings
 
 

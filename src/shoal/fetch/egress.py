@@ -1,6 +1,7 @@
 """The only exit to the network: which URLs may be fetched, and at which addresses."""
 
 import asyncio
+import re
 import time
 from collections.abc import Iterable
 from datetime import timedelta
@@ -9,7 +10,6 @@ from typing import NamedTuple
 
 from shoal.core.errors import DnsFailed, InvalidSetting, InvalidUrl, OutOfScope, PrivateAddress
 from shoal.core.http import Proxy
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.proxies import endpoint
 from shoal.core.text import shorten
 from shoal.core.urls import canonical_with_host, host_of
@@ -18,18 +18,18 @@ from shoal.fetch.ip_ranges import Address, special_range
 from shoal.fetch.singleflight import LruCache
 
 MAX_HOSTS = 10_000
-_ONION = lazy_pattern(r"(^|\.)onion\.?$")  # RFC 7686: never passed to a resolver
+_ONION = re.compile(r"(^|\.)onion\.?$")  # RFC 7686: never passed to a resolver
 # RFC 6761, RFC 6762 and RFC 9476, what ICANN reserves for internal networks, and what routers, clusters and
 # service registries use; a name without a dot is internal too.
-_INTERNAL_NAME = lazy_pattern(
+_INTERNAL_NAME = re.compile(
     r"(^|\.)(localhost|localdomain|local|internal|intranet|private|home\.arpa|lan|corp|home|workgroup|fritz\.box"
     r"|svc|consul|nomad|docker|kube)\.?$|^[^.]+\.?$"
 )
 # Public names that resolve to any address that they contain, or to this machine.
-_ANY_ADDRESS = lazy_pattern(
+_ANY_ADDRESS = re.compile(
     r"(^|\.)(nip\.io|sslip\.io|xip\.io|traefik\.me|localtest\.me|lvh\.me|vcap\.me|lacolhost\.com|local\.gd)\.?$"
 )
-_PORT = lazy_pattern(r"[^:]:[0-9]+$")  # behind a name, or an IPv6 address in brackets
+_PORT = re.compile(r"[^:]:[0-9]+$")  # behind a name, or an IPv6 address in brackets
 CHECK_TIMEOUT = timedelta(seconds=2)  # for the lookup of a name that a proxy will resolve
 RETRY_LOOKUP_AFTER = 60.0  # seconds until a name that could not be resolved is tried again
 

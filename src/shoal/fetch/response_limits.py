@@ -1,6 +1,6 @@
 """Limits on what a host may send."""
 
-from shoal.core.lazy.dataclasses import dataclass
+from dataclasses import dataclass
 
 KIB, MIB = 1 << 10, 1 << 20
 

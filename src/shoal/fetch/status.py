@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from re import Pattern
 
 from shoal.core.errors import Blocked, HttpStatus
@@ -44,8 +45,6 @@ def retry_after(response: Response, now: datetime | None = None) -> timedelta | 
 
 
 def _parse_date(text: str) -> datetime | None:
-    from email.utils import parsedate_to_datetime  # brings ten modules, and is seldom needed
-
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, OverflowError):

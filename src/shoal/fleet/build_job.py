@@ -15,6 +15,7 @@ from shoal.fleet.project.file import LoadedScraper, Project, ProjectScraper
 from shoal.fleet.sources.declared import declared_private_hosts
 from shoal.fleet.status.rows import scraper_row
 from shoal.scrape.scraper import HTTP_ONLY, Scraper
+from shoal.worker.fetchers.named import check_fetchers
 from shoal.worker.partitions import PartitionMode
 from shoal.worker.run_settings.stored import replaced
 
@@ -52,8 +53,6 @@ def make_job(
     loaded.scraper.declared_args.check(args)
     scraper = loaded.scraper.replace(**typed)
     if scraper.fetchers - HTTP_ONLY:
-        from shoal.worker.fetchers.named import check_fetchers  # imported only if used
-
         check_fetchers(scraper.fetchers)
     return Job(
         scraper=scraper,

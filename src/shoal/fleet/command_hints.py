@@ -1,6 +1,7 @@
 """Commands to show to the user: they use the same queue and settings, and contain no secrets."""
 
 import os
+import re
 import shlex
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -8,20 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.core.errors.commands import commands_use
-from shoal.core.lazy.patterns import lazy_pattern
+from shoal.core.model import Run
 from shoal.core.redact import is_secret_header, shown_address
+from shoal.queue.contract import Queue
 from shoal.worker.run_settings.private_hosts import options_for, private_hosts_to_allow
 from shoal.worker.run_settings.stored import read_note, storable
 
 if TYPE_CHECKING:
-    from shoal.core.model import Run
     from shoal.fleet.job import Job
-    from shoal.queue.contract import Queue
 
 DEFAULT_QUEUE = "sqlite:///shoal.db"
 # Replaces an address with a password: the shell expands it, and no secret is shown.
 SECRET_QUEUE = "$SHOAL_QUEUE"
-PAGE_LIMIT = lazy_pattern(r"max_pages=([0-9]+)")  # in the reason of a run that has ended
+PAGE_LIMIT = re.compile(r"max_pages=([0-9]+)")  # in the reason of a run that has ended
 
 
 def worker_command(job: "Job", run_id: str, *, private: Iterable[str] = ()) -> str:

@@ -1,12 +1,11 @@
 """A job: a scraper with the settings its workers run with."""
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from shoal.core.events import Level
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, ZERO, Run
 from shoal.fleet.command_hints import option_text
 from shoal.fleet.telemetry.logs import LogPlan

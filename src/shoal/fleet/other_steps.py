@@ -7,6 +7,7 @@ from shoal.core.model import RunState, Stats, WorkerStatus
 from shoal.core.values import counted
 from shoal.fleet.command_hints import command_for_job
 from shoal.fleet.job import Job
+from shoal.fleet.status.at_work import is_at_work
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import QueueReports
 
@@ -62,8 +63,6 @@ class OtherSteps:
         self._end_if_unserved(served=served)
 
     async def _workers(self, run_id: str) -> list[WorkerStatus]:
-        from shoal.fleet.status.at_work import is_at_work  # imports the worker, which few commands need
-
         return [worker for worker in await self._queue.workers(run_id) if is_at_work(worker)]
 
     def _end_if_unserved(self, *, served: bool) -> None:

@@ -1,13 +1,12 @@
 """The address of a queue on several servers: their addresses with spaces between them."""
 
+import re
 from collections.abc import Iterable
-
-from shoal.core.lazy.patterns import lazy_pattern
 
 MAX_SERVERS = 64  # the number of an item includes that of its server
 
 # A space in the path of a SQLite file does not begin another address.
-_BETWEEN = lazy_pattern(r"[\s]+(?=[A-Za-z][A-Za-z0-9+.-]*://)")
+_BETWEEN = re.compile(r"[\s]+(?=[A-Za-z][A-Za-z0-9+.-]*://)")
 
 
 def addresses_in(queue: str) -> list[str]:

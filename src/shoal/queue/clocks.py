@@ -1,8 +1,9 @@
 """Clocks of several servers, as one process sees them."""
 
 from collections import deque
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from shoal.core.model import Lease
 

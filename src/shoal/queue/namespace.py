@@ -1,15 +1,15 @@
 """The namespace in a queue's address: several separate queues on one server."""
 
+import re
 from urllib.parse import unquote
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.redact import shown_address
 from shoal.queue.addresses import addresses_in, join_addresses
 
 OPTION = "namespace"
-_NAME = lazy_pattern("[a-z0-9_-]{1,32}")
-_IN_URL = lazy_pattern(rf"[?&]{OPTION}=([a-z0-9_-]{{1,32}})(?=[&#]|$)")
+_NAME = re.compile("[a-z0-9_-]{1,32}")
+_IN_URL = re.compile(rf"[?&]{OPTION}=([a-z0-9_-]{{1,32}})(?=[&#]|$)")
 
 
 def take_namespace(query: str) -> tuple[str, str]:

@@ -3,10 +3,10 @@
 import sys
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.text import printable
 
 if TYPE_CHECKING:

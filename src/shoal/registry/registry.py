@@ -1,10 +1,10 @@
 """A registry: names to what they stand for, built in or from an installed package, loaded when first used."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from shoal.core.errors import PluginFailed
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.text import shorten
 from shoal.registry.installed import Plugin, installed
 from shoal.registry.time_limit import TooSlow, time_limit

@@ -2,13 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from shoal.core.errors import InvalidItem, InvalidTask
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Reject, Task
 from shoal.scrape.files.download import Download, check_not_download, item_task, read_plan
 from shoal.scrape.files.in_items import HasDownloads

@@ -12,7 +12,6 @@ import msgspec
 
 from shoal.core.errors import InvalidItem, InvalidSetting
 from shoal.core.failures import MAX_ERROR
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import Reject
 from shoal.core.text import shorten
 from shoal.scrape.files.download import Download
@@ -21,11 +20,11 @@ from shoal.scrape.node import Node
 
 Check = Callable[[Any], Any]
 
-_AT = lazy_pattern(r"(?P<message>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
-_NO_NUMBER = lazy_pattern(r"Expected `.*`, got `str` - at `\$\.(?P<field>.*)`")
-_MISSING = lazy_pattern(r"Object missing required field `(.*)`")
-_UNSTORABLE = lazy_pattern("[\0\ud800-\udfff]")
-_NUL = lazy_pattern(rb"(?<!\\)(?:\\\\)*\\u0000")
+_AT = re.compile(r"(?P<message>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
+_NO_NUMBER = re.compile(r"Expected `.*`, got `str` - at `\$\.(?P<field>.*)`")
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _encode = msgspec.json.Encoder().encode
 
 

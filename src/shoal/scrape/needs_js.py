@@ -3,13 +3,12 @@
 import re
 
 from shoal.core.errors import ParseFailed
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.scrape.page import Page
 
 ENOUGH_TEXT = 200  # characters; a page with as many has content
 TOO_LITTLE_TEXT = 40  # characters; a page with fewer has none
 ROOTS = "#root, #app, #__next, #__nuxt, #___gatsby, #svelte, #main-app, app-root, [data-reactroot], [ng-app]"
-_JAVASCRIPT = lazy_pattern(r"java\s?script", re.IGNORECASE)
+_JAVASCRIPT = re.compile(r"java\s?script", re.IGNORECASE)
 
 
 def needs_javascript(page: Page, selector: str | None = None) -> bool:

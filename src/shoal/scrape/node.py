@@ -1,17 +1,15 @@
 """One element of a page, with the same methods as the page."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import msgspec
+import turbohtml
+from turbohtml import Element
 
 from shoal.core.errors import InvalidInput
 from shoal.core.text import shorten
 from shoal.scrape.other_tools import missing_attribute, selector_instead_of
-from shoal.scrape.parsing import html
 from shoal.scrape.text import text_of
-
-if TYPE_CHECKING:
-    from shoal.scrape.parsing.html import Element
 
 
 class Node(msgspec.Struct, eq=False):  # a Struct, because creating one is four times as fast
@@ -107,23 +105,23 @@ class XPathResults(list["Node | str | float | bool"]):
         raise missing_attribute("XPathResults", name)
 
 
-def select(raw: "html.Node", selector: str) -> "list[html.Element]":
+def select(raw: "turbohtml.Node", selector: str) -> "list[turbohtml.Element]":
     """Return all matches of a CSS selector; raises InvalidInput if it cannot be parsed."""
     try:
         return raw.select(selector)
-    except (html.SelectorSyntaxError, TypeError, RecursionError) as error:
+    except (turbohtml.SelectorSyntaxError, TypeError, RecursionError) as error:
         raise _invalid_query("a CSS selector", selector, error) from error
 
 
-def select_first(raw: "html.Node", selector: str) -> "html.Element | None":
+def select_first(raw: "turbohtml.Node", selector: str) -> "turbohtml.Element | None":
     """Return the first match of a CSS selector; raises InvalidInput if it cannot be parsed."""
     try:
         return raw.select_one(selector)
-    except (html.SelectorSyntaxError, TypeError, RecursionError) as error:
+    except (turbohtml.SelectorSyntaxError, TypeError, RecursionError) as error:
         raise _invalid_query("a CSS selector", selector, error) from error
 
 
-def evaluate_xpath(raw: "html.Node", expression: str) -> XPathResults:
+def evaluate_xpath(raw: "turbohtml.Node", expression: str) -> XPathResults:
     """Return the results of an XPath expression as a list; raises InvalidInput if it cannot be parsed."""
     try:
         found = raw.xpath(expression)
@@ -133,7 +131,7 @@ def evaluate_xpath(raw: "html.Node", expression: str) -> XPathResults:
 
 
 def _wrap(found: Any) -> "Node | str":
-    if isinstance(found, html.Element):
+    if isinstance(found, turbohtml.Element):
         return Node(found)
     return str(found) if isinstance(found, str) else str(getattr(found, "data", ""))
 

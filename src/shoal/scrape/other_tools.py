@@ -1,9 +1,9 @@
 """Words of Scrapy, httpx and others that are not Shoal's: the error for each says what to write instead."""
 
+import re
 from collections.abc import Iterable
 
 from shoal.core.errors import InvalidInput
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.text import shorten
 
 _OPTIONS = {
@@ -70,7 +70,7 @@ _SETTINGS = {
     "download_delay": "delay='1s', or rate='1/s'",
     "rules": "page.links(selector) and page.follow(link, step=…) in a step",
 }
-_EXTENSION = lazy_pattern(r"::(text|attr\(\s*(?P<name>[^)\s]+)\s*\))\s*$")
+_EXTENSION = re.compile(r"::(text|attr\(\s*(?P<name>[^)\s]+)\s*\))\s*$")
 
 
 def refuse_options(given: Iterable[str]) -> None:

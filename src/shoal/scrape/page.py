@@ -4,16 +4,16 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
+from turbohtml import Document
 
 from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed
 from shoal.core.http import Headers, LiveTab, Response
-from shoal.core.lazy.dataclasses import maker_of
-from shoal.core.model import NOTHING, ZERO, Task
+from shoal.core.model import NOTHING, Task
 from shoal.core.request_options import NO_HEADERS, RequestOptions
 from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten
@@ -30,9 +30,6 @@ from shoal.scrape.parsing.charset import read_text
 from shoal.scrape.parsing.tree import parse_html
 from shoal.scrape.requests import Send, add_params, send_request
 from shoal.scrape.text import text_of
-
-if TYPE_CHECKING:
-    from shoal.scrape.parsing.html import Document
 
 LONG = 1 << 20  # bytes, about ten milliseconds of parsing
 MAX_LINKS = 100_000  # per page; extracting them takes half a second
@@ -304,9 +301,14 @@ class Page(PageFiles):
         parent = self.task
         name = parent.step if step is None else step_name(step)
         rank = parent.priority if priority is None else priority
-        # Without keywords, since a page may have hundreds of links: no key, no time to live, no delay.
-        return maker_of(Task)(
-            target, name, payload, None, parent.partition, rank, None, ZERO, parent.depth + 1, options, 0
+        return Task(
+            url=target,
+            step=name,
+            payload=payload,
+            partition=parent.partition,
+            priority=rank,
+            depth=parent.depth + 1,
+            request=options,
         )
 
     def _with_params(self, href: str | None, params: Mapping[str, Any]) -> str | None:

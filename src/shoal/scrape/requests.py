@@ -3,9 +3,10 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput, InvalidUrl
 from shoal.core.http import Response
@@ -15,9 +16,9 @@ from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, join
 from shoal.core.values import read_positive_duration
+from shoal.scrape.node import Node
 
 if TYPE_CHECKING:
-    from shoal.scrape.node import Node
     from shoal.scrape.page import Page
 
 # Sends the request of a task, within a time if one is given, and returns the response whatever its status.

@@ -2,20 +2,19 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 
 from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope
-from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.patterns import regular
 from shoal.core.text import shorten
 from shoal.core.urls import bare_host, canonical, site_of
 from shoal.core.values import read_words
 
 _RULES = ("host", "site", "any")
-_NAMES_HTTP = lazy_pattern(r"(?:re:\^?)?http://")
-_LOOKS_LIKE_A_PATTERN = lazy_pattern(r"re:|.*[*./:]")
+_NAMES_HTTP = re.compile(r"(?:re:\^?)?http://")
+_LOOKS_LIKE_A_PATTERN = re.compile(r"re:|.*[*./:]")
 
 Matcher = Callable[[str], object]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from difflib import get_close_matches
@@ -30,8 +30,6 @@ from shoal.scrape.settings.scraper import ScraperSettings, read_delivery, read_f
 from shoal.scrape.step import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from shoal.fleet.sources.seeds import Stream
     from shoal.script.result import RunResult
     from shoal.script.run import ItemStream

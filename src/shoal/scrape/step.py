@@ -2,14 +2,13 @@
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import AsyncGeneratorType, CodeType, FrameType, GeneratorType, TracebackType
 from typing import Any, TypeVar
 
 from shoal.core.errors import InvalidInput, InvalidItem
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Reject, Task
 from shoal.scrape.files.download import Download
 from shoal.scrape.harvest import Harvest, ResultCollector

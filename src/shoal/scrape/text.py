@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from shoal.scrape.parsing import html
+import turbohtml
 
 # Elements that start a new line on the screen, or a new field.
 _BLOCKS = """
@@ -15,23 +15,23 @@ _BLOCK_TAGS = frozenset(_BLOCKS.split())
 _HIDDEN_TAGS = frozenset({"script", "style", "template"})
 
 
-def text_of(raw: "html.Element") -> str:
+def text_of(raw: "turbohtml.Element") -> str:
     """Return the text of an element, every run of whitespace as one space, none at the ends."""
     children = raw.children
-    simple = len(children) == 1 and isinstance(children[0], html.Text)
+    simple = len(children) == 1 and isinstance(children[0], turbohtml.Text)
     return " ".join((raw.text if simple else _join_text(children)).split())
 
 
-def _join_text(nodes: "Sequence[html.Node]") -> str:
+def _join_text(nodes: "Sequence[turbohtml.Node]") -> str:
     parts: list[str] = []
-    stack: list[html.Node | str] = [*reversed(nodes)]
+    stack: list[turbohtml.Node | str] = [*reversed(nodes)]
     while stack:
         node = stack.pop()
         if isinstance(node, str):
             parts.append(node)
-        elif isinstance(node, html.Text):
+        elif isinstance(node, turbohtml.Text):
             parts.append(node.data)
-        elif isinstance(node, html.Element) and node.tag not in _HIDDEN_TAGS:
+        elif isinstance(node, turbohtml.Element) and node.tag not in _HIDDEN_TAGS:
             if node.tag in _BLOCK_TAGS:
                 parts.append(" ")
                 stack.append(" ")

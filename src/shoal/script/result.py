@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from shoal.core.model import DeadLetter, ReportedState, StoredItem, StoredReject
 from shoal.core.tasks import first
@@ -12,14 +12,13 @@ from shoal.core.values import counted
 from shoal.discover.source import Refusal
 from shoal.fleet.run.launch import Summary
 from shoal.queue.contract import Queue
+from shoal.scrape.items import plain
+from shoal.scrape.scraper import Scraper
 from shoal.worker.files.counts import FileCounts
 from shoal.worker.left_out.last_counts import LOST
 from shoal.worker.left_out.late_starts import describe_late_starts
 from shoal.worker.run_hooks.record import HookRecord
 from shoal.worker.skipped_links import SkippedLinks
-
-if TYPE_CHECKING:
-    from shoal.scrape.scraper import Scraper
 
 MAX_LISTED = 10_000  # rejects and dead letters in a result; `counts` has the numbers of all
 MAX_ROWS, MAX_COLUMNS, MAX_CELL = 10, 8, 80  # of the table in a notebook
@@ -97,7 +96,6 @@ class RunResult:
 
 def _table(items: Sequence[Any]) -> str:
     """Return the first items as an HTML table; everything in it comes from pages, and is escaped."""
-    from shoal.scrape.items import plain
 
     rows = [plain(item) for item in items[:MAX_ROWS]]
     if not rows or not all(isinstance(row, dict) for row in rows):

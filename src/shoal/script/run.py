@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NoReturn, Self
 
+import uvloop
+
 from shoal.core.errors import InvalidInput
 from shoal.core.text import printable
 from shoal.core.values import counted
@@ -72,7 +74,6 @@ def run_sync(scraper: Scraper, urls: Stream | None, given: Mapping[str, Any]) ->
             "run_sync starts an event loop, and one is running here already, as in a notebook. "
             f"Write: result = await {_variable(scraper)}.run(…)"
         )
-    import uvloop
 
     open_standard_streams()  # uvloop aborts the program if a socket gets one of their numbers
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

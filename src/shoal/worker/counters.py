@@ -4,10 +4,9 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from shoal.core.failures import error_text
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
 from shoal.core.redact import bare_url
 from shoal.worker.files.counts import FileCounts

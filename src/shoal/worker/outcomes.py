@@ -4,8 +4,9 @@ import random
 import time
 from bdb import BdbQuit
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from shoal.core.errors import NotNow, PrivateAddress, ShoalError
 from shoal.core.failures import error_text, message_of

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from shoal.core.errors import NotNow, StepEnded
 from shoal.core.failures import message_of
 from shoal.core.http import OnHop, Request, Response
-from shoal.core.lazy.dataclasses import maker_of
 from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Run, Task
 from shoal.core.redact import shown_address
 from shoal.core.request_options import POST
@@ -35,13 +35,11 @@ from shoal.worker.files.sink import FileSink
 from shoal.worker.hook_calls import HookCalls, apply_decision
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease
+from shoal.worker.recrawl.store import VisitStore
 from shoal.worker.requests.attempt import NothingKnown, ProcessorTools, TaskAttempt, TooLate, TooSoon
 from shoal.worker.requests.sender import StepRequests
 from shoal.worker.requests.step_runner import StepRunner
 from shoal.worker.task_waits import TaskWaits
-
-if TYPE_CHECKING:
-    from shoal.worker.recrawl.store import VisitStore
 
 
 class TaskProcessor:
@@ -139,7 +137,7 @@ class TaskProcessor:
         outcome = await self._process(attempt)
         if attempt.counts:
             self._unsettled[start.lease.task_id, start.lease.token] = attempt.counts
-        return outcome if attempt.asked else replace(outcome, asked=False)
+        return outcome if attempt.asked else structs.replace(outcome, asked=False)
 
     def count_settled(self, outcome: Outcome, fate: Fate) -> None:
         """Count what a task has left out, now that it is settled."""
@@ -186,14 +184,12 @@ class TaskProcessor:
             attempt.new_counts().drop(harvest.dropped)
             if self._note_cuts:
                 await self._note_cuts(harvest.dropped)
-        return maker_of(Done)(  # with all fields, since every page has one
+        return Done(
             lease=lease,
             items=harvest.items,
             follow=harvest.follow,
             rejects=harvest.rejects,
-            pause_host=None,
             slow_host=self._judge.ease_host(lease) if attempt.asked else None,
-            asked=True,
         )
 
     def _fetcher_of(self, step: Step, url: str | None) -> str:
@@ -340,22 +336,15 @@ class TaskProcessor:
         if site.headers:
             headers = {**headers, **site.headers}
         options = task.request
-        return maker_of(Request)(  # with all fields, since every page has one
+        return Request(
             url=task.url,
             headers={**headers, **options.headers} if options else headers,
             timeout=step.timeout or site.timeout or self._settings.timeout,
             on_hop=on_hop,
             on_bytes=lambda size: self._waits.reserve_memory(number, size),
-            proxy=None,
-            identity=None,
             post=options.post if options else None,
             method=options.method if options else POST,
-            on_send=None,
-            render=None,
             once=self.at_most_once(task),
-            fetcher="",
-            save=None,
-            is_foreign=False,
         )
 
     async def _fetch_or_reuse(self, fetcher: Fetcher, request: Request, attempt: TaskAttempt) -> Response:

@@ -5,11 +5,11 @@ Only decisions: no I/O, no asyncio, no clock. Times are the worker's clock in se
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Grant, Lease, Outcome
 from shoal.worker.claiming.polling import (
     MAX_POLL_INTERVAL_SECONDS,

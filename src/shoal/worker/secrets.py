@@ -7,6 +7,7 @@ from pathlib import Path
 from shoal.core.proxies import ProxyRules
 from shoal.core.redact import passwords_in
 from shoal.core.secrets import header_secrets, secret_headers
+from shoal.fetch.tokens.token import split
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.tokens import TokenSettings
 
@@ -40,8 +41,6 @@ def headers_towards(settings: ScraperSettings, url: str, *, origin: str | None) 
 
 
 def _tokens(settings: TokenSettings, environment: Mapping[str, str]) -> list[str]:
-    from shoal.fetch.tokens.token import split  # most runs do not use tokens
-
     texts = list(settings.given)
     texts += split(environment.get(settings.variable, "")) if settings.variable else []
     texts += split(_read_text(settings.file)) if settings.file else []

@@ -4,15 +4,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import msgspec
 
 from shoal.core.errors import QueueError
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import SECOND
 from shoal.core.tasks import repeat
 from shoal.queue.contract import Queue, SharedNotes
+from shoal.scrape.links.filter import LinkFilter
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.files.counts import write_file_counts
 from shoal.worker.left_out.last_counts import mark_counted, mark_counting
@@ -20,11 +20,6 @@ from shoal.worker.left_out.late_starts import write_late_starts
 from shoal.worker.left_out.missing import write_missing
 from shoal.worker.left_out.notes import CountNotes
 from shoal.worker.left_out.reasons import ROBOTS, SKIPPED, cut_of, note_cuts, option_for
-
-if TYPE_CHECKING:
-    from shoal.scrape.links.filter import (
-        LinkFilter,  # it loads the parser, which readers of the counts do not need
-    )
 
 WRITE_INTERVAL = 5 * SECOND
 PAGES_INTERVAL = SECOND  # of the counts of pages and files, which change seldom

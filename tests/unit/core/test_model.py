@@ -1,13 +1,15 @@
 """The core types: frozen, with safe defaults, and sums that add up."""
 
 import inspect
-from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from dataclasses import FrozenInstanceError, fields, is_dataclass
 from datetime import timedelta
 from typing import get_args
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from shoal.core import model
 from shoal.core.failures import error_text
@@ -129,6 +131,6 @@ def test_a_task_for_another_step_differs_in_nothing_else():
         request=RequestOptions(post=b"a=1"),
         found_on=7,
     )
-    for each in fields(Task):
+    for each in msgspec.structs.fields(Task):
         expected = "two" if each.name == "step" else getattr(task, each.name)
         assert getattr(task.for_step("two"), each.name) == expected

@@ -1,7 +1,5 @@
 """Where links and redirects may lead."""
 
-import subprocess
-import sys
 import time
 
 import pytest
@@ -132,11 +130,6 @@ def test_what_is_no_scope_is_refused(wrong):
 )
 def test_the_site_of_a_host_is_the_registered_name(host, site):
     assert site_of(host) == site
-
-
-def test_the_suffix_list_is_loaded_on_first_use_only():
-    code = "import sys, shoal.scrape.scope; assert 'publicsuffixlist' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_link_made_for_it_cannot_hold_a_pattern_up():

@@ -1,8 +1,8 @@
 import asyncio
 import logging
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from shoal.core.events import STARTS_LATE, event_of
 from shoal.core.model import MINUTE, SECOND, ZERO, Lease, Task

@@ -7,6 +7,8 @@ from typing import Any
 from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
 
+from shoal.scrape.settings.scraper import is_setting
+
 OPTIONS = "Options"
 # Option sections of the commands with many options, by parameter name; unlisted options come first.
 SECTIONS = {
@@ -102,7 +104,6 @@ class SectionedCommand(TyperCommand):
 
 def _refuse_setting(ctx: Any, option: str, value: str) -> None:
     # Not at the top: only a word that is no option needs it.
-    from shoal.scrape.settings.scraper import is_setting
 
     key = option.removeprefix("--").replace("-", "_")
     if is_setting(key):

@@ -1,14 +1,13 @@
 """The options for the seeds of a run, defined once for every command that takes them."""
 
 import inspect
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from shoal.cli.options.groups import group
-
-if TYPE_CHECKING:
-    from shoal.fleet.sources.seeds import Seeds
+from shoal.fleet.sources.names import read_seeds
+from shoal.fleet.sources.seeds import Seeds
 
 
 def _sources(
@@ -151,7 +150,6 @@ def _sources(
 
 def read(named: dict[str, Any]) -> "Seeds":
     """Read the seeds; an error names the option."""
-    from shoal.fleet.sources.names import read_seeds
 
     return read_seeds(named, lambda name: f"--{name.replace('_', '-')}")
 

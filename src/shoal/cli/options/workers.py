@@ -1,14 +1,15 @@
 """The worker options, defined once for every command that starts workers."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from shoal.cli.options import common
 from shoal.cli.options.groups import Command, group
-from shoal.core.lazy.dataclasses import dataclass
-
-if TYPE_CHECKING:
-    from shoal.fleet.job import Job
+from shoal.cli.options.job import read_job
+from shoal.cli.options.telemetry import read_telemetry
+from shoal.fleet.build_job import check_served
+from shoal.fleet.job import Job
 
 WORKERS = (
     "workers",
@@ -74,7 +75,6 @@ class WorkerOptions:
 
         With `has_data` the command writes data to stdout, so log lines meant for stdout go to stderr.
         """
-        from shoal.cli.options.telemetry import read_telemetry
 
         named = ("span", "at_once", "slow_requests", "memory", "partition_table", "heartbeat")
         lists = ("steps", "partitions")
@@ -91,8 +91,6 @@ class WorkerOptions:
         self, scraper: str, queue: str, *, changes: Sequence[str] = (), has_data: bool = False, **more: Any
     ) -> "Job":
         """Load the scraper and apply all options; raises an error of either."""
-        from shoal.cli.options.job import read_job
-        from shoal.fleet.build_job import check_served
 
         settings = (each for name in FETCH_SETTINGS for each in common.setting(name, self.typed.get(name)))
         job = read_job(

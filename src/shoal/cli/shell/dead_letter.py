@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shoal.cli.configuration import current_project
 from shoal.cli.console import say
@@ -12,16 +12,14 @@ from shoal.cli.shell.interact import interact
 from shoal.cli.shell.session import ShellSession
 from shoal.core.errors import InvalidInput, UnknownScraper
 from shoal.core.errors.commands import shoal_command
+from shoal.core.model import DeadLetter, Run
 from shoal.fleet.build_job import job_of_run, load
+from shoal.queue.contract import Queue
 from shoal.queue.run_args import stored_args
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
+from shoal.worker.failures.pages import FailedPage
 from shoal.worker.run_settings.stored import read_note
-
-if TYPE_CHECKING:
-    from shoal.core.model import DeadLetter, Run
-    from shoal.queue.contract import Queue
-    from shoal.worker.failures.pages import FailedPage
 
 BANNER = (
     "Edit your scraper and type run(): its step runs on the page again, and breakpoint() works in it.\n"

@@ -3,6 +3,7 @@
 import atexit
 import code
 import os
+import readline
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -44,8 +45,6 @@ def _complete(names: dict[str, Any]) -> None:
 
 
 def _save_history(file: Path) -> None:
-    import readline
-
     with suppress(OSError):
         readline.write_history_file(file)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import uvloop
+from msgspec import structs
 
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.shell.failed_page import write_file
@@ -31,6 +32,7 @@ from shoal.scrape.step import Step
 from shoal.worker.failures.tracebacks import TracebackFormatter, library_of
 from shoal.worker.fetchers.chain import open_fetcher
 from shoal.worker.fetchers.named import FETCHERS
+from shoal.worker.process.debug import inspect_error
 from shoal.worker.process.main import USER_AGENT
 
 # In front of a page that a browser shows: links and pictures are found, and no script of the page runs.
@@ -101,7 +103,6 @@ class ShellSession:
 
     def debug(self) -> None:
         """Open the debugger at the line of your code where the last run() failed."""
-        from shoal.worker.process.debug import inspect_error
 
         if self._error is None:
             say("There is no error to look at: the last run() has raised none.")
@@ -116,7 +117,7 @@ class ShellSession:
         if isinstance(subject, Page):
             # A page that was not run yet: an earlier run may have changed what it remembers of its links.
             args = self.names["scraper"].args if "scraper" in self.names else subject.args
-            subject = Page(subject.response, replace(subject.task, step=chosen.name), args)
+            subject = Page(subject.response, structs.replace(subject.task, step=chosen.name), args)
         # In this thread, so that a debugger works in the step.
         harvest = asyncio.run(chosen.harvest_async(subject)) if chosen.is_async else chosen.harvest(subject)
         for item in harvest.items:
@@ -151,7 +152,7 @@ class ShellSession:
         scraper = self._load_scraper()
         self._set_scraper(scraper)
         name = step.name if isinstance(step, Step) else step
-        return scraper.handler(replace(task, step=name) if name else task)
+        return scraper.handler(structs.replace(task, step=name) if name else task)
 
     def _set_scraper(self, scraper: Scraper) -> None:
         self.names |= {"scraper": scraper, **scraper.steps}

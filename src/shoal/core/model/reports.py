@@ -1,12 +1,11 @@
 """What a queue reports: counts, results, dead letters, hosts, workers, tasks, notes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model.work import Task
 
 

@@ -1,13 +1,15 @@
 """Tasks, runs, leases, and the outcomes that a worker settles."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from shoal.core.lazy.dataclasses import dataclass, maker_of
+import msgspec
+from msgspec.structs import replace
+
 from shoal.core.request_options import RequestOptions
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -23,13 +25,12 @@ DOWNLOAD_KEY = "$download"
 OUTBOX_STEP = "$outbox"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One unit of work: a URL to fetch, or a payload without one. `step` is a step or its name."""
 
     url: str | None = None
     step: str = "main"
-    payload: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    payload: Mapping[str, Any] = NOTHING
     key: str | None = None
     partition: str = ""
     priority: int = LOWEST_PRIORITY
@@ -38,18 +39,17 @@ class Task:
     depth: int = 0
     request: RequestOptions | None = None  # for more than a plain GET
     # Checksum of the page with the link, of a link that may be paging; 0 for all others.
-    found_on: int = field(default=0, compare=False, repr=False)
+    found_on: int = 0
 
     def __post_init__(self) -> None:
         # A step itself stands for its name; anything else is refused when the task is queued.
         given: Any = self.step
         if not isinstance(given, str) and isinstance(name := getattr(given, "name", None), str):
-            object.__setattr__(self, "step", name)
+            msgspec.structs.force_setattr(self, "step", name)
 
     def for_step(self, name: str) -> "Task":
-        """Return the same task for another step; for each link of a page, so not with `replace`."""
-        about = self.url, name, self.payload, self.key, self.partition, self.priority
-        return maker_of(Task)(*about, self.ttl, self.delay, self.depth, self.request, self.found_on)
+        """Return the same task for another step."""
+        return replace(self, step=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +122,7 @@ class EnqueueReport:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """A claimed task that a worker holds. All times are durations from the claim on.
 
     `host_slowdown` is the slowdown of its host at the time of the claim, usually zero.
@@ -139,8 +138,7 @@ class Lease:
     host_slowdown: timedelta = ZERO
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a claim.
 
     `next_due` is the time until a waiting task may become claimable, None when none is known;
@@ -166,8 +164,7 @@ class Reject:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """The task is completed: its items, rejects and follow-up tasks are stored with it, or nothing is.
 
     For every outcome: `asked=False` says that no request was sent, so another task may use its start.
@@ -182,8 +179,7 @@ class Done:
     asked: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True):
     """The attempt failed; the task is retried `after` a delay if attempts are left."""
 
     lease: Lease
@@ -195,8 +191,7 @@ class Retry:
     traceback: str = ""  # of the step, for logs: only the one of the last attempt is stored
 
 
-@dataclass(frozen=True, slots=True)
-class Bury:
+class Bury(msgspec.Struct, frozen=True):
     """The task can never succeed: it becomes a dead letter."""
 
     lease: Lease
@@ -207,8 +202,7 @@ class Bury:
     traceback: str = ""  # of the step; stored with a dead letter
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """The task was not tried: it returns to the queue with its attempt, due `after` a delay."""
 
     lease: Lease

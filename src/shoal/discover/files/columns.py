@@ -1,8 +1,7 @@
 """Which columns of a table, or fields of a record, become which part of a task."""
 
 from collections.abc import Sequence
-
-from shoal.core.lazy.dataclasses import dataclass
+from dataclasses import dataclass
 
 NO_URL = "-"
 

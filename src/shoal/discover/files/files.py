@@ -8,6 +8,8 @@ from shoal.core.model import Task
 from shoal.core.values import hint
 from shoal.discover.files.columns import DEFAULT_COLUMNS, Columns
 from shoal.discover.files.lines import Lines, LongLine
+from shoal.discover.files.records import read_records
+from shoal.discover.files.table import read_table
 from shoal.discover.source import Found, Refusal, check_url, make_refusal, shown
 
 FORMATS = ("txt", "csv", "tsv", "jsonl")
@@ -65,10 +67,7 @@ class UrlFile:
         if self.format == "txt":
             return read_urls(self._lines, self._step)
         if self.format == "jsonl":
-            from shoal.discover.files.records import read_records  # imported only if used
-
             return read_records(self._lines, self._step, self._columns)
-        from shoal.discover.files.table import read_table  # imported only if used
 
         return read_table(self._lines, self._step, self._columns, "\t" if self.format == "tsv" else None)
 

@@ -2,9 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import field
-
-from shoal.core.lazy.dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MAX_PROBLEMS = 1_000  # listed; further ones are only counted
 

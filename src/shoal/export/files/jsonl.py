@@ -1,5 +1,6 @@
 """JSON lines, one per item."""
 
+import gzip
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -41,7 +42,6 @@ class GzipJsonlWriter(JsonlWriter):
         super().__init__(target, envelope=envelope)
         # No name and time in the header, so the same items give the same file.
         raw = cast(Any, target)
-        import gzip  # imported only if used
 
         self._gzip = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
 

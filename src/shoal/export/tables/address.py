@@ -1,11 +1,10 @@
 """Table addresses: a database URL with the table and its key."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.redact import redacted
 from shoal.core.urls import is_object_url
 

@@ -1,9 +1,8 @@
 """Valid column names for fields with arbitrary names."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from hashlib import sha256
-
-from shoal.core.lazy.dataclasses import dataclass
 
 UNNAMED = "_"
 _REPLACED = "\ufffd"

@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from re import Pattern
 from secrets import token_hex
 
 from shoal.core.errors import BrokenAnswer, HttpStatus, InvalidUrl, QueueError
 from shoal.core.http import Headers, Hop, Request, Response
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, ZERO
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, host_of, join

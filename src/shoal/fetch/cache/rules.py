@@ -5,11 +5,11 @@ Nothing here raises on what a host sends: a header that cannot be parsed counts 
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 from shoal.core.http import Headers
-from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import ZERO
 
 MAX_LIFETIME = timedelta(days=365)
@@ -39,8 +39,8 @@ NOT_STORED = frozenset(
 # In a 304 these describe its own, empty body.
 BODY_HEADERS = frozenset({"content-encoding", "content-length", "content-range", "content-type"})
 
-_DIRECTIVE = lazy_pattern(r'([!#$%&\'*+.^_`|~0-9A-Za-z-]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,;"]*)))?')
-_SECONDS = lazy_pattern(r"\d{1,18}", re.ASCII)
+_DIRECTIVE = re.compile(r'([!#$%&\'*+.^_`|~0-9A-Za-z-]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,;"]*)))?')
+_SECONDS = re.compile(r"\d{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,6 @@ def storable(headers: Headers) -> list[tuple[str, str]]:
 
 def parse_date(text: str) -> datetime | None:
     """Parse an HTTP date; None if it is invalid."""
-    from email.utils import parsedate_to_datetime  # brings ten modules, and is seldom needed
 
     try:
         found = parsedate_to_datetime(text)

@@ -1,5 +1,6 @@
 """The HTTP client: sends requests, follows redirects through egress checks, under one deadline."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from time import perf_counter
@@ -7,8 +8,6 @@ from typing import Protocol
 
 from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope
 from shoal.core.http import BodySink, Cookies, Headers, Hop, Identity, OnBytes, Proxy, Request, Response
-from shoal.core.lazy.dataclasses import maker_of
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import NOTHING
 from shoal.core.request_options import HEAD, POST, after_redirect
 from shoal.core.secrets import current_secrets
@@ -38,8 +37,8 @@ RESERVED = frozenset(
         "upgrade",
     }
 )
-_TOKEN = lazy_pattern(r"[!#$%&'*+.^_`|~0-9a-z-]+")
-_CONTROLS = lazy_pattern(r"[\x00-\x08\x0a-\x1f\x7f]")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class ResponseHead(Protocol):
@@ -124,7 +123,7 @@ class RedirectingClient:
         hops: tuple[Hop, ...] = ()
         if response.status in REDIRECTS:
             target, response, hops = await self._follow_chain(request, target, response, headers)
-        return maker_of(Response)(  # with all fields, since every page has one
+        return Response(
             url=target.url,
             status=response.status,
             headers=response.headers(),
@@ -132,9 +131,6 @@ class RedirectingClient:
             redirects=tuple(hop.url for hop in hops) if hops else (),
             elapsed=timedelta(seconds=perf_counter() - started),
             hops=hops,
-            from_cache=False,
-            live=None,
-            file=None,
         )
 
     async def _read_body(self, request: Request, response: ResponseHead) -> bytes:

@@ -4,9 +4,9 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.urls import name_of, registrable_domain
 
 MAX_HOSTS = 5_000  # and as many sites
@@ -15,7 +15,7 @@ MAX_LENGTH = 4_096  # characters of one cookie
 MAX_LENGTH_PER_HOST = 16_384  # more than servers accept in one header
 
 _SAME_SITE = {"strict": "Strict", "lax": "Lax", "none": "None"}
-_CONTROLS = lazy_pattern(r"[\x00-\x1f\x7f]")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Cookie(NamedTuple):
@@ -156,7 +156,6 @@ def _until(attributes: dict[str, str], now: float) -> float | None:
     age = attributes.get("max-age", "")
     if re.fullmatch(r"-?\d{1,12}", age):
         return now + int(age)
-    from email.utils import parsedate_to_datetime  # brings ten modules, and is seldom needed
 
     try:
         return parsedate_to_datetime(attributes["expires"]).timestamp()

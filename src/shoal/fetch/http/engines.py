@@ -7,6 +7,7 @@ from pathlib import Path
 from shoal.core.errors import InvalidSetting
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.egress import Egress
+from shoal.fetch.http.wreq import WreqFetcher
 from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 
 with suppress(ImportError):
@@ -26,8 +27,6 @@ def open_engine(
 ) -> Fetcher:
     """Return a fetcher that uses this engine; raises InvalidSetting if it is unknown or not installed."""
     if engine == "wreq":
-        from shoal.fetch.http.wreq import WreqFetcher
-
         return WreqFetcher(limits, egress=egress, user_agent=user_agent, authorities=authorities)
     if engine == "aiohttp":
         from shoal.fetch.http.aiohttp import AioHttpFetcher

@@ -13,6 +13,7 @@ from shoal.core.request_options import HEAD, METHODS, POST
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
 from shoal.fetch.http.decode import DecodedBody, decoders
+from shoal.fetch.http.profiles import profile_of
 from shoal.fetch.http.wreq_errors import BROKEN, translate_error, translate_proxy_error, was_closed
 from shoal.fetch.ip_ranges import Address
 from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
@@ -138,7 +139,6 @@ class WreqEngine:
         """Return the options of a client that emulates a browser, or of one that does not."""
         if not profile:
             return self._options
-        from shoal.fetch.http.profiles import profile_of
 
         own = {name: value for name, value in self._options.items() if name not in PROFILE_OPTIONS}
         return {**own, "emulation": profile_of(profile)}

@@ -17,7 +17,6 @@ from shoal.core.errors import (
     TooLarge,
 )
 from shoal.core.http import Proxy
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.text import shorten
 from shoal.fetch.egress import AllowedTarget
 
@@ -27,52 +26,52 @@ BROKEN = tuple(getattr(broken, name) for name in broken.__all__)
 _MEANINGS: tuple[tuple[Pattern[str], type[FetchError], str], ...] = (
     # BoringSSL says no more than that.
     (
-        lazy_pattern(r"CERTIFICATE_VERIFY_FAILED"),
+        re.compile(r"CERTIFICATE_VERIFY_FAILED"),
         TlsFailed,
         "its certificate cannot be trusted: it has expired, is for another host, or nobody known has signed "
         "it. To see it, run: openssl s_client -connect {address} -servername {name}",
     ),
-    (lazy_pattern(r'SSL routines", .*?reason: "([A-Z0-9_]+)"'), TlsFailed, "its TLS cannot be trusted: {}"),
-    (lazy_pattern(r"code: SSL|Ssl\(|TlsStream"), TlsFailed, "its TLS connection was interrupted"),
-    (lazy_pattern(r"Parse\(TooLarge\)|over limit"), TooLarge, "its headers are larger than the limit"),
-    (lazy_pattern(r'kind: Connect,.*?message: "([^"]+)"'), ConnectFailed, "connection failed: {}"),
-    (lazy_pattern(r"IncompleteMessage"), BrokenAnswer, "it closed the connection without a response"),
-    (lazy_pattern(r"netty::Error\(Parse"), BrokenAnswer, "its response is not HTTP"),
+    (re.compile(r'SSL routines", .*?reason: "([A-Z0-9_]+)"'), TlsFailed, "its TLS cannot be trusted: {}"),
+    (re.compile(r"code: SSL|Ssl\(|TlsStream"), TlsFailed, "its TLS connection was interrupted"),
+    (re.compile(r"Parse\(TooLarge\)|over limit"), TooLarge, "its headers are larger than the limit"),
+    (re.compile(r'kind: Connect,.*?message: "([^"]+)"'), ConnectFailed, "connection failed: {}"),
+    (re.compile(r"IncompleteMessage"), BrokenAnswer, "it closed the connection without a response"),
+    (re.compile(r"netty::Error\(Parse"), BrokenAnswer, "its response is not HTTP"),
     (
-        lazy_pattern(r"UnexpectedEof|ConnectionReset"),
+        re.compile(r"UnexpectedEof|ConnectionReset"),
         BrokenAnswer,
         "it closed the connection before the end of the response",
     ),
 )
 
 # What a proxy reports about its target: treated as if the target itself did not respond.
-_UNREACHED = lazy_pattern(r"Socks\((NetworkUnreachable|HostUnreachable|ConnectionRefused|TtlExpired)\)")
+_UNREACHED = re.compile(r"Socks\((NetworkUnreachable|HostUnreachable|ConnectionRefused|TtlExpired)\)")
 # Pattern in wreq's text about a proxy, our error, its message, and whether it is certainly the proxy's fault.
 _PROXY_MEANINGS: tuple[tuple[Pattern[str], type[ProxyFailed], str, bool], ...] = (
-    (lazy_pattern(r"ProxyAuthRequired"), ProxyRefused, "it requires another user or password (407)", True),
+    (re.compile(r"ProxyAuthRequired"), ProxyRefused, "it requires another user or password (407)", True),
     (
-        lazy_pattern(r"Socks\((?:NoAcceptableAuthMethods|AuthorizationRequired|PasswordAuthFailure)"),
+        re.compile(r"Socks\((?:NoAcceptableAuthMethods|AuthorizationRequired|PasswordAuthFailure)"),
         ProxyRefused,
         "it requires another user or password",
         True,
     ),
     (
-        lazy_pattern(r"Socks\((?:CommandNotSupported|AddressTypeNotSupported)"),
+        re.compile(r"Socks\((?:CommandNotSupported|AddressTypeNotSupported)"),
         ProxyRefused,
         "it does not resolve names or connect to other hosts",
         True,
     ),
     (
-        lazy_pattern(r"TunnelUnsuccessful|Socks\((?:ConnectionNotAllowed|General)"),
+        re.compile(r"TunnelUnsuccessful|Socks\((?:ConnectionNotAllowed|General)"),
         ProxyRefused,
         "it refuses to connect",
         False,
     ),
-    (lazy_pattern(r"TunnelUnexpectedEof"), ProxyFailed, "it closed the connection", False),
-    (lazy_pattern(r"dns error"), ProxyFailed, "its name could not be resolved", True),
-    (lazy_pattern(r'reason: "([A-Z0-9_]+)"'), ProxyFailed, "its TLS cannot be trusted: {}", True),
-    (lazy_pattern(r'message: "([^"]+)"'), ProxyFailed, "connection failed: {}", True),
-    (lazy_pattern(r"Parse\(|InvalidResponseVersion"), ProxyFailed, "it is not a proxy of this kind", True),
+    (re.compile(r"TunnelUnexpectedEof"), ProxyFailed, "it closed the connection", False),
+    (re.compile(r"dns error"), ProxyFailed, "its name could not be resolved", True),
+    (re.compile(r'reason: "([A-Z0-9_]+)"'), ProxyFailed, "its TLS cannot be trusted: {}", True),
+    (re.compile(r'message: "([^"]+)"'), ProxyFailed, "connection failed: {}", True),
+    (re.compile(r"Parse\(|InvalidResponseVersion"), ProxyFailed, "it is not a proxy of this kind", True),
 )
 
 

@@ -6,19 +6,18 @@ from datetime import timedelta
 
 from protego import Protego
 
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import MINUTE
 
 MAX_READ = 500 << 10  # bytes
 MAX_SITEMAPS = 1_000
 MAX_DELAY = 5 * MINUTE
 
-_AGENT = lazy_pattern(r"\s*user[- ]?agent\s*[:\s]\s*(\*|[a-z_-]*)", re.IGNORECASE)
-_RULE = lazy_pattern(r"\s*(?:allow|dis+al+[oa]w|diasllow|crawl[- ]delay)\s*[:\s]", re.IGNORECASE)
-_SITEMAP = lazy_pattern(r"\s*site-?maps?\s*[:\s]", re.IGNORECASE)
-_LINE_END = lazy_pattern(r"\r\n?|\n")
-_PRODUCT = lazy_pattern(r"[a-z_-]+", re.IGNORECASE)
-_COMPATIBLE = lazy_pattern(r"compatible;\s*([a-z_-]+)", re.IGNORECASE)
+_AGENT = re.compile(r"\s*user[- ]?agent\s*[:\s]\s*(\*|[a-z_-]*)", re.IGNORECASE)
+_RULE = re.compile(r"\s*(?:allow|dis+al+[oa]w|diasllow|crawl[- ]delay)\s*[:\s]", re.IGNORECASE)
+_SITEMAP = re.compile(r"\s*site-?maps?\s*[:\s]", re.IGNORECASE)
+_LINE_END = re.compile(r"\r\n?|\n")
+_PRODUCT = re.compile(r"[a-z_-]+", re.IGNORECASE)
+_COMPATIBLE = re.compile(r"compatible;\s*([a-z_-]+)", re.IGNORECASE)
 
 
 class RobotsRules:

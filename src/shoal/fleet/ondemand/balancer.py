@@ -4,9 +4,10 @@ import asyncio
 import logging
 import secrets
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
+
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidTask, NobodyListens, NotAnswered, UnknownRun
 from shoal.core.model import SECOND, Task

@@ -1,5 +1,6 @@
 """A partition table: worker number to partitions, checked against a run."""
 
+import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ EXAMPLE = '1 = ["CA", "NV"]'
 
 def read_table_file(file: Path) -> Homes:
     """Read a table from a TOML or JSON file; an error names the file and the key."""
-    import tomllib
 
     try:
         text = file.read_text(encoding="utf-8")

@@ -1,12 +1,12 @@
 """Cluster settings of a project file: coordinator, workers, results and logs."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.events import read_level
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.values import (
     hint,
     read_choice,

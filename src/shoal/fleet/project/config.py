@@ -5,10 +5,10 @@ of them over the scraper.
 """
 
 from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.fleet.command_hints import DEFAULT_QUEUE
 from shoal.fleet.project.dotenv import read_dotenv
 from shoal.fleet.project.file import Project

@@ -1,17 +1,16 @@
 """The `[deploy]` table of a project file: the image, the secrets and the services of a deployment."""
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.values import hint, read_choice, read_text, read_whole, read_words
 
-_IMAGE = lazy_pattern(r"[a-z0-9][\w.\-/:@]{0,254}")
-_VARIABLE = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_SERVICE = lazy_pattern(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")  # a DNS label, with room for a prefix
+_IMAGE = re.compile(r"[a-z0-9][\w.\-/:@]{0,254}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_SERVICE = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")  # a DNS label, with room for a prefix
 ARCHITECTURES = ("amd64", "arm64")  # as Docker and Kubernetes name them
 TASKS_PER_WORKER = 1_000  # as in deploy/kubernetes/keda-metrics
 # Those that a deployment has anyway.

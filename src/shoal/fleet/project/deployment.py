@@ -4,16 +4,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.urls import is_object_url
 from shoal.core.values import hint
 from shoal.fleet.project.deploy import TASKS_PER_WORKER, ServiceSettings
 from shoal.fleet.project.file import Project
-
-if TYPE_CHECKING:
-    from shoal.scrape.scraper import Scraper
+from shoal.scrape.scraper import Scraper
 
 PROJECT = "/project"  # where images have it
 QUEUES = {"postgresql": "postgres", "postgres": "postgres", "redis": "redis", "rediss": "redis"}

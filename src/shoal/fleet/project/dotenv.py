@@ -5,6 +5,8 @@ import os
 import stat
 from pathlib import Path
 
+from dotenv import dotenv_values
+
 PROGRAMS = ("SHOAL_CHROMIUM",)  # programs to start; only the real environment may set them
 
 log = logging.getLogger(__name__)
@@ -15,7 +17,6 @@ def read_dotenv(folder: Path) -> dict[str, str]:
     file = folder / ".env"
     if not file.is_file() or not is_trusted(file, Path.cwd()):
         return {}
-    from dotenv import dotenv_values
 
     found = dotenv_values(file, interpolate=False)
     return {name: value for name, value in found.items() if value is not None and _may_be_set(name)}

@@ -1,13 +1,13 @@
 """The project file: `shoal.toml` (or YAML), which names the queue, the workers and the scrapers."""
 
 import logging
+import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import NOTHING
 from shoal.core.values import hint
 from shoal.discover.routing import Routes
@@ -19,9 +19,8 @@ from shoal.fleet.project.lines import Lines, line_of, toml_lines, yaml_lines
 from shoal.fleet.telemetry.logs import read_log_target
 from shoal.queue.addresses import join_addresses
 from shoal.registry.extras import install_command
-
-if TYPE_CHECKING:
-    from shoal.scrape.scraper import Scraper
+from shoal.scrape.load import load_scraper
+from shoal.scrape.scraper import Scraper
 
 log = logging.getLogger(__name__)
 FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
@@ -133,7 +132,6 @@ class Project:
 
 def _load_scraper(reference: str) -> "Scraper":
     # Not at the top: most commands only need the project's queue, and start a third faster without this.
-    from shoal.scrape.load import load_scraper
 
     return load_scraper(reference)
 
@@ -229,8 +227,6 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
 
 
 def _from_toml(text: str) -> Any:
-    import tomllib
-
     return tomllib.loads(text)
 
 

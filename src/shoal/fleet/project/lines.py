@@ -4,13 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shoal.core.lazy.patterns import lazy_pattern
-
 _NAME = r"""[\w-]+|"[^"\n]*"|'[^'\n]*'"""
 _KEY = rf"(?:{_NAME})(?:\s*\.\s*(?:{_NAME}))*"
-_HEADER = lazy_pattern(rf"\s*\[\s*({_KEY})\s*\]\s*(?:#.*)?$")
-_LIST_HEADER = lazy_pattern(r"\s*\[\[")
-_PAIR = lazy_pattern(rf"\s*({_KEY})\s*=\s*(.*)")
+_HEADER = re.compile(rf"\s*\[\s*({_KEY})\s*\]\s*(?:#.*)?$")
+_LIST_HEADER = re.compile(r"\s*\[\[")
+_PAIR = re.compile(rf"\s*({_KEY})\s*=\s*(.*)")
 _QUOTES = ('"""', "'''")
 
 Lines = Mapping[str, int]  # by the key with its tables: workers.count

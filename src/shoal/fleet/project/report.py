@@ -1,15 +1,13 @@
 """The rows of `shoal config`: every value, and where it comes from."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shoal.core.redact import redacted
 from shoal.fleet.project.config import VARIABLES, WITHOUT_OPTION, Config
+from shoal.fleet.project.file import LoadedScraper
 from shoal.fleet.project.shown import shown_setting
 from shoal.queue.namespace import shown_queue
 from shoal.scrape.settings.scraper import SETTING_NAMES
-
-if TYPE_CHECKING:
-    from shoal.fleet.project.file import LoadedScraper
 
 DEFAULT = "default"
 _SAME = ("rate", "delay")  # one setting, written in two ways

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shoal.core.redact import shown_address
 from shoal.core.values import rate_of, spelled
 from shoal.scrape.scope import Scope
-
-if TYPE_CHECKING:
-    from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.scraper import ScraperSettings
 
 SET = "(set)"
 _MAY_BE_SECRET = ("proxies", "tokens")

@@ -1,9 +1,7 @@
 """Circuit breaker: decides when to stop starting workers, from the tasks that killed them; no clock."""
 
 from collections.abc import Collection
-from dataclasses import field
-
-from shoal.core.lazy.dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MAX_KILLERS = 5  # different tasks in a row, with none completed in between
 

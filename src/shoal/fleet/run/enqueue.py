@@ -6,19 +6,20 @@ policy.
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from shoal.core.errors import InvalidSetting, InvalidTask, OutOfScope, PrivateAddress, UnknownRun
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import EnqueueReport, Run, RunSettings, Task
 from shoal.core.tasks import first
 from shoal.core.values import hint
 from shoal.discover.feed import Feed, OnRefusal
 from shoal.discover.rejects import RejectFile
 from shoal.discover.routing import Routes
+from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.source import Refusal
+from shoal.fetch.egress import Egress
 from shoal.fleet.command_hints import worker_command
 from shoal.fleet.job import Job
 from shoal.fleet.run.lifecycle import reopen
@@ -31,9 +32,6 @@ from shoal.queue.intake import Intake
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.run_settings.private_hosts import note_private_hosts, private_hosts_to_allow
-
-if TYPE_CHECKING:
-    from shoal.discover.sitemaps.report import SitemapReport
 
 MAX_REPORTED = 10  # refusals in a report
 MAX_HOSTS = 1_000  # of a run that are looked at
@@ -239,7 +237,6 @@ async def note_hosts_to_allow(queue: Queue, run: Run, settings: ScraperSettings)
 
     As far as their names tell, and among the first hosts: others are recorded when a worker refuses them.
     """
-    from shoal.fetch.egress import Egress  # imported only if used
 
     egress, refused = Egress(settings.allow_private), list[str]()
     with suppress(UnknownRun):  # a new run that got no task is not kept

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from shoal.core.errors import ExportFailed, InvalidSetting, InvalidTask, RunConflict
 from shoal.core.errors.commands import shoal_command
 from shoal.core.events import LOG, Level
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import EnqueueReport, Run, Task
 from shoal.core.tasks import restarted, watched
 from shoal.core.values import counted
@@ -25,6 +24,7 @@ from shoal.fleet.other_steps import OtherSteps, left_to_others
 from shoal.fleet.run.lifecycle import end_at_budget, reopen
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
+from shoal.fleet.run.retention import apply_keep
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.status.find import deletion_named, find_run, is_standing
 from shoal.fleet.status.findings import RunFindings, read_findings
@@ -42,6 +42,7 @@ from shoal.fleet.telemetry.setup import logs_of, metrics_of
 from shoal.fleet.telemetry.worker_log import Warned
 from shoal.queue.contract import Queue, QueueReports, Tasks
 from shoal.scrape.scraper import HTTP_ONLY, Scraper
+from shoal.worker.fetchers.browser import sandbox_notice
 from shoal.worker.secrets import all_secrets
 
 FINISH_TIMEOUT = timedelta(seconds=30)  # for running tasks to finish; then they are released
@@ -226,8 +227,6 @@ def open_pool(
 ) -> WorkerPool:
     """Return the worker pool of a job for a run; it holds the job's lock, or the given one."""
     if job.scraper.fetchers - HTTP_ONLY:
-        from shoal.worker.fetchers.browser import sandbox_notice  # imported only if used
-
         notice = sandbox_notice(job.scraper.fetchers)
         if notice:
             warn_in(logs, on_event)(notice)
@@ -307,8 +306,6 @@ async def launch(
         except ExportFailed as error:
             raise results.with_command(error, job.queue_url) from error
         if not pool.stops and job.scraper.settings.keep:
-            from shoal.fleet.run.retention import apply_keep  # imported only if used
-
             await apply_keep(queue, job.scraper, run, observer.on_message)
     return Summary(
         run=run,

@@ -3,8 +3,10 @@
 import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError
 from shoal.core.errors.commands import shoal_command

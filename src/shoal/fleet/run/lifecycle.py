@@ -10,17 +10,20 @@ from shoal.core.model import Run, RunState, Stats
 from shoal.core.values import counted
 from shoal.fleet.command_hints import export_words
 from shoal.fleet.sources.declared import mark_seeded
+from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import INVALID_SEED, SEED_STEP, Scraper
+from shoal.worker.failures.pages import forget_failed_pages
 from shoal.worker.files.counts import FILE_NOTES
 from shoal.worker.left_out.last_counts import COUNTING
 from shoal.worker.left_out.late_starts import LATE_NOTES
 from shoal.worker.left_out.missing import MISSING_NOTES
 from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.partitions import topic_of as partitions_topic
+from shoal.worker.recrawl.history import topic as index_topic
 from shoal.worker.run_hooks.record import forget_hook_records
 from shoal.worker.run_settings.private_hosts import forget_private_hosts
 from shoal.worker.run_settings.stored import forget_settings
@@ -78,7 +81,6 @@ async def end_at_budget(queue: Queue, run: Run, scraper: Scraper) -> None:
 
 async def pause(queue: Queue, run_id: str) -> Run:
     """Pause a run; a finished one that no worker works on stays as it is."""
-    from shoal.fleet.status.at_work import has_workers  # which starting a run does not need
 
     run, stats = await queue.run(run_id), await queue.stats(run_id)
     snapshot = await snapshot_of(queue, run, stats)
@@ -100,8 +102,6 @@ async def purge(queue: Queue, run_id: str) -> None:
 
     Cached pages, the history of `dedup` and of recrawls are shared by runs: they stay until they expire.
     """
-    from shoal.worker.failures.pages import forget_failed_pages  # imported only if used
-    from shoal.worker.recrawl.history import topic as index_topic
 
     run = await queue.run(run_id)
     await forget_failed_pages(queue, run_id)

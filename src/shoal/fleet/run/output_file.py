@@ -7,6 +7,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -14,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from shoal.core.errors import ExportFailed, InvalidSetting
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import StoredItem
 from shoal.core.urls import is_object_url
+from shoal.export.objects import object_exists
 from shoal.export.tail import repair_last_line
 from shoal.export.target import has_content
 from shoal.queue.contract import Queue
@@ -161,8 +162,6 @@ class OutputObject(OutputFile):
         return True
 
     def _has_content(self) -> bool:
-        from shoal.export.objects import object_exists  # imported only if used
-
         return object_exists(self.url)
 
 

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
 import msgspec
 
 from shoal.core.errors import DutyFailed, QueueError, ShoalError
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO
 from shoal.core.tasks import repeat, watched
 from shoal.fleet.dead_workers import new_worker_id

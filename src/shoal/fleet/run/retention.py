@@ -3,13 +3,12 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, UnknownRun
 from shoal.core.errors.commands import shoal_command
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO, Run, RunState, Stats, WorkerState
 from shoal.core.values import counted
 from shoal.fleet.run.lifecycle import purge

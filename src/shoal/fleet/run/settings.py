@@ -1,14 +1,13 @@
 """Opens a run with the settings that it was made with; what is given again is changed for the run."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
 from shoal.core.errors.commands import shoal_command
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Run, RunState
 from shoal.core.text import printable, shorten
 from shoal.core.values import counted

@@ -1,12 +1,12 @@
 """The seeds that a scraper or its project declares, for runs for which none are typed."""
 
 import logging
+import re
 from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import Task
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import Project
@@ -19,7 +19,7 @@ from shoal.scrape.scraper import Scraper
 
 log = logging.getLogger(__name__)
 NOTE_TTL = timedelta(days=365)
-SECRET = lazy_pattern(r"//[^/?#]*@")  # a user and password in an address
+SECRET = re.compile(r"//[^/?#]*@")  # a user and password in an address
 
 
 def declared_seeds(project: Project, job: Job) -> Seeds:

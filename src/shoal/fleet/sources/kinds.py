@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from shoal.core.http import Request, Response
 from shoal.core.model import Task
 from shoal.core.secrets import secret_headers
 from shoal.discover.sitemaps.walk import SitemapLimits, Sitemaps
 from shoal.discover.source import OpenSource, Source, SourceOptions
+from shoal.discover.webfeeds import WebFeeds
+from shoal.fetch.contract import Fetcher
 from shoal.fetch.response_limits import Limits
 from shoal.fleet.sources.feed_cache import FeedCache
 from shoal.fleet.sources.scraper_seeds import iterate_source
@@ -20,9 +21,6 @@ from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
 from shoal.worker.fetchers.chain import open_fetcher
 from shoal.worker.process.main import USER_AGENT
-
-if TYPE_CHECKING:
-    from shoal.fetch.contract import Fetcher
 
 SITEMAP, FEED = "sitemap", "feed"
 
@@ -40,8 +38,6 @@ def _open_sitemaps(addresses: Sequence[str], options: SourceOptions) -> Source:
 
 
 def _open_feeds(addresses: Sequence[str], options: SourceOptions) -> Source:
-    from shoal.discover.webfeeds import WebFeeds
-
     return WebFeeds(addresses, options, lambda response: Page(response, Task(url=response.url)).feed())
 
 

@@ -11,6 +11,7 @@ from shoal.discover.files.columns import Columns
 from shoal.discover.labels import Labels
 from shoal.discover.source import shown
 from shoal.fleet.project.file import ProjectScraper
+from shoal.fleet.sources.kinds import SOURCES
 from shoal.fleet.sources.seeds import Seeds, Stream
 
 Spell = Callable[[str], str]
@@ -110,7 +111,6 @@ def _list(key: str, value: Any) -> tuple[str, ...]:
 
 def _sources(key: str, value: Any) -> dict[str, list[str]]:
     """Read sources such as KIND:ADDRESS and SCHEME://…, by kind; raises InvalidSetting, or PluginFailed."""
-    from shoal.fleet.sources.kinds import SOURCES
 
     found: dict[str, list[str]] = {}
     for text in _texts(key, value):

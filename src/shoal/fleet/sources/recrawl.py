@@ -2,15 +2,27 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import chain
+
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.errors.commands import shoal_command
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO, Run, Task
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
+from shoal.worker.recrawl.history import (
+    VISIT_TTL,
+    PageChange,
+    PageVisit,
+    add_digest,
+    canonical_json,
+    encode,
+    key_of,
+    topic,
+)
+from shoal.worker.recrawl.index import read_index
 
 NEWEST = "newest"
 BATCH = 500
@@ -32,7 +44,6 @@ class Comparison:
 
 async def compared(queue: Queue, run: Run) -> Comparison:
     """Return how many pages of a run are new, changed, unchanged and gone."""
-    from shoal.worker.recrawl.index import read_index  # imported only if used
 
     counts: Counter[str] = Counter()
     for page in await read_index(queue, run.scraper, run.id):
@@ -70,8 +81,6 @@ async def recrawl_tasks(queue: Queue, scraper: Scraper, *, but: str | None = Non
     earlier = await earlier_run(queue, scraper, but=but)
     if earlier is None:
         return iter(())
-    from shoal.worker.recrawl.history import PageChange  # imported only if used
-    from shoal.worker.recrawl.index import read_index
 
     pages = await read_index(queue, scraper.name, earlier.id)
     first = next(pages, None)
@@ -86,16 +95,6 @@ async def recrawl_tasks(queue: Queue, scraper: Scraper, *, but: str | None = Non
 
 async def _pages_from_items(queue: Queue, scraper: Scraper, earlier: Run) -> list[Task]:
     """Record the pages of a run that did not record them itself, as far as its items show them."""
-    from shoal.worker.recrawl.history import (
-        VISIT_TTL,
-        PageChange,
-        PageVisit,
-        add_digest,
-        canonical_json,
-        encode,
-        key_of,
-        topic,
-    )
 
     pages: dict[str, tuple[Task, bytes]] = {}
     async for item in queue.items(earlier.id):

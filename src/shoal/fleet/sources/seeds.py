@@ -11,25 +11,27 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from shoal.core.lazy.dataclasses import dataclass
+from msgspec import structs
+
 from shoal.core.model import Task
 from shoal.core.tasks import iterate
+from shoal.discover.combine.axes import Axis
+from shoal.discover.combine.combine import combine
 from shoal.discover.feed import Feed, OnRefusal
 from shoal.discover.files.columns import DEFAULT_COLUMNS, Columns
+from shoal.discover.files.files import UrlFile, format_of
 from shoal.discover.labels import NO_LABELS, Labels
+from shoal.discover.previous import DeadTasks, ItemTasks
 from shoal.discover.routing import Routes
+from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.source import Found, Refusal, Source, shown
 from shoal.fleet.sources.scraper_seeds import iterate_scraper_seeds
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import SEED_STEP, Scraper
-
-if TYPE_CHECKING:
-    from shoal.discover.files.files import UrlFile
-    from shoal.discover.sitemaps.report import SitemapReport
 
 Stream = Iterable[str | Task] | AsyncIterable[str | Task]
 OnReport = Callable[["SitemapReport"], None]
@@ -135,22 +137,15 @@ class Seeds:
             yield self._from_axes(step)
 
     def _from_file(self, path: str, step: str) -> Source:
-        from shoal.discover.files.files import format_of
-
         if format_of(path, self.format) == "txt":
             return self.labels.label(self._url_file(path, step, self.columns))
         columns = replace(self.columns, **self.labels.columns())
         return self.labels.label(self._url_file(path, step, columns), "partition", "priority")
 
     def _url_file(self, path: str, step: str, columns: Columns) -> "UrlFile":
-        from shoal.discover.files.files import UrlFile
-
         return UrlFile(path, step=step, format=self.format, columns=columns, encoding=self.encoding)
 
     def _from_axes(self, step: str) -> Source:
-        from shoal.discover.combine.axes import Axis
-        from shoal.discover.combine.combine import combine
-
         axes = [Axis.read(text) for text in self.axes]
         partition = self.labels.columns().get("partition")
         found = combine(self.template, axes, step=step, payload=self.templates, partition=partition)
@@ -159,7 +154,6 @@ class Seeds:
     def _previous(self, queue: QueueReports, step: str) -> Iterator[Source]:
         if not self.from_run:
             return
-        from shoal.discover.previous import DeadTasks, ItemTasks
 
         if self.from_items is None:
             yield self.labels.label(DeadTasks(queue.dead(self.from_run)))
@@ -210,7 +204,7 @@ def task_of(one: Any, step: str, steps: Collection[str]) -> Task | None:
         return Task(url=one, step=step)
     if not isinstance(one, Task):
         return None
-    return replace(one, step=step) if one.step == SEED_STEP and SEED_STEP not in steps else one
+    return structs.replace(one, step=step) if one.step == SEED_STEP and SEED_STEP not in steps else one
 
 
 def _host(template: str) -> str:

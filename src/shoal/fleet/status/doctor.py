@@ -16,8 +16,10 @@ from shoal.core.proxies import ProxyRules
 from shoal.core.values import counted
 from shoal.discover.routing import Routes
 from shoal.fetch.browser.process import installed_chromium
+from shoal.fetch.tor.tor import installed_tor
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.partitions.table import check_table, read_table_file
+from shoal.fleet.status.proxies import check_proxies
 from shoal.queue.contract import Queue
 from shoal.queue.namespace import shown_queue
 from shoal.queue.open import file_of, open_queue
@@ -140,16 +142,12 @@ def _check_steps(scraper: Scraper) -> CheckResult:
 
 
 async def _check_proxies(rules: ProxyRules, name: str = "proxies") -> CheckResult:
-    from shoal.fleet.status.proxies import check_proxies
-
     is_usable, is_complete, says = await check_proxies(rules)
     health = CheckStatus.GOOD if is_complete else CheckStatus.POOR if is_usable else CheckStatus.BAD
     return CheckResult(name, health, says)
 
 
 async def _check_tor(settings: TorSettings) -> CheckResult:
-    from shoal.fetch.tor.tor import installed_tor
-
     try:
         return CheckResult("tor", CheckStatus.GOOD, await installed_tor(settings.torrc))
     except ShoalError as error:

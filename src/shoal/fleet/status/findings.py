@@ -2,10 +2,9 @@
 
 import random
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Stats, StoredItem
 from shoal.core.tasks import first
 from shoal.core.text import shorten

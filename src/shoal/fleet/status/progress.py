@@ -5,14 +5,15 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import QueueError
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO, Counts, HostStatus, ReportedState, Run, RunState, Stats
 from shoal.core.values import counted
+from shoal.fleet.status.at_work import has_lost_counts, has_workers
+from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
 from shoal.worker.files.counts import FileCounts, file_counts
 from shoal.worker.left_out.late_starts import late_starts
@@ -195,8 +196,6 @@ async def snapshot_of(queue: Queue, run: Run, stats: Stats, *, at_work: bool = T
     """Return a run at this moment, without its rate and what it has left out; with its state."""
     lacks_seeds = await _lacks_seeds(queue, run, stats)
     if lacks_seeds:
-        from shoal.fleet.status.at_work import has_workers
-
         at_work = await has_workers(queue, run.id)
     snapshot = Snapshot(run, stats, 0, 0.0, None, at_work=at_work, lacks_seeds=lacks_seeds)
     return replace(snapshot, cuts=await cuts_of(queue, run.id)) if snapshot.is_finished else snapshot
@@ -206,14 +205,12 @@ async def _lacks_seeds(queue: Queue, run: Run, stats: Stats) -> bool:
     """Return whether a run without tasks left is not finished, because its seeds are not all enqueued."""
     if stats.remaining or run.state is not RunState.RUNNING:
         return False
-    from shoal.fleet.status.seeding import is_seeding_interrupted
 
     return await is_seeding_interrupted(queue, run.id)
 
 
 async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
     """Return a snapshot with what the run has left out, its files and its hooks."""
-    from shoal.fleet.status.at_work import has_lost_counts  # imports the worker, which rows do not need
 
     run_id = snapshot.run.id
     return replace(
@@ -276,7 +273,6 @@ class ProgressReader:
         ).with_rate(rate)
         if not (last or snapshot.has_final_counts):
             return snapshot
-        from shoal.fleet.status.at_work import has_lost_counts  # imports the worker, as below
 
         lost = await has_lost_counts(self._queue, self._run_id)
         cuts = await cuts_of(self._queue, self._run_id) if snapshot.is_finished else ()
@@ -294,8 +290,6 @@ class ProgressReader:
         return (ended - before) / (now - then) if now > then else 0.0
 
     async def _read_at_work(self, now: float, last: bool) -> bool:
-        from shoal.fleet.status.at_work import has_workers  # imports the worker, which rows do not need
-
         # Not on every read: there may be thousands. But a run that is started must not seem stopped.
         if last or not self._at_work or now >= self._at_work_at + HOSTS_INTERVAL_SECONDS:
             self._at_work, self._at_work_at = await has_workers(self._queue, self._run_id), now

@@ -1,10 +1,11 @@
 """Traces records through the steps of a run: the state, holder and items of each step."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from shoal.core.model import Run, Task, TaskState, TaskStatus
 from shoal.queue.contract import Queue, QueueReports

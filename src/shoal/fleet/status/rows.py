@@ -19,11 +19,11 @@ from shoal.core.model import (
 )
 from shoal.fleet.status.progress import counts_as_json, snapshot_of
 from shoal.queue.contract import Queue, ServerStatus, StoreSize
+from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.worker.failures.pages import FailedPage
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # above this package
     from shoal.fleet.project.file import ProjectScraper
-    from shoal.scrape.settings.scraper import ScraperSettings
-    from shoal.worker.failures.pages import FailedPage
 
 # Numbers, durations and words: none of them can contain an address, a path or a secret.
 SHOWN_SETTINGS = (

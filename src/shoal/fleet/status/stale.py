@@ -1,10 +1,10 @@
 """Stale leases: their holder sends no heartbeats, or has held them for very long."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, ZERO, Run, TaskState, TaskStatus, WorkerState, WorkerStatus
 from shoal.core.redact import bare_url
 from shoal.fleet.dead_workers import MAX_SILENCE, is_at_most_once, is_dead

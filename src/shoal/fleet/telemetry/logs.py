@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,6 @@ import msgspec
 
 from shoal.core.events import STDOUT, Event, Level, level_name
 from shoal.core.failures import TRACEBACK
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.redact import Redact, redactor
 from shoal.core.text import printable
 from shoal.fleet.telemetry.logfile import LogFile, LogFolder, check_folder

@@ -6,12 +6,11 @@ Labels have few values: an outcome, a step, an error class, a scraper. Never a U
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.core.errors import InvalidInput
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Counts, Run, RunState, WorkerState, WorkerStatus
 from shoal.fleet.status.at_work import is_at_work
 from shoal.fleet.status.progress import Snapshot

@@ -13,7 +13,10 @@ from shoal.fleet.status.progress import ProgressReader
 from shoal.fleet.telemetry.addresses import read_address
 from shoal.fleet.telemetry.logs import LogDirectory, LogPlan
 from shoal.fleet.telemetry.metrics import PoolMetrics, WorkerCountsSource, need_library
+from shoal.fleet.telemetry.metrics_server import MetricsServer
 from shoal.queue.contract import Queue
+from shoal.worker.telemetry.events import LogForwarder
+from shoal.worker.telemetry.tracing import check_tracing
 
 log = logging.getLogger(__name__)
 POLL_INTERVAL = SECOND / 2
@@ -27,8 +30,6 @@ def open_telemetry(plan: LogPlan | None, metrics: str | None, trace: bool, *, ke
     if metrics:
         need_library()
     if trace:
-        from shoal.worker.telemetry.tracing import check_tracing  # imported only if used
-
         check_tracing()
     return {"logs": plan, "metrics": read_address(key, metrics) if metrics else None, "trace": trace}
 
@@ -53,7 +54,6 @@ async def metrics_of(
         yield metrics
         return
     need_library()
-    from shoal.fleet.telemetry.metrics_server import MetricsServer  # imported only if used
 
     async with MetricsServer(address, metrics.text, metrics.find_problem) as server:
         say(f"Metrics are at {server.url}")
@@ -85,8 +85,6 @@ async def _update(metrics: PoolMetrics, progress: ProgressReader) -> None:
 
 @contextmanager
 def _forward_own_logs(logs: LogDirectory, run_id: str) -> Iterator[None]:
-    from shoal.worker.telemetry.events import LogForwarder  # imported only if there are logs
-
     handler = LogForwarder(lambda event: logs.fleet.write(event, run=run_id), logs.level)
     logger = logging.getLogger("shoal")
     logger.addHandler(handler)

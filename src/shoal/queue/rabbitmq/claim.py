@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND, Grant, Lease

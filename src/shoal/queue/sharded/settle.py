@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
 
+from msgspec.structs import replace
+
 from shoal.core.errors import PartlySettled, QueueError, QueueUnavailable
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Done, Fate, Outcome, RunSettings, Task
 from shoal.queue.contract import Queue
 from shoal.queue.intake import Intake, QueuedTask, encode_item

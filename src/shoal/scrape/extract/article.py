@@ -3,16 +3,17 @@
 from copy import deepcopy
 from typing import Any
 
+import turbohtml
+
 from shoal.scrape.extract.structured import read_jsonld
 from shoal.scrape.node import select_first
-from shoal.scrape.parsing import html
 
 MAX_LINKED = 0.1  # of the text that a larger element adds; navigation is nearly all links
 MAX_STEPS = 12  # each reads all text of an element
 ARTICLES = ("Article", "NewsArticle", "BlogPosting", "TechArticle", "Report")
 
 
-def read_article(tree: "html.Document") -> dict[str, Any]:
+def read_article(tree: "turbohtml.Document") -> dict[str, Any]:
     """Return the title, author, date, language and main text of a page; None for what it does not have."""
     found, content = tree.article(), main_element(tree)
     stated = next((one for kind in ARTICLES for one in read_jsonld(tree, kind)), {})
@@ -25,7 +26,7 @@ def read_article(tree: "html.Document") -> dict[str, Any]:
     }
 
 
-def read_markdown(tree: "html.Document", base: str, selector: str | None) -> str:
+def read_markdown(tree: "turbohtml.Document", base: str, selector: str | None) -> str:
     """Return the first match, or the main content of the page, as Markdown with absolute links."""
     if selector is None:
         found = main_element(tree)
@@ -39,7 +40,7 @@ def read_markdown(tree: "html.Document", base: str, selector: str | None) -> str
     return own.to_markdown()
 
 
-def main_element(tree: "html.Document") -> "html.Element | None":
+def main_element(tree: "turbohtml.Document") -> "turbohtml.Element | None":
     """Return the element that holds the main content; None if no text reads as such.
 
     The parser finds the element that reads most like an article, which may be one of several sections. So
@@ -48,7 +49,7 @@ def main_element(tree: "html.Document") -> "html.Element | None":
     best = tree.main_content()
     for _ in range(MAX_STEPS):
         parent = best.parent if best is not None else None
-        if best is None or not isinstance(parent, html.Element) or parent.tag == "html":
+        if best is None or not isinstance(parent, turbohtml.Element) or parent.tag == "html":
             break
         more = len(parent.text) - len(best.text)
         if _linked(parent) - _linked(best) > MAX_LINKED * more:
@@ -57,7 +58,7 @@ def main_element(tree: "html.Document") -> "html.Element | None":
     return best
 
 
-def _linked(element: "html.Element") -> int:
+def _linked(element: "turbohtml.Element") -> int:
     """Return the number of characters in links."""
     return sum(len(link.text) for link in element.select("a[href]"))
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import turbohtml
 
 from shoal.core.errors import InvalidUrl, ParseFailed
 from shoal.core.urls import join
-from shoal.scrape.parsing import html
 from shoal.scrape.parsing.tree import MAX_TEXT
 
-Parse = Callable[[], "html.Document"]
+Parse = Callable[[], "turbohtml.Document"]
 
 _ENTRY = ("title", "link", "id", "published", "updated", "author", "summary", "content")
 _FEED = ("type", "title", "link", "description", "updated")
@@ -25,8 +25,8 @@ def read_feed(text: str, base: str, parse_as_html: Parse) -> dict[str, Any]:
     if begun.startswith("{"):
         return _read_json_feed(begun, base)
     try:
-        feed = html.parse_xml(begun).feed()
-    except (html.HTMLParseError, RecursionError):
+        feed = turbohtml.parse_xml(begun).feed()
+    except (turbohtml.HTMLParseError, RecursionError):
         # Many feeds are not well-formed, for example because of &nbsp; in them.
         feed = parse_as_html().feed()
     if feed is None:

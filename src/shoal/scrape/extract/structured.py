@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+import turbohtml
+
 from shoal.core.errors import InvalidUrl, ParseFailed
 from shoal.core.urls import join
-from shoal.scrape.parsing import html
 from shoal.scrape.text import text_of
 
 MAX_OBJECTS = 100_000  # of one page
@@ -23,7 +24,7 @@ _META = {
 }
 
 
-def read_jsonld(document: "html.Document", kind: str | None) -> list[dict[str, Any]]:
+def read_jsonld(document: "turbohtml.Document", kind: str | None) -> list[dict[str, Any]]:
     """Return the objects of all JSON-LD scripts, those of lists and `@graph` singly; of one type if given."""
     found: list[dict[str, Any]] = []
     for one in _objects(document.json_ld()):
@@ -34,7 +35,7 @@ def read_jsonld(document: "html.Document", kind: str | None) -> list[dict[str, A
     return found
 
 
-def read_microdata(document: "html.Document", base: str, kind: str | None) -> list[dict[str, Any]]:
+def read_microdata(document: "turbohtml.Document", base: str, kind: str | None) -> list[dict[str, Any]]:
     """Return the items of the page's microdata, each property as a list; of one type if given."""
     if len(document.select("[itemref]")) > MAX_REFERENCES:
         raise ParseFailed(f"The page's microdata has more than {MAX_REFERENCES} references")
@@ -45,12 +46,12 @@ def read_microdata(document: "html.Document", base: str, kind: str | None) -> li
     return [item for item in items if kind is None or _is_of(item.get("@type"), kind)]
 
 
-def read_opengraph(document: "html.Document", base: str) -> dict[str, str]:
+def read_opengraph(document: "turbohtml.Document", base: str) -> dict[str, str]:
     """Return the Open Graph properties without `og:`, with absolute URLs."""
     return dict(document.opengraph(base_url=base))
 
 
-def read_metadata(document: "html.Document", base: str) -> dict[str, str]:
+def read_metadata(document: "turbohtml.Document", base: str) -> dict[str, str]:
     """Return the title, description, canonical URL, language and similar, as far as the page has them."""
     metas: dict[str, str] = {}
     for raw in document.select("meta[content]"):
@@ -89,11 +90,11 @@ def _is_of(given: Any, kind: str) -> bool:
     return any(str(name) == kind or str(name).rpartition("/")[2] == kind for name in names)
 
 
-def _as_dict(item: "html.MicrodataItem") -> dict[str, Any]:
+def _as_dict(item: "turbohtml.MicrodataItem") -> dict[str, Any]:
     known = {"@type": item.type, "@id": item.id}
     found: dict[str, Any] = {name: value for name, value in known.items() if value}
     for name, values in item.properties.items():
-        found[name] = [_as_dict(one) if isinstance(one, html.MicrodataItem) else one for one in values]
+        found[name] = [_as_dict(one) if isinstance(one, turbohtml.MicrodataItem) else one for one in values]
     return found
 
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+import turbohtml
+
 from shoal.core.errors import ParseFailed
-from shoal.scrape.parsing import html
 from shoal.scrape.text import text_of
 
 MAX_COLUMNS = 1_000
@@ -13,7 +14,7 @@ _CELLS = frozenset({"td", "th"})
 _GROUPS = frozenset({"thead", "tbody", "tfoot"})
 
 
-def read_table(table: "html.Element") -> list[dict[str, str]]:
+def read_table(table: "turbohtml.Element") -> list[dict[str, str]]:
     """Return the rows of a table as dicts; columns without a name have their number, from 1.
 
     The names are those of the first row, if all of it is header cells or it is in `thead`. A cell that spans
@@ -31,7 +32,7 @@ def read_table(table: "html.Element") -> list[dict[str, str]]:
     return [dict(zip(names, [*row, *[""] * (width - len(row))], strict=True)) for row in body]
 
 
-def _rows(table: "html.Element") -> "Iterator[html.Element]":
+def _rows(table: "turbohtml.Element") -> "Iterator[turbohtml.Element]":
     """Yield the rows of a table, without those of tables inside it."""
     for child in table.children:
         if _tag(child) == "tr":
@@ -40,7 +41,7 @@ def _rows(table: "html.Element") -> "Iterator[html.Element]":
             yield from (row for row in child.children if _tag(row) == "tr")  # type: ignore[misc]
 
 
-def _fill(rows: "list[html.Element]") -> list[list[str]]:
+def _fill(rows: "list[turbohtml.Element]") -> list[list[str]]:
     grid: list[list[str]] = []
     spanning: dict[int, tuple[int, str]] = {}  # by column: the rows that a cell still covers, and its text
     cells = 0
@@ -101,4 +102,4 @@ def _is_cell(node: object) -> bool:
 
 
 def _tag(node: object) -> str:
-    return node.tag if isinstance(node, html.Element) else ""
+    return node.tag if isinstance(node, turbohtml.Element) else ""

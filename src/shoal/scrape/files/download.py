@@ -5,11 +5,11 @@ the task of its first file is followed by the one of its second, and the last on
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput, InvalidItem, InvalidTask
 from shoal.core.model import DOWNLOAD_KEY, HIGHEST_PRIORITY, NOTHING, Task
@@ -111,7 +111,7 @@ class Download:
         """Return the request of a file whose record has this place in an item."""
         if self._step is not None:
             raise InvalidInput("A download in an item has no step; its record is stored in the item")
-        return msgspec.structs.replace(self._request, at=list(at))
+        return replace(self._request, at=list(at))
 
 
 def item_task(data: Any, found: Sequence[tuple[Sequence[str | int], Download]], number: int) -> Task:

@@ -7,7 +7,6 @@ from functools import cache
 from urllib.parse import unquote, urlsplit
 
 from shoal.core.errors import InvalidInput
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.text import shorten
 
 DEFAULT_PATH = "{sha256}{ext}"
@@ -15,10 +14,10 @@ FIELDS = ("sha256", "ext", "name", "host", "run")
 MAX_TEMPLATE = 1_000  # characters
 MAX_SEGMENT, MAX_PATH, MAX_FOLDERS = 120, 400, 8  # bytes of UTF-8, and folders
 
-_FIELD = lazy_pattern(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::\.([0-9]{1,2}))?\}")
-_UNSAFE = lazy_pattern(r'[\\:*?"<>|]')
-_EXTENSION = lazy_pattern(r"\.[A-Za-z0-9]{1,10}")
-_RESERVED = lazy_pattern(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # on Windows
+_FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::\.([0-9]{1,2}))?\}")
+_UNSAFE = re.compile(r'[\\:*?"<>|]')
+_EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,10}")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # on Windows
 _MORE = {"image/jpeg": ".jpg", "image/webp": ".webp", "image/avif": ".avif", "font/woff2": ".woff2"}
 _SAYS_NOTHING = ("", "application/octet-stream", "binary/octet-stream")
 

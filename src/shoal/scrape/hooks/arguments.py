@@ -1,6 +1,7 @@
 """What hooks get as arguments: a request before it is sent, a task that has failed, a run."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from types import SimpleNamespace
@@ -8,7 +9,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from shoal.core.http import Headers, Response
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import NOTHING, Stats, Task
 from shoal.core.values import read_duration
 

@@ -5,13 +5,12 @@ import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from types import CodeType
 from typing import Any, NamedTuple
 
 from shoal.core.errors import InvalidInput, InvalidItem, StepEnded, StepTimeout
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Reject, Task
 from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten

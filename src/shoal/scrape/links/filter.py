@@ -1,13 +1,14 @@
 """Filter follow-up tasks: keep those in scope, not too deep, and not in a spider trap."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from random import Random
 from threading import Lock
 
+from msgspec.structs import replace
+
 from shoal.core.errors import InvalidTask, InvalidUrl
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import LOWEST_PRIORITY, Task
 from shoal.core.redact import bare_url
 from shoal.core.secrets import secret_headers

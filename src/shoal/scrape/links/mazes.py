@@ -9,9 +9,10 @@ Items tell nothing: many pages of an ordinary site give none, or the same one.
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import count
 from random import Random
+
+from msgspec.structs import replace
 
 from shoal.core.model import HIGHEST_PRIORITY, Task
 from shoal.scrape.links.shape import UrlParts

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from zlib import crc32
 
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import Task
 
 MAX_LINKS = 2  # to the page before and the page after
@@ -13,10 +12,10 @@ MAX_LINKS = 2  # to the page before and the page after
 _WORDS = "pages?|paged|pagenum(?:ber)?|pageno|pg|seite|pagina|strona|sida|sivu"
 _NAMES = rf"{_WORDS}|p|start|offset|from|skip|begin|first|pos|limitstart"
 # The number of a page in a URL, with what marks it as one: ?page=2, /page/2, /list-page-2.html.
-_NUMBER = lazy_pattern(
+_NUMBER = re.compile(
     rf"(?P<query>[?&](?:{_NAMES})=[0-9]+)(?=&|$)|[/_-](?:{_WORDS})[/_-]?[0-9]+/?(?=$|[?.])", re.IGNORECASE
 )
-_NAME = lazy_pattern(_NAMES, re.IGNORECASE)
+_NAME = re.compile(_NAMES, re.IGNORECASE)
 
 
 class Chain(NamedTuple):

@@ -3,10 +3,8 @@
 import re
 from typing import NamedTuple
 
-from shoal.core.lazy.patterns import lazy_pattern
-
 # Numbers, hexadecimal ids, long runs of letters and digits: what differs between two pages of one template.
-_ID = lazy_pattern(
+_ID = re.compile(
     r"[0-9a-f]{8}-[0-9a-f-]{27}|(?=[a-z]*[0-9])[0-9a-f]{8,}|[A-Za-z0-9_]{24,}|[0-9]+", re.IGNORECASE
 )
 

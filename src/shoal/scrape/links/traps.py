@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from datetime import date
 
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.scrape.links.shape import UrlParts
 
 MAX_LENGTH = 2_000  # characters of a link
@@ -15,27 +14,27 @@ _SESSION_NAMES = (
     "phpsessid|jsessionid|aspsessionid[a-z]*|sessionid|session_id|sessid|zenid|oscsid|cftoken|cfid"
 )
 _TOKEN = "(?:[0-9a-f]{16,}|(?=[a-z]*[0-9])[a-z0-9]{24,})"
-_SESSION = lazy_pattern(
+_SESSION = re.compile(
     rf";(?:{_SESSION_NAMES})=[^/?;]*"
     r"|/\((?:[a-z]\([a-z0-9]{20,}\))+\)(?=/)"
     rf"|(?P<mark>[?&])(?:(?:{_SESSION_NAMES})=[^&]*|s(?:id)?={_TOKEN})(?=&|$)",
     re.IGNORECASE,
 )
-_MAY_HOLD_SESSION = lazy_pattern(r"[?;(]")
-_DATE = lazy_pattern(
+_MAY_HOLD_SESSION = re.compile(r"[?;(]")
+_DATE = re.compile(
     r"(?<![0-9A-Za-z])([12][0-9]{3})[-/._]?(?:0?[1-9]|1[0-2])(?:[-/._]?(?:0?[1-9]|[12][0-9]|3[01]))?/?$"
 )
-_CALENDAR = lazy_pattern(
+_CALENDAR = re.compile(
     r"(?<![a-z])(?:calend[ae]rs?|kalender|agenda|events?|schedule|month|week|day|date)(?![a-z])", re.I
 )
 _YEAR_NAMES = frozenset({"y", "year", "yr", "jahr"})
-_YEAR = lazy_pattern(r"[12][0-9]{3}")
-_VARIANTS = lazy_pattern(
+_YEAR = re.compile(r"[12][0-9]{3}")
+_VARIANTS = re.compile(
     r"print(?:able|view|er_friendly)?|sort(?:_?(?:by|order|dir))?|order_?by|order_?dir|replytocom|share",
     re.IGNORECASE,
 )
 _ORDERED = frozenset({"asc", "desc", "ascending", "descending"})
-_INDEX_ORDER = lazy_pattern(r"[NMSD](?:;O=[AD])?")  # how Apache sorts a folder
+_INDEX_ORDER = re.compile(r"[NMSD](?:;O=[AD])?")  # how Apache sorts a folder
 
 
 def strip_session(url: str) -> str:

@@ -3,8 +3,8 @@
 import re
 from functools import lru_cache
 
-from shoal.core.lazy.patterns import lazy_pattern
-from shoal.scrape.parsing import html
+import turbohtml
+from turbohtml.detect import detect
 
 DECLARED_WITHIN = 1024  # bytes, by the HTML standard
 SAMPLE = 16 << 10  # bytes used for detection, which takes about 0.1 ms per 1,000
@@ -18,17 +18,17 @@ _MARKS = (
     (b"\xfe\xff", "utf-16be"),
 )
 _MARK_STARTS = frozenset({*(mark[:2] for mark, _ in _MARKS), b"<\x00", b"\x00<"})
-_LABEL = lazy_pattern(r"[a-z0-9_.:-]{1,40}")
-_CHARSET = lazy_pattern(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
-_COMMENT = lazy_pattern(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
-_META = lazy_pattern(rb"""<meta\s[^>]{0,400}?charset\s*=\s*["']?\s*([^\s"'/>;]+)""", re.IGNORECASE)
-_XML = lazy_pattern(rb"""\s*<\?xml\s[^>]{0,400}?encoding\s*=\s*["']([^"'>]+)""", re.IGNORECASE)
-_DECLARING = lazy_pattern(rb"charset", re.IGNORECASE)
+_LABEL = re.compile(r"[a-z0-9_.:-]{1,40}")
+_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_META = re.compile(rb"""<meta\s[^>]{0,400}?charset\s*=\s*["']?\s*([^\s"'/>;]+)""", re.IGNORECASE)
+_XML = re.compile(rb"""\s*<\?xml\s[^>]{0,400}?encoding\s*=\s*["']([^"'>]+)""", re.IGNORECASE)
+_DECLARING = re.compile(rb"charset", re.IGNORECASE)
 _SHIFTED = b"\x1b$"  # seven-bit Japanese, which would be taken for ASCII
 _SINGLE_BYTE = ("windows-125", "iso-8859", "koi8")
 # The standard decodes these to nothing, because scripts were hidden in them; Shoal never executes a script.
 _RETIRED = {"iso-2022-kr": "iso2022_kr", "csiso2022kr": "iso2022_kr", "hz-gb-2312": "hz"}
-_BEYOND_ASCII = lazy_pattern(r"[^\x00-\x7f\ufffd]")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f\ufffd]")
 
 
 def read_text(body: bytes, content_type: str = "") -> tuple[str, str]:
@@ -53,7 +53,7 @@ def known_name(label: str) -> str | None:
     if label in _RETIRED:
         return label
     try:
-        name = html.parse(b"", encoding=label).encoding if _LABEL.fullmatch(label) else None
+        name = turbohtml.parse(b"", encoding=label).encoding if _LABEL.fullmatch(label) else None
     except LookupError:
         return None
     return None if name is None or name == "replacement" else name.lower()
@@ -122,7 +122,7 @@ def _guess(body: bytes, first: int) -> str:
 
 def _detect(sample: bytes) -> str:
     # The declaration has been considered already, and here it would win again.
-    name = known_name(html.detect(_DECLARING.sub(b"", sample)).encoding or "")
+    name = known_name(detect(_DECLARING.sub(b"", sample)).encoding or "")
     return name if name and name != "utf-8" else "windows-1252"
 
 
@@ -136,6 +136,5 @@ def _decode(body: bytes, name: str) -> str:
     if name.startswith("utf-32") or name in _RETIRED:
         text = body.decode(_RETIRED.get(name, name), errors="replace")
     else:
-        html.load()  # registers the codec
         text = body.decode(f"whatwg-{name}")
     return text.removeprefix("\ufeff")

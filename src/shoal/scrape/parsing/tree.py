@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from functools import partial
 from time import thread_time
 
+import turbohtml
+
 from shoal.core.errors import ParseFailed
-from shoal.scrape.parsing import html
 from shoal.scrape.parsing.memory_limit import GrowthLimit, can_limit_memory
 
 MAX_TEXT = 8_000_000  # characters
@@ -28,9 +29,9 @@ CHUNK_GROWTH = 96 << 20  # bytes
 _ordinary = GrowthLimit(256 << 20)  # bytes: three times what an ordinary page of LONG characters takes
 
 
-def parse_html(text: str) -> "html.Document":
+def parse_html(text: str) -> "turbohtml.Document":
     """Return the tree of a page; raises ParseFailed if it takes too much memory or time."""
-    parse_text = partial(html.parse, text, positions=False)
+    parse_text = partial(turbohtml.parse, text, positions=False)
     if len(text) <= SHORT:
         return parse_text()
     if len(text) <= LONG and can_limit_memory():
@@ -51,11 +52,11 @@ def max_growth(position: int, attributes: int = MAX_TEXT) -> int:
     return PER_TAG + PER_ATTRIBUTE * min(position // 2, attributes)
 
 
-def _parse_in_chunks(text: str) -> "html.Document":
+def _parse_in_chunks(text: str) -> "turbohtml.Document":
     """Parse in chunks, so that other threads can run, and stop when the tree grows too large."""
     if len(text) > MAX_TEXT:
         raise _parse_error(f"has {len(text):,} characters; the limit is {MAX_TEXT:,}")
-    parser = html.IncrementalParser(positions=False)
+    parser = turbohtml.IncrementalParser(positions=False)
     attributes = max_attributes(text.encode(errors="replace"))
     until = thread_time() + MAX_SECONDS
     with _memory_meter() as resident:

@@ -1,5 +1,6 @@
 """The setting `browser`: what a browser waits for and blocks, and when it is restarted."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -7,13 +8,12 @@ from typing import Any
 
 from shoal.core.browser_settings import BLOCKABLE, BrowserSettings
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.text import shorten
 from shoal.core.values import hint, read_choice, read_size, read_whole
 
 MAX_TABS = 64
 MIN_MEMORY = 128 << 20
-_NAMED = lazy_pattern(r"(?:^|\s)(wait|block|context|max_pages|tabs|memory|executable)=")
+_NAMED = re.compile(r"(?:^|\s)(wait|block|context|max_pages|tabs|memory|executable)=")
 _EXAMPLE = "{'wait': '.row', 'context': 'session'}, or as text wait=.row context=session"
 
 

@@ -1,12 +1,12 @@
 """The settings `cache`, `warc` and `replay`: a response cache, a recording to write, and one to replay."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.errors.commands import record_command
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE
 from shoal.core.text import shorten
 from shoal.core.values import read_positive_duration, read_size

@@ -1,11 +1,10 @@
 """Reads a setting that may be an object, a mapping, or compact text such as "10m disk:pages 2GB"."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.values import hint
 
 T = TypeVar("T")

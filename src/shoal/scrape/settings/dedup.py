@@ -1,10 +1,10 @@
 """The setting `dedup`: skip tasks that earlier runs of the scraper have queued."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.text import shorten
 from shoal.core.values import read_positive_duration, read_words
 from shoal.scrape.settings.compact import CompactSetting

@@ -1,5 +1,6 @@
 """The setting `proxies`: the proxies to fetch through and how to use them."""
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
@@ -7,13 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.proxies import EXAMPLE, STRATEGIES, ProxyRules, read_file, read_proxy_list
 from shoal.core.values import read_choice, read_flag, read_positive_duration, read_whole
 from shoal.scrape.settings.compact import CompactSetting
 
 # A rule starts with a name; a proxy or a file may contain "=" later on.
-_RULE = lazy_pattern(r"[a-z_]+=")
+_RULE = re.compile(r"[a-z_]+=")
 _FORMS = "a file, a list of addresses, or a function that returns one"
 
 

@@ -1,15 +1,14 @@
 """The setting `retry`: the delay between attempts, and the rules per error class and status."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from shoal.core.errors import InvalidSetting, NotNow, ShoalError, SkipTask
-from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import NOTHING
 from shoal.core.text import shorten
 from shoal.core.values import hint, read_flag, read_positive_duration, read_whole
@@ -134,7 +133,7 @@ _CLASSES = {
     "blocked": "Blocked",
 }
 _SYNONYMS = {"first": "delay", "base": "delay", "wait": "delay", "max": "cap", "retries": "attempts"}
-_STATUS = lazy_pattern("[45]([0-9]{2}|xx)")
+_STATUS = re.compile("[45]([0-9]{2}|xx)")
 
 
 def _error_classes(kind: type[Exception]) -> Iterator[type[Exception]]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from functools import partial
@@ -12,7 +12,6 @@ from typing import Any, Literal, Self
 
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
 from shoal.core.patterns import searched
 from shoal.core.proxies import ProxyRules

@@ -1,13 +1,13 @@
 """The setting `sessions`: the number of sessions, how long each is used, and its browser profile."""
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.text import shorten
 from shoal.core.values import hint, read_choice, read_positive_duration, read_whole
 from shoal.scrape.settings.compact import CompactSetting, optional
@@ -15,8 +15,8 @@ from shoal.scrape.settings.compact import CompactSetting, optional
 BROWSERS = ("chrome", "edge", "firefox", "opera", "safari")
 MAX_SIZE = 1_000
 MAX_LOGINS = 100
-_PROFILE = lazy_pattern(r"([a-z]+)([0-9.]*)")
-_SIZE = lazy_pattern(r"[0-9]+")
+_PROFILE = re.compile(r"([a-z]+)([0-9.]*)")
+_SIZE = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

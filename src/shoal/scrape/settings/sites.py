@@ -1,13 +1,12 @@
 """The setting `sites`: settings that apply to the pages of some hosts only."""
 
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, Literal
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import NOTHING
 from shoal.core.proxies import ProxyRules
 from shoal.core.text import shorten

@@ -1,13 +1,12 @@
 """The setting `tokens`: the source of API tokens, their place in a request, and the hosts they may go to."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from shoal.core.errors import InvalidSetting, InvalidUrl
-from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.urls import canonical
 from shoal.core.values import read_text
 from shoal.scrape.settings.compact import ON, CompactSetting
@@ -15,8 +14,8 @@ from shoal.scrape.settings.compact import ON, CompactSetting
 VARIABLE = "SHOAL_TOKENS"
 FROM_ENVIRONMENT, FROM_FILE = "env", "file:"
 HEADER, FORM = "Authorization", "Bearer {}"
-_NAME = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VARIABLE_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPTIONS = ("hosts", "header", "query", "bucket", "from")
 _EXAMPLE = "{'from': 'env:API_TOKENS', 'hosts': 'api.example.com'}"
 

@@ -1,11 +1,11 @@
 """The setting `tor`: fetch pages through Tor."""
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.text import shorten
 from shoal.core.values import read_whole
 from shoal.scrape.settings.compact import CompactSetting

@@ -1,7 +1,9 @@
 """Tracebacks of the user's code: frames of libraries are folded into one line, and the size is bounded."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -9,8 +11,6 @@ from traceback import FrameSummary, TracebackException, walk_tb
 from types import TracebackType
 
 from shoal.core.failures import MAX_TRACEBACK
-from shoal.core.lazy.dataclasses import dataclass
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.redact import Redact, redacted
 from shoal.core.text import printable
 
@@ -22,7 +22,7 @@ SHOAL = "shoal"
 _SHOAL_FOLDER = str(Path(__file__).parents[2])
 _STANDARD_FOLDER = str(Path(os.__file__).parent)  # `sysconfig` knows it too, but takes 4 ms to import
 _SITE_PACKAGES = ("site-packages", "dist-packages")
-_MODULE_OF_FILE = lazy_pattern(r"^shoal_scraper_\w+\.")  # as `scrape/load.py` names the module of a file
+_MODULE_OF_FILE = re.compile(r"^shoal_scraper_\w+\.")  # as `scrape/load.py` names the module of a file
 
 
 @lru_cache(maxsize=10_000)

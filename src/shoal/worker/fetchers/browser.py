@@ -6,6 +6,10 @@ from functools import partial
 
 from shoal.core.http import Response
 from shoal.core.model import Task
+from shoal.fetch.browser.auto import AutoFetcher
+from shoal.fetch.browser.dispatch import RenderingFetcher
+from shoal.fetch.browser.fetcher import BrowserFetcher
+from shoal.fetch.browser.render_hints import RenderHints
 from shoal.fetch.contract import Fetcher, FetcherOptions
 from shoal.fetch.response_limits import Limits
 from shoal.queue.contract import Queue
@@ -32,7 +36,6 @@ def open_browser(options: FetcherOptions) -> Fetcher:
     Where some tasks are attempted once at most, no page is fetched again when a browser crashes.
     """
     # Imported only if wanted: most runs need no browser.
-    from shoal.fetch.browser.fetcher import BrowserFetcher
 
     settings = options.settings
     return BrowserFetcher(
@@ -49,9 +52,6 @@ def rendering_fetchers(
     settings: ScraperSettings, queue: Queue, http: Fetcher, uncached: Fetcher
 ) -> dict[str, Fetcher]:
     """Return the fetchers that use the browser by the names that steps use; they have no cache."""
-    from shoal.fetch.browser.auto import AutoFetcher
-    from shoal.fetch.browser.dispatch import RenderingFetcher
-    from shoal.fetch.browser.render_hints import RenderHints
 
     rendering = RenderingFetcher(uncached)
     auto = AutoFetcher(

@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
 
 from shoal.core.model import MINUTE, Run
+from shoal.export.archive.warc import WarcWriter
+from shoal.export.archive.warc_read import WarcArchive
+from shoal.fetch.archive.recording import RecordingFetcher
+from shoal.fetch.archive.replay import ReplayFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.cache.store import CacheStore, DiskStore
 from shoal.fetch.contract import Fetcher, FetcherOptions
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.engines import open_engine
+from shoal.fetch.proxies.retrying import RetryingFetcher
 from shoal.fetch.response_limits import Limits
 from shoal.fetch.robots.robots import Robots
 from shoal.queue.contract import Queue
@@ -26,9 +30,7 @@ from shoal.worker.fetchers.tor import tor_egress, with_tor
 from shoal.worker.files.downloads import Downloads
 from shoal.worker.files.known import KnownFiles
 from shoal.worker.files.open import open_files
-
-if TYPE_CHECKING:
-    from shoal.worker.recrawl.store import VisitStore
+from shoal.worker.recrawl.store import VisitStore
 
 MAX_ROBOTS_BYTES = 64 << 20  # of robots.txt files in the shared cache
 TOR_TIMEOUT = 2 * MINUTE  # for a fetcher without a queue
@@ -52,9 +54,6 @@ async def open_fetchers(
     """
     limits = Limits(max_body=settings.max_body)
     if settings.replay:
-        from shoal.export.archive.warc_read import WarcArchive  # imported only if used
-        from shoal.fetch.archive.replay import ReplayFetcher
-
         record = WarcArchive(settings.replay, max_body=settings.max_body)
         replayed = ReplayFetcher(record.find, record=record.name, limits=limits)
         return dict.fromkeys(("http", "browser", "auto", *plugin_fetchers(wanted)), replayed)
@@ -64,9 +63,6 @@ async def open_fetchers(
     fetcher = with_sessions(settings, queue, fetcher, login)
     fetcher = await with_tokens(settings, queue, fetcher, run_id=run_id)
     if settings.warc:
-        from shoal.export.archive.warc import WarcWriter  # imported only if used
-        from shoal.fetch.archive.recording import RecordingFetcher
-
         writer = WarcWriter.open(settings.warc, user_agent=user_agent, run_id=run_id)
         fetcher = RecordingFetcher(fetcher, writer)
     uncached = fetcher
@@ -97,8 +93,6 @@ async def open_fetcher(
     """
     fetcher = _open_direct(settings, limits or Limits(max_body=settings.max_body), {fetch}, user_agent)
     if settings.tor or settings.proxies or settings.sites.proxies:
-        from shoal.fetch.proxies.retrying import RetryingFetcher  # imported only if used
-
         fetcher = await with_tor(settings, None, fetcher, wait=TOR_TIMEOUT)
         fetcher = RetryingFetcher(await with_proxies(settings, None, fetcher))
     return fetcher
@@ -140,7 +134,6 @@ def open_revisits(settings: ScraperSettings, queue: Queue, run: Run) -> "VisitSt
     """Return the store of page visits, if the settings ask for recrawls."""
     if not (settings.recrawl or settings.again):
         return None
-    from shoal.worker.recrawl.store import VisitStore  # imported only if used
 
     return VisitStore(queue, run.scraper, run.id, again=settings.again is not None)
 

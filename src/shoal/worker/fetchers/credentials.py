@@ -3,23 +3,25 @@
 import os
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shoal.core.errors import LoginBroken, LoginFailed
 from shoal.core.http import Request, Response
 from shoal.core.redact import redacted
 from shoal.fetch.contract import Fetcher
+from shoal.fetch.host_pause import HostPauser
+from shoal.fetch.http.profiles import profile_of
+from shoal.fetch.sessions.fetcher import Fill, Send, SessionFetcher
+from shoal.fetch.sessions.pool import SessionRules
+from shoal.fetch.sessions.session import Session
 from shoal.fetch.status import accepted
+from shoal.fetch.tokens.fetcher import TokenFetcher
+from shoal.fetch.tokens.pool import TokenPool
+from shoal.fetch.tokens.token import TokenPlacement, TokenSource
 from shoal.queue.contract import Queue
 from shoal.scrape.login import Login, LoginSession
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.tokens import TokenSettings
 from shoal.worker.failures.tracebacks import TracebackFormatter
-
-if TYPE_CHECKING:
-    from shoal.fetch.sessions.fetcher import Fill, Send
-    from shoal.fetch.sessions.session import Session
-    from shoal.fetch.tokens.token import TokenSource
 
 # Tokens and sessions are imported only if used: every other run starts faster without.
 
@@ -33,9 +35,6 @@ async def with_tokens(settings: ScraperSettings, queue: Queue, fetcher: Fetcher,
     tokens = settings.tokens
     if tokens is None:
         return fetcher
-    from shoal.fetch.tokens.fetcher import TokenFetcher
-    from shoal.fetch.tokens.pool import TokenPool
-    from shoal.fetch.tokens.token import TokenPlacement
 
     pool = await TokenPool.open(queue, token_source(tokens), run_id=run_id)
     placement = TokenPlacement(
@@ -46,7 +45,6 @@ async def with_tokens(settings: ScraperSettings, queue: Queue, fetcher: Fetcher,
 
 def token_source(tokens: TokenSettings) -> "TokenSource":
     """Return the source of the tokens in the settings."""
-    from shoal.fetch.tokens.token import TokenSource
 
     return TokenSource(
         given=tokens.given,
@@ -62,10 +60,6 @@ def with_sessions(settings: ScraperSettings, queue: Queue, fetcher: Fetcher, log
     sessions = settings.sessions
     if sessions is None:
         return fetcher
-    from shoal.fetch.host_pause import HostPauser
-    from shoal.fetch.http.profiles import profile_of
-    from shoal.fetch.sessions.fetcher import SessionFetcher
-    from shoal.fetch.sessions.pool import SessionRules
 
     for name in sessions.profiles:
         profile_of(name)  # raises for an unknown name before the first page

@@ -4,6 +4,11 @@ import secrets
 
 from shoal.core.proxies import ProxyRules
 from shoal.fetch.contract import Fetcher
+from shoal.fetch.proxies.by_site import SiteProxiesFetcher
+from shoal.fetch.proxies.fetcher import ProxiesFetcher
+from shoal.fetch.proxies.pool import ProxyPool
+from shoal.fetch.proxies.source import ProxySource
+from shoal.fetch.proxies.sync import ProxySync
 from shoal.fetch.shared_state import secret_of
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.scraper import ScraperSettings
@@ -20,7 +25,6 @@ async def with_proxies(
         usual = await _open_proxies(settings.proxies, settings, queue, fetcher, run_id)
     if not any(site.proxies is not None for site in settings.sites.rules.values()):
         return usual
-    from shoal.fetch.proxies.by_site import SiteProxiesFetcher
 
     by_rules = [
         (rules, await _open_proxies(rules, settings, queue, fetcher, run_id, group=pattern))
@@ -39,10 +43,6 @@ async def _open_proxies(
     group: str = "",
 ) -> Fetcher:
     # Imported only if used: every other run starts faster without.
-    from shoal.fetch.proxies.fetcher import ProxiesFetcher
-    from shoal.fetch.proxies.pool import ProxyPool
-    from shoal.fetch.proxies.source import ProxySource
-    from shoal.fetch.proxies.sync import ProxySync
 
     source = ProxySource(rules, salt=await secret_of(queue, SALT) if queue else secrets.token_bytes(32))
     gap = settings.delay.total_seconds() if rules.per_exit else 0.0

@@ -5,6 +5,10 @@ from datetime import timedelta
 from shoal.core.model import ZERO
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.egress import Egress
+from shoal.fetch.tor.egress import TorEgress
+from shoal.fetch.tor.fetcher import TorFetcher
+from shoal.fetch.tor.sync import TorSync
+from shoal.fetch.tor.tor import Tor
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.scraper import ScraperSettings
 
@@ -13,7 +17,6 @@ def tor_egress(settings: ScraperSettings) -> Egress | None:
     """Return the egress of a run through Tor, which opens no direct connection; None without Tor."""
     if settings.tor is None:
         return None
-    from shoal.fetch.tor.egress import TorEgress
 
     return TorEgress(settings.allow_private)
 
@@ -33,9 +36,6 @@ async def with_tor(
     if settings.tor is None:
         return fetcher
     # Imported only if used: every other run starts faster without.
-    from shoal.fetch.tor.fetcher import TorFetcher
-    from shoal.fetch.tor.sync import TorSync
-    from shoal.fetch.tor.tor import Tor
 
     tor = await Tor.open(settings.tor.torrc)
     try:

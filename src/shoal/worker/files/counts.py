@@ -1,12 +1,11 @@
 """The files of a run, counted in the queue, so that every report has them."""
 
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.queue.contract import SharedNotes
 from shoal.worker.left_out.notes import CountNotes
 

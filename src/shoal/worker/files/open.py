@@ -5,6 +5,7 @@ from pathlib import Path
 from shoal.core.urls import is_object_url
 from shoal.scrape.settings.files import DEFAULT_FOLDER
 from shoal.worker.files.local import LocalFiles
+from shoal.worker.files.objects import ObjectFiles
 from shoal.worker.files.store import FileStore
 
 
@@ -13,6 +14,5 @@ def open_files(place: str | None) -> FileStore:
     place = place or DEFAULT_FOLDER
     if not is_object_url(place):
         return LocalFiles(Path(place).absolute())
-    from shoal.worker.files.objects import ObjectFiles  # its library may not be installed
 
     return ObjectFiles(place)

@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import NamedTuple
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.lazy.dataclasses import dataclass
 
 REQUEST_TIMEOUT_SECONDS = 10.0  # to receive a request, and to send its response
 IDLE_TIMEOUT_SECONDS = 60.0  # that a client may wait before its next request, if it may send another

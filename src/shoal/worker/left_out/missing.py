@@ -1,11 +1,10 @@
 """Followed links whose pages are missing (404, 410), counted per run in the queue with some examples."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.redact import bare_url
 from shoal.queue.contract import SharedNotes
 from shoal.worker.left_out.notes import CountNotes

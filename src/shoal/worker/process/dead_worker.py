@@ -3,11 +3,11 @@
 import random
 import signal
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
 from shoal.core.errors import DutyFailed
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import SECOND, Bury, Lease, Outcome, Release, Retry
 from shoal.core.verdict import RetryPolicy
 from shoal.worker.process.liveness import LivenessProblem

@@ -18,6 +18,8 @@ import traceback
 from contextlib import suppress
 from typing import NoReturn, Self
 
+from shoal.worker.process import main
+
 MAX_DESCRIPTOR = 65_536
 WAITING_THREAD = "waiting for the fork server's end"
 DESCRIPTORS = 4  # sent for each worker: its channel, its step markers, its output, and its exit status pipe
@@ -147,9 +149,7 @@ def _serve(sock: socket.socket) -> NoReturn:
         signal.signal(number, signal.SIG_IGN)
     child_exits = _sigchld_pipe()
     # Imported here, because the process that starts workers does not need it.
-    from shoal.worker.process import main
 
-    main.prepare()
     gc.freeze()  # without a collection first, for which the first worker would wait
     requests: list[socket.socket | int] = [sock]
     status_pipes: dict[int, int] = {}  # by the pid of each live worker
@@ -212,7 +212,6 @@ def _run_child(channel: int, markers: int, output: int) -> NoReturn:
     # New objects: the old ones may be anything, and may hold unflushed output of the launcher.
     sys.stdout = os.fdopen(1, "w", buffering=1, errors="replace", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="replace", closefd=False)
-    from shoal.worker.process import main
 
     sys.argv = [main.__name__]
     _close_all_but(channel, markers)

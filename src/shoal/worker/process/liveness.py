@@ -1,12 +1,11 @@
 """Whether a worker process makes progress, judged by what it writes into shared memory; without a clock."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from math import inf
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.worker.ipc.step_markers import StepMarker
 
 SAMPLE_INTERVAL_SECONDS = 0.5

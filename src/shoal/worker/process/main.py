@@ -22,20 +22,15 @@ import uvloop
 from shoal.core.errors import InvalidSetting, ShoalError
 from shoal.core.errors.commands import commands_use
 from shoal.core.events import LOG, Event, Level
-from shoal.core.http import Request, Response
-from shoal.core.lazy.dataclasses import maker_of, write_inits
-from shoal.core.model import ZERO, Done, Lease, Run, Task
+from shoal.core.model import ZERO, Lease, Run
 from shoal.core.redact import redactor
 from shoal.core.version import VERSION
 from shoal.fetch.egress import Egress
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.queue.run_args import stored_args
-from shoal.scrape.harvest import Harvest
 from shoal.scrape.load import load_scraper
-from shoal.scrape.parsing import html
 from shoal.scrape.scraper import Scraper
-from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.breakpoints import refuse_breakpoints
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.fetchers.chain import (
@@ -46,7 +41,6 @@ from shoal.worker.fetchers.chain import (
     open_revisits,
     open_robots,
 )
-from shoal.worker.files.counts import FileCounts
 from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.protocol import (
     SETTINGS_CHANGED,
@@ -61,17 +55,17 @@ from shoal.worker.ipc.protocol import (
     read_config,
 )
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers
-from shoal.worker.left_out.missing import MissingPages
+from shoal.worker.ondemand.listener import CallListener
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.process.begin import opens_unnoticed, wait_for_begin
 from shoal.worker.process.blocked_loop import BlockedLoopWatch
 from shoal.worker.process.procfs import is_process_running, pid_scope
-from shoal.worker.requests.attempt import OnError, ProcessorTools, TaskAttempt
+from shoal.worker.requests.attempt import OnError, ProcessorTools
 from shoal.worker.requests.turns import HostTurns
 from shoal.worker.run_hooks.calls import RunHookCalls, ThisWorker
 from shoal.worker.run_settings.follow import FOLLOW_INTERVAL, SUPERVISED_INTERVAL, SettingsFollower
 from shoal.worker.run_settings.stored import live_part, merged, read_note
-from shoal.worker.scheduler import NextClaim, Stop
+from shoal.worker.scheduler import Stop
 from shoal.worker.secrets import all_secrets
 from shoal.worker.telemetry.setup import WorkerTelemetry
 from shoal.worker.worker import Worker
@@ -81,25 +75,6 @@ USER_AGENT = f"shoal/{VERSION}"
 FILE_TABLE_SIZE = 4_096
 BEAT_INTERVAL = timedelta(seconds=0.5)
 GARBAGE = (700, 10, 10)  # Python's thresholds: the tree of a page may be large, and is freed soon
-
-
-def prepare() -> None:
-    """Load and compile what every worker uses for its first page: once, before workers are forked."""
-    html.load()
-    write_inits(
-        FileCounts,
-        Harvest,
-        Lease,
-        MissingPages,
-        NextClaim,
-        ProcessorTools,
-        Run,
-        Task,
-        TaskAttempt,
-        WorkerCounters,
-    )
-    for made_by_the_thousand in (Done, Lease, Request, Response, Task):
-        maker_of(made_by_the_thousand)
 
 
 def main(descriptor: int, markers: int) -> NoReturn:
@@ -185,8 +160,6 @@ async def work(
         handle_messages(sock, worker.stop, {WAKE: worker.wake_up, SETTINGS_CHANGED: follower.check_soon})
         stack.callback(watch_loop(worker, config, channel, scraper, markers).stop)
         if config.listening:
-            from shoal.worker.ondemand.listener import CallListener  # imported only if used
-
             listener = CallListener(
                 queue, run, worker, worker_id=config.worker_id, listening=config.listening
             )

@@ -11,12 +11,11 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.events import Event
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import SECOND, Bury, Fate, Lease, Retry, WorkerState
 from shoal.core.tasks import wait_for_event
 from shoal.queue.contract import Queue, WorkerBeat

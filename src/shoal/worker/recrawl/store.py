@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
 from shoal.core.http import Response
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Task
 from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.cache.rules import validators

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from shoal.core.http import BodySink, LiveTab, Response
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Lease, Outcome, Task
 from shoal.core.redact import Redact, redacted
 from shoal.fetch.cache.fetcher import CacheLookup
@@ -17,10 +16,8 @@ from shoal.worker.failures.pages import FailedPageStore
 from shoal.worker.files.downloads import Downloads
 from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.prefetch import ScheduledLease
+from shoal.worker.recrawl.store import VisitStore
 from shoal.worker.requests.turns import HostTurns
-
-if TYPE_CHECKING:
-    from shoal.worker.recrawl.store import VisitStore
 
 
 class NothingKnown(Exception):

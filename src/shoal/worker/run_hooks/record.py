@@ -1,13 +1,13 @@
 """The record of a run's hooks in the queue: which worker calls them, with which token, and how they ended."""
 
 import os
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import Note
 from shoal.queue.contract import SharedNotes
 

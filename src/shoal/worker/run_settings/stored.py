@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.redact import is_secret_header, shown_address
 from shoal.core.urls import is_object_url
 from shoal.queue.contract import SharedNotes
@@ -25,8 +24,8 @@ LIVE = (
 )
 _SAME = {"rate": "delay", "delay": "rate"}  # two names of one setting
 PATH_SETTINGS = ("warc", "replay", "files")  # each is one path
-_BARE_PROXY = lazy_pattern(r"([a-z0-9]+://)?([^\s@:/]+|\[[0-9a-f:.]+\])(:[0-9]+)?/?", re.IGNORECASE)
-_CREDENTIALS = lazy_pattern(r"\s*(bearer|basic|digest|token|negotiate)\s+\S", re.IGNORECASE)
+_BARE_PROXY = re.compile(r"([a-z0-9]+://)?([^\s@:/]+|\[[0-9a-f:.]+\])(:[0-9]+)?/?", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"\s*(bearer|basic|digest|token|negotiate)\s+\S", re.IGNORECASE)
 _OFF = ("off", "none", "false", "no")
 
 

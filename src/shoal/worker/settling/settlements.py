@@ -4,11 +4,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 
 from shoal.core.errors import InvalidInput, PartlySettled, QueueUnavailable, SettleFailed
 from shoal.core.failures import error_text
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import MINUTE, Bury, Fate, Outcome
 from shoal.core.tasks import exact_time, wait_for_event
 from shoal.queue.contract import Queue, WorkQueue

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from shoal.core.model import Done, Fate, Lease, Outcome, Task
 

@@ -1,9 +1,9 @@
 """What an edit of dead letters changes, refuses and says."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, UnknownLetter, UnknownScraper
 from shoal.core.http import Response

@@ -8,7 +8,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from shoal.core.model import Counts, HostStatus, Run, RunSettings, RunState, Stats, WorkerStatus
-from shoal.fleet.status import at_work, progress
+from shoal.fleet.status import progress
 from shoal.fleet.status import progress as module
 from shoal.fleet.status.progress import ProgressReader, Snapshot, follow_progress, with_details
 
@@ -149,7 +149,7 @@ async def test_workers_are_read_again_at_once_only_while_nobody_is_at_work():
 @pytest.mark.parametrize("state", [state for state in RunState if state is not RunState.RUNNING])
 async def test_a_run_that_ended_at_a_limit_or_was_paused_says_that_counts_were_lost(state, monkeypatch):
     queue, lost = Queue(Stats(pending=1, completed=1)), AsyncMock(return_value=True)
-    monkeypatch.setattr(at_work, "has_lost_counts", lost)
+    monkeypatch.setattr(module, "has_lost_counts", lost)
     run = await queue.run("r")
     queue.run = AsyncMock(return_value=replace(run, state=state))
     snapshot = await ProgressReader(queue, "r").read()
@@ -159,7 +159,7 @@ async def test_a_run_that_ended_at_a_limit_or_was_paused_says_that_counts_were_l
 
 async def test_the_last_read_of_a_run_that_others_work_on_says_that_counts_were_lost(monkeypatch):
     queue, lost = Queue(Stats(pending=1)), AsyncMock(return_value=True)
-    monkeypatch.setattr(at_work, "has_lost_counts", lost)
+    monkeypatch.setattr(module, "has_lost_counts", lost)
     queue.at_work = [worker()]
     reader = ProgressReader(queue, "r")
     assert not (await reader.read()).lost_counts and not lost.called

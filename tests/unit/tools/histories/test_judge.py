@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from shoal.core.model import Bury, Done, Fate, Release, Retry, Stats
 from tests.unit.tools.histories.records import at, broken, done, held, record, settled
@@ -49,7 +50,7 @@ def test_a_claim_in_steps_may_grant_expired_leases_again():
         for number, seconds in enumerate(offsets):
             one = held(f"t{number}", 0, claim=7)
             delays = {"start_in": timedelta(seconds=seconds), "deadline_in": timedelta(seconds=10 + seconds)}
-            yield settled(replace(one, lease=replace(one.lease, **delays)), Done, seconds + 0.1)
+            yield settled(replace(one, lease=structs.replace(one.lease, **delays)), Done, seconds + 0.1)
 
     assert broken(*steps(0, 1, 2)) == ["crowded"]
     assert broken(*steps(0, 1, 11)) == []

@@ -1,6 +1,7 @@
 import asyncio
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from shoal.core.errors import (
@@ -94,7 +95,7 @@ async def test_an_urgent_outcome_does_not_wait(batcher, monkeypatch):
 
 async def test_an_outcome_that_cannot_be_stored_is_buried_and_costs_no_other(batcher):
     bad = done(1)
-    object.__setattr__(bad, "items", ["bad"])
+    msgspec.structs.force_setattr(bad, "items", ["bad"])
     for outcome in (done(0), bad, done(2)):
         batcher.put(outcome)
     await close(batcher)

@@ -2,14 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from shoal.cli.commands.crawl.enqueue import fill
 from shoal.core.errors import InvalidSetting
-
-if TYPE_CHECKING:
-    from shoal.fleet.job import Job
-    from shoal.fleet.sources.seeds import Seeds
-    from shoal.queue.contract import Queue
+from shoal.export.archive.warc import warcio
+from shoal.export.archive.warc_read import WarcArchive
+from shoal.fleet.job import Job
+from shoal.fleet.sources.recrawl import recrawl_tasks
+from shoal.fleet.sources.seeds import Seeds
+from shoal.queue.contract import Queue
+from shoal.scrape.settings.cache import read_replay
+from shoal.scrape.settings.scraper import MAX_BODY
 
 
 def as_changes(
@@ -26,8 +30,6 @@ def as_changes(
     if warc and Path(warc).exists() and not resume:
         raise InvalidSetting("--warc", f"file {warc} already exists. Choose another name, or delete it")
     if warc or replay:
-        from shoal.export.archive.warc import warcio  # imported only if used
-
         warcio("archiveiterator")  # which may not be installed
     return [f"{key}={value}" for key, value in given.items() if value is not None]
 
@@ -43,8 +45,6 @@ async def fill_again(
     as_json: bool = False,
 ) -> dict[str, Any]:
     """Create a run and stream its tasks in, including those of the pages to recrawl."""
-    from shoal.cli.commands.crawl.enqueue import fill
-    from shoal.fleet.sources.recrawl import recrawl_tasks
 
     known = await recrawl_tasks(queue, job.scraper, but=run_id)
     queued = await fill(queue, job, seeds, rejects, run_id, invalid, as_json=as_json)
@@ -67,9 +67,6 @@ def replayed_seeds(seeds: "Seeds", replay: str | None) -> "Seeds":
         raise InvalidSetting(option, "needs the network, and --replay makes no network requests. Use --url")
     if seeds:
         return seeds
-    from shoal.export.archive.warc_read import WarcArchive
-    from shoal.scrape.settings.cache import read_replay
-    from shoal.scrape.settings.scraper import MAX_BODY
 
     first = WarcArchive(read_replay("--replay", replay), max_body=MAX_BODY).first
     return replace(seeds, urls=[first] if first else [])

@@ -3,32 +3,27 @@
 import sys
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import typer
 
 from shoal.cli.commands.crawl.enqueue import fill
 from shoal.cli.commands.crawl.findings import item_lines
+from shoal.cli.commands.crawl.run import NEWEST
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.left_out import left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.core.errors import InvalidSetting
-from shoal.core.model import ReportedState, RunState
+from shoal.core.model import ReportedState, Run, RunState
+from shoal.fleet.job import Job
 from shoal.fleet.run.debug import debug_session, temporary_queue
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.run.settings import open_job
-from shoal.fleet.status.findings import read_findings
-from shoal.fleet.status.progress import ProgressReader
-
-if TYPE_CHECKING:
-    from shoal.core.model import Run
-    from shoal.fleet.job import Job
-    from shoal.fleet.sources.seeds import Seeds
-    from shoal.fleet.status.findings import RunFindings
-    from shoal.fleet.status.progress import Snapshot
-    from shoal.queue.contract import Queue
-    from shoal.worker.process.debug import DebugSession
+from shoal.fleet.sources.seeds import Seeds
+from shoal.fleet.status.findings import RunFindings, read_findings
+from shoal.fleet.status.progress import ProgressReader, Snapshot
+from shoal.queue.contract import Queue
+from shoal.worker.process.debug import DebugSession
 
 
 def debug(
@@ -117,8 +112,6 @@ async def _open(
     resume: str | None,
     run_id: str | None,
 ) -> "tuple[Job, Run]":
-    from shoal.cli.commands.crawl.run import NEWEST
-
     if resume is None:
         queued = await fill(queue, job, seeds, rejects, run_id, invalid)
         resume = queued["run_id"]

@@ -1,14 +1,21 @@
 """`shoal demo`: serve the bundled shops and scrape them, or serve a site to practise on."""
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from shoal.cli.commands.crawl.run import carry_out, exit_code, summary_text
 from shoal.cli.console import print_error, put_json, put_text, say
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
+from shoal.cli.options.fork_server import fork_server_for
+from shoal.cli.options.job import read_job
+from shoal.demo.sections.practice import PRODUCTS
+from shoal.demo.serve import SiteProcess, serve_practice
+from shoal.fleet.sources.seeds import Seeds
 
 DATABASE, OUT = "demo.db", "demo.jsonl"  # replaced by the next demo
 PORT = 8_800  # where the templates of `shoal new` look for the site
@@ -37,11 +44,6 @@ def demo(
     """Serve four demo shops on this machine, scrape them with real workers and show the results."""
     if serve:
         return _serve(port)
-    from shoal.cli.commands.crawl.run import carry_out, exit_code, summary_text
-    from shoal.cli.options.fork_server import fork_server_for
-    from shoal.cli.options.job import read_job
-    from shoal.demo.serve import SiteProcess
-    from shoal.fleet.sources.seeds import Seeds
 
     for old in Path.cwd().glob(f"{DATABASE}*"):
         old.unlink()
@@ -75,11 +77,6 @@ def demo(
 
 
 def _serve(port: int) -> None:
-    import asyncio
-
-    from shoal.demo.sections.practice import PRODUCTS
-    from shoal.demo.serve import serve_practice
-
     try:
         asyncio.run(serve_practice(port, PRODUCTS, put_text))
     except OSError as error:

@@ -1,22 +1,28 @@
 """`shoal enqueue`: create a run and stream its tasks in; workers join it later."""
 
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from shoal.cli.console import counted, put_json, put_message, say
+from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
+from shoal.cli.options.declared import choose_seeds
 from shoal.cli.options.sources import takes_sources
 from shoal.cli.options.workers import TELEMETRY, WORKERS, WorkerOptions, takes_worker_options
 from shoal.core.errors import InvalidInput
-from shoal.fleet.command_hints import command_on, needs_secret
-
-if TYPE_CHECKING:
-    from shoal.fleet.job import Job
-    from shoal.fleet.sources.seeds import Seeds
-    from shoal.queue.contract import Queue
+from shoal.fleet.command_hints import command_on, command_to_resume, needs_secret
+from shoal.fleet.job import Job
+from shoal.fleet.run.args import bind_args
+from shoal.fleet.run.enqueue import note_hosts_to_allow, queued_row
+from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
+from shoal.fleet.run.settings import open_job
+from shoal.fleet.sources.seeds import Seeds
+from shoal.fleet.status.at_work import has_workers
+from shoal.fleet.status.find import NEWEST, find_run
+from shoal.queue.contract import Queue
 
 
 @takes_sources
@@ -45,8 +51,6 @@ def enqueue(
 
     Example: shoal enqueue books.py --urls-file urls.txt --queue postgresql://db/shoal
     """
-    from shoal.cli.options.declared import choose_seeds
-    from shoal.fleet.status.at_work import has_workers
 
     changes = common.setting("dedup", dedup)
     job = worker_options.job(scraper, queue, urls=seeds.addresses, args=args, changes=changes)
@@ -97,13 +101,6 @@ async def fill(
     as_json: bool = False,
 ) -> dict[str, Any]:
     """Create the run and stream its tasks in."""
-    from shoal.cli.enqueue_seeds import RefusedSeeds
-    from shoal.fleet.command_hints import command_to_resume
-    from shoal.fleet.run.args import bind_args
-    from shoal.fleet.run.enqueue import note_hosts_to_allow, queued_row
-    from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
-    from shoal.fleet.run.settings import open_job
-    from shoal.fleet.status.find import NEWEST, find_run
 
     tell = put_message if as_json else say
     if run_id == NEWEST:

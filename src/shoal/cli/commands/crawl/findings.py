@@ -2,13 +2,10 @@
 
 import shlex
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from shoal.cli.console import counted
-
-if TYPE_CHECKING:
-    from shoal.fleet.status.findings import EmptyFields, RunFindings
-    from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.findings import EmptyFields, RunFindings
+from shoal.fleet.status.progress import Snapshot
 
 
 def error_lines(found: "RunFindings", *, shown: Collection[str]) -> list[str]:

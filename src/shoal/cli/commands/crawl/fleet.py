@@ -1,13 +1,18 @@
 """`shoal fleet`: check, preview, confirm, and start many workers."""
 
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+import uvloop
+from rich import box
+from rich.table import Table
 
+from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.console import (
     console,
     counted,
@@ -19,28 +24,35 @@ from shoal.cli.console import (
     put_table,
     say,
 )
+from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.exits import Exit
+from shoal.cli.first_errors import first_error_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
+from shoal.cli.options.declared import choose_seeds, resumed_seeds
+from shoal.cli.options.fork_server import fork_server_for
 from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import remember_options, resume_command
+from shoal.cli.signals import obey_signals
 from shoal.core.errors import InvalidInput
+from shoal.core.model import EnqueueReport
 from shoal.core.tasks import first
+from shoal.core.values import read_duration
+from shoal.discover.source import Refusal
 from shoal.fleet.command_hints import command_on
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from shoal.core.model import EnqueueReport
-    from shoal.discover.source import Refusal
-    from shoal.fleet.job import Job
-    from shoal.fleet.run.launch import Summary
-    from shoal.fleet.run.results import OutputMode
-    from shoal.fleet.scale.preview import LaunchPreview
-    from shoal.fleet.sources.seeds import Seeds
-    from shoal.fleet.status.doctor import CheckResult
-    from shoal.queue.contract import Queue
+from shoal.fleet.job import Job
+from shoal.fleet.run.launch import Summary, launch, lock_of
+from shoal.fleet.run.lifecycle import discard, discarded_if_refused
+from shoal.fleet.run.results import OutputMode, ResultWriter, check_output, output_mode
+from shoal.fleet.run.settings import open_job
+from shoal.fleet.scale.preview import LaunchPreview, preview_launch
+from shoal.fleet.sources.declared import mark_seeded
+from shoal.fleet.sources.seeds import Seeds
+from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine, partitions_complete
+from shoal.queue.contract import Queue
+from shoal.queue.namespace import shown_queue
 
 NEWEST = "newest"
 DEFAULT_STAGGER = "2s"
@@ -91,11 +103,6 @@ def fleet(
 
     Example: shoal fleet books.py --workers 10 --urls-file urls.csv --partition state --partitions auto
     """
-    from shoal.cli.options.declared import choose_seeds
-    from shoal.cli.options.fork_server import fork_server_for
-    from shoal.core.values import read_duration
-    from shoal.fleet.run.results import check_output, output_mode
-    from shoal.queue.namespace import shown_queue
 
     # The real run must not skip what the test queued.
     changes = [f"max_pages={TEST_PAGES}", "dedup=off"] if test else common.setting("dedup", dedup)
@@ -158,8 +165,6 @@ def fleet(
 
 def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, silent: bool) -> Exit:
     """Print the summary and return the exit code; tasks that a test leaves unfinished are no failure."""
-    from shoal.cli.commands.crawl.run import exit_code, summary_text
-    from shoal.cli.first_errors import first_error_lines
 
     if not test:
         if not silent:
@@ -180,9 +185,6 @@ def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, sil
 
 def run_checks(job: "Job") -> "list[CheckResult]":
     """Return the check results."""
-    import uvloop
-
-    from shoal.fleet.status.doctor import examine
 
     async def looked() -> "list[CheckResult]":
         return [finding async for finding in examine(job.queue_url, job.scraper)]
@@ -192,14 +194,12 @@ def run_checks(job: "Job") -> "list[CheckResult]":
 
 def is_unfit(findings: "list[CheckResult]") -> bool:
     """Return whether a check failed."""
-    from shoal.fleet.status.doctor import CheckStatus
 
     return any(found.health is CheckStatus.BAD for found in findings)
 
 
 def exit_if_unfit(findings: "list[CheckResult]", as_json: bool, more: str | None = None) -> None:
     """Print failed checks and warnings; exit if a check failed, with what to type next."""
-    from shoal.fleet.status.doctor import CheckStatus
 
     poor = [found for found in findings if found.health is not CheckStatus.GOOD]
     if not as_json:
@@ -230,14 +230,6 @@ async def prepare(
     as_json: bool = False,
 ) -> Prepared:
     """Create or find the run, fill it, and preview the work; raises ScraperBusy."""
-    from shoal.cli.enqueue_seeds import RefusedSeeds
-    from shoal.cli.options.declared import resumed_seeds
-    from shoal.fleet.run.launch import lock_of
-    from shoal.fleet.run.lifecycle import discard, discarded_if_refused
-    from shoal.fleet.run.settings import open_job
-    from shoal.fleet.scale.preview import preview_launch
-    from shoal.fleet.sources.declared import mark_seeded
-    from shoal.fleet.status.doctor import partitions_complete
 
     async with AsyncExitStack() as stack:
         lock = await stack.enter_async_context(lock_of(queue, job, run_id))
@@ -266,8 +258,6 @@ async def prepare(
 
 def show(lineup: "LaunchPreview", *, warn: bool) -> None:
     """Print the plan of each worker."""
-    from rich import box
-    from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("worker", "serves", "pending", "ETA"):
@@ -312,11 +302,6 @@ async def carry_out(
     existing: "OutputMode" = "replace",
 ) -> "Summary":
     """Start the workers and show progress until the end."""
-    from shoal.cli.progress import ProgressView
-    from shoal.cli.signals import obey_signals
-    from shoal.fleet.run.launch import launch
-    from shoal.fleet.run.lifecycle import discarded_if_refused
-    from shoal.fleet.run.results import ResultWriter
 
     run = ready.lineup.run
     results = ResultWriter(queue, run.id, out, existing)

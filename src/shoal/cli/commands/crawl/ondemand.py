@@ -2,29 +2,36 @@
 
 import asyncio
 import shlex
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import timedelta
+from typing import Annotated, Any
 
+import msgspec
 import typer
+from msgspec.structs import replace
 
+from shoal.cli.configuration import current_project
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
+from shoal.cli.options.fork_server import fork_server_for
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
-from shoal.core.errors import CallFailed, QueueError
+from shoal.cli.progress import ProgressView
+from shoal.cli.signals import obey_signals
+from shoal.core.errors import CallFailed, InvalidSetting, QueueError
+from shoal.core.model import Task
 from shoal.core.tasks import restarted, watched
+from shoal.core.values import read_positive_duration
 from shoal.fleet.command_hints import command_on, export_command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import timedelta
-
-    from shoal.core.model import Task
-    from shoal.fleet.job import Job
-    from shoal.fleet.ondemand.dispatch import Scraped
-    from shoal.fleet.run.launch import Summary
-    from shoal.queue.contract import Queue
+from shoal.fleet.job import Job
+from shoal.fleet.ondemand.balancer import Balancer
+from shoal.fleet.ondemand.dispatch import Scraped
+from shoal.fleet.ondemand.standing_run import listening_job, outdated_notice, until_listening
+from shoal.fleet.run.args import bound_standing_run
+from shoal.fleet.run.launch import Summary, launch
+from shoal.queue.contract import Queue
 
 MAX_ADDRESSES_SHOWN = 8
 
@@ -61,8 +68,6 @@ def listen(
 
     Example: shoal listen books.py --workers 4 --at 10.0.0.5:8400 --queue postgresql://db/shoal
     """
-    from shoal.cli.options.fork_server import fork_server_for
-    from shoal.fleet.ondemand.standing_run import listening_job
 
     job = worker_options.job(
         scraper,
@@ -113,9 +118,6 @@ def scrape(
     Example: shoal scrape books.py https://books.example/1 --queue postgresql://db/shoal
     """
 
-    from shoal.cli.configuration import current_project
-    from shoal.core.values import read_positive_duration
-
     patience = read_positive_duration("--timeout", timeout)
     task = read_task(url, payload, step)
     name = current_project().load(scraper).scraper.name
@@ -134,12 +136,6 @@ def scrape(
 
 def read_task(url: str | None, payload: str | None, step: str | None) -> "Task":
     """Return the task that was typed; raises InvalidSetting."""
-    from dataclasses import replace
-
-    import msgspec
-
-    from shoal.core.errors import InvalidSetting
-    from shoal.core.model import Task
 
     if url is None and payload is None:
         raise InvalidSetting(
@@ -162,12 +158,6 @@ def _summary_text(summary: "Summary", job: "Job") -> str:
 
 
 async def _listen(queue: "Queue", job: "Job", as_json: bool) -> "Summary":
-    from shoal.cli.progress import ProgressView
-    from shoal.cli.signals import obey_signals
-    from shoal.fleet.ondemand.standing_run import outdated_notice
-    from shoal.fleet.run.args import bound_standing_run
-    from shoal.fleet.run.launch import launch
-
     run = await bound_standing_run(queue, job)
     with ProgressView(as_json=as_json, logs=job.logs) as show:
         if words := outdated_notice(run, job.scraper):
@@ -187,8 +177,6 @@ async def _listen(queue: "Queue", job: "Job", as_json: bool) -> "Summary":
 
 
 async def _announce_when_ready(queue: "Queue", job: "Job", say: "Callable[[str], None]") -> None:
-    from shoal.fleet.ondemand.standing_run import until_listening
-
     with suppress(CallFailed, QueueError):
         addresses = sorted(
             worker.address for worker in await until_listening(queue, job.scraper.name, job.workers)
@@ -200,7 +188,5 @@ async def _announce_when_ready(queue: "Queue", job: "Job", say: "Callable[[str],
 async def _scrape(
     queue: "Queue", scraper: str, task: "Task", strategy: str, timeout: "timedelta"
 ) -> "Scraped":
-    from shoal.fleet.ondemand.balancer import Balancer
-
     async with Balancer(queue, scraper, strategy=strategy) as balancer:
         return await balancer.call(task, timeout=timeout)

@@ -1,35 +1,51 @@
 """`shoal run`: enqueue, work with live progress, write the results, print a summary."""
 
 import asyncio
+import re
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from shlex import quote
-from typing import TYPE_CHECKING
 
 import typer
 
+from shoal.cli.commands.crawl.cache_options import as_changes, fill_again, replayed_seeds
+from shoal.cli.commands.crawl.enqueue import report
 from shoal.cli.commands.crawl.findings import error_lines, item_lines
+from shoal.cli.commands.crawl.start_notices import start_notices
 from shoal.cli.console import counted, duration, print_error, put_json, say
+from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.exits import Exit
+from shoal.cli.first_errors import first_error_lines
 from shoal.cli.left_out import file_words, hook_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
+from shoal.cli.options.declared import choose_seeds, resumed_seeds
+from shoal.cli.options.fork_server import fork_server_for
 from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import remember_options, resume_command
+from shoal.cli.signals import obey_signals
 from shoal.core.errors import InvalidInput
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import ReportedState, RunState
-
-if TYPE_CHECKING:
-    from shoal.fleet.job import Job
-    from shoal.fleet.run.launch import Summary
-    from shoal.fleet.sources.seeds import Seeds
-    from shoal.fleet.status.progress import Snapshot
-    from shoal.queue.contract import Queue
+from shoal.export.tables.address import display_location
+from shoal.fleet.command_hints import command_on, export_command, needs_secret
+from shoal.fleet.job import Job
+from shoal.fleet.other_steps import tasks_of
+from shoal.fleet.run.launch import Summary, launch, lock_of
+from shoal.fleet.run.lifecycle import discarded_if_refused
+from shoal.fleet.run.pool import WorkerPool
+from shoal.fleet.run.results import ResultWriter, output_mode
+from shoal.fleet.run.settings import open_job
+from shoal.fleet.sources.recrawl import recrawl_tasks
+from shoal.fleet.sources.seeds import Seeds
+from shoal.fleet.status.progress import Snapshot
+from shoal.queue.contract import Queue
+from shoal.queue.namespace import shown_queue
+from shoal.worker.counters import format_counts
 
 NEWEST = "newest"
-ALLOW_PRIVATE = lazy_pattern(r"--allow-private (\S+)")  # in the error of a worker
+ALLOW_PRIVATE = re.compile(r"--allow-private (\S+)")  # in the error of a worker
 
 
 @remember_options(sources=(*SOURCES, "again"))
@@ -63,10 +79,6 @@ def run(
 
     Example: shoal run books.py --url https://example.com --workers 4 --out books.jsonl
     """
-    from shoal.cli.commands.crawl.cache_options import as_changes, fill_again, replayed_seeds
-    from shoal.cli.options.declared import choose_seeds
-    from shoal.cli.options.fork_server import fork_server_for
-    from shoal.queue.namespace import shown_queue
 
     if debug:
         from shoal.cli.commands.crawl.debug import check_options
@@ -87,8 +99,6 @@ def run(
     declared = choose_seeds(typed, job, again=again is not None, resume=resume is not None, as_json=as_json)
     seeds = declared or seeds
     if not (seeds or resume or again):
-        from shoal.fleet.command_hints import command_on
-
         raise InvalidInput(
             f"No URLs to start with. Run: {command_on(queue, f'run {quote(scraper)} --url https://…')}"
         )
@@ -109,8 +119,6 @@ def run(
             )
         )
     if job.scraper.settings.mode == "distributed" and worker_options.workers is None and not resume:
-        from shoal.cli.commands.crawl.enqueue import report
-
         # Its workers run elsewhere: print the command that starts them.
         report(
             with_queue(
@@ -153,11 +161,6 @@ def run(
 
 def import_modules() -> None:
     """Import what `carry_out` uses."""
-    import shoal.cli.commands.crawl.start_notices
-    import shoal.cli.enqueue_seeds
-    import shoal.cli.progress
-    import shoal.fleet.run.launch
-    import shoal.fleet.run.settings  # noqa: F401
 
 
 async def carry_out(
@@ -175,17 +178,6 @@ async def carry_out(
     append: bool = False,
 ) -> "Summary":
     """Enqueue the seeds, run the workers with live progress, and write the results."""
-    from shoal.cli.commands.crawl.start_notices import start_notices
-    from shoal.cli.enqueue_seeds import RefusedSeeds
-    from shoal.cli.options.declared import resumed_seeds
-    from shoal.cli.progress import ProgressView
-    from shoal.cli.signals import obey_signals
-    from shoal.fleet.run.launch import launch, lock_of
-    from shoal.fleet.run.lifecycle import discarded_if_refused
-    from shoal.fleet.run.pool import WorkerPool
-    from shoal.fleet.run.results import ResultWriter, output_mode
-    from shoal.fleet.run.settings import open_job
-    from shoal.fleet.sources.recrawl import recrawl_tasks
 
     wanted = run_id if resume is None or resume == NEWEST else resume
     async with AsyncExitStack() as stack:
@@ -237,12 +229,6 @@ async def carry_out(
 
 def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     """Return the closing lines: what was done and what to type next."""
-    from shoal.cli.first_errors import first_error_lines
-    from shoal.export.tables.address import display_location
-    from shoal.fleet.command_hints import command_on, export_command, needs_secret
-    from shoal.fleet.other_steps import tasks_of
-    from shoal.queue.namespace import shown_queue
-    from shoal.worker.counters import format_counts
 
     job, snapshot, run_id = summary.job or job, summary.snapshot, summary.run.id
     stats = snapshot.stats

@@ -11,14 +11,23 @@ from shoal.cli.console import counted, put_json, put_line, put_message, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.cli.options.workers import FETCH_SETTINGS, WorkerOptions, takes_worker_options
+from shoal.cli.signals import obey_signals, on_signals
+from shoal.core.errors import InvalidSetting, ShoalError
+from shoal.core.values import read_duration, read_positive_duration
+from shoal.fleet.job import Job
+from shoal.fleet.run.launch import open_logs
+from shoal.fleet.run.settings import use_settings
+from shoal.fleet.scale.autoscaler import Autoscaler, ScaleDecision
+from shoal.fleet.scale.decide import ScaleBounds
+from shoal.fleet.scale.drivers.command import ComposeWorkers, KubernetesWorkers
+from shoal.fleet.scale.drivers.contract import Driver
+from shoal.fleet.scale.drivers.local import LocalWorkers, NoWorkers, SharedForkServer
+from shoal.fleet.scale.load import PACE, pace_of
+from shoal.fleet.status.find import find_run
+from shoal.fleet.store_checks import checked_store
+from shoal.queue.contract import Queue
 
 if TYPE_CHECKING:
-    from shoal.fleet.job import Job
-    from shoal.fleet.scale.autoscaler import Autoscaler, ScaleDecision
-    from shoal.fleet.scale.drivers.contract import Driver
-    from shoal.fleet.scale.drivers.local import LocalWorkers, SharedForkServer
-    from shoal.queue.contract import Queue
-
     Tell = Callable[[ScaleDecision], None]
     Speak = Callable[[str], None]
     Paced = Callable[[Queue], Awaitable[dict[str, Any]]]
@@ -100,10 +109,6 @@ def scale(
 
     Example: shoal scale newest books.py --max 20
     """
-    from shoal.core.errors import InvalidSetting
-    from shoal.core.values import read_duration, read_positive_duration
-    from shoal.fleet.scale.decide import ScaleBounds
-    from shoal.fleet.scale.drivers.local import SharedForkServer
 
     if pace is not None and not 0 < pace < float("inf"):
         raise InvalidSetting("--pace", f"must be more than zero, got {pace:g}")
@@ -147,7 +152,6 @@ def scale(
 
 def elsewhere(place: WorkerLocation, service: str, deployment: str, namespace: str | None) -> "Driver":
     """Return the driver for Compose or Kubernetes; raises InvalidInput when its program is missing."""
-    from shoal.fleet.scale.drivers.command import ComposeWorkers, KubernetesWorkers
 
     if place is WorkerLocation.COMPOSE:
         return ComposeWorkers(service)
@@ -171,10 +175,6 @@ def decision_printer(as_json: bool) -> "Tell":
 
 
 async def _pace(queue: "Queue", run_id: str, job_of: "Callable[[str], Job]", *, must_load: bool) -> float:
-    from shoal.core.errors import ShoalError
-    from shoal.fleet.scale.load import PACE, pace_of
-    from shoal.fleet.status.find import find_run
-
     run = await find_run(queue, run_id)
     try:
         return pace_of(job_of(run.scraper).scraper.settings.pause)
@@ -185,9 +185,6 @@ async def _pace(queue: "Queue", run_id: str, job_of: "Callable[[str], Job]", *, 
 
 
 async def _look(queue: "Queue", run_id: str, paced: "Paced", tell: "Tell") -> None:
-    from shoal.fleet.scale.autoscaler import Autoscaler
-    from shoal.fleet.scale.drivers.local import NoWorkers
-
     tell(await Autoscaler(queue, run_id, NoWorkers(), **await paced(queue)).step())
 
 
@@ -201,9 +198,6 @@ async def _elsewhere(
     once: bool,
     until_drained: bool,
 ) -> None:
-    from shoal.cli.signals import on_signals
-    from shoal.fleet.scale.autoscaler import Autoscaler
-
     scaler = Autoscaler(queue, run_id, driver, **await paced(queue), on_decision=tell, on_trouble=speak)
     if once:
         tell(await scaler.step())
@@ -225,13 +219,6 @@ async def _locally(
     *,
     as_json: bool,
 ) -> None:
-    from shoal.cli.signals import obey_signals
-    from shoal.fleet.run.launch import open_logs
-    from shoal.fleet.run.settings import use_settings
-    from shoal.fleet.scale.autoscaler import Autoscaler
-    from shoal.fleet.scale.drivers.local import LocalWorkers
-    from shoal.fleet.store_checks import checked_store
-
     run = await queue.run(run_id)
     job, notice = await use_settings(queue, replace(job_of(run.scraper), joins=True), run)
     if notice:

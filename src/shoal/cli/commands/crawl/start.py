@@ -4,16 +4,18 @@ import os
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from shoal.cli.commands.crawl.start_roles import coordinate, work
+from shoal.cli.configuration import current_project
 from shoal.cli.options import common
 from shoal.cli.options.workers import FETCH_SETTINGS, WorkerOptions, takes_worker_options
 from shoal.core.errors import InvalidInput, InvalidSetting
-
-if TYPE_CHECKING:
-    from shoal.fleet.project.file import Project, ProjectScraper
+from shoal.core.values import hint
+from shoal.fleet.build_job import load
+from shoal.fleet.project.file import Project, ProjectScraper
 
 
 class Role(StrEnum):
@@ -63,8 +65,6 @@ def start(
 
     Example: shoal start --role worker
     """
-    from shoal.cli.commands.crawl.start_roles import coordinate, work
-    from shoal.cli.configuration import current_project
 
     project = current_project()
     address = queue_of(project, queue)
@@ -119,7 +119,6 @@ def chosen(project: "Project", names: list[str] | None, role: Role) -> list["Pro
 
 def _has_seeds(project: "Project", entry: "ProjectScraper") -> bool:
     """Return whether the project or the scraper itself declares seeds; not for one that cannot be loaded."""
-    from shoal.fleet.build_job import load
 
     try:
         return bool(entry.seeds) or load(project, entry.name).scraper.has_seeds
@@ -128,8 +127,6 @@ def _has_seeds(project: "Project", entry: "ProjectScraper") -> bool:
 
 
 def _known(project: "Project", names: Sequence[str], key: str) -> list["ProjectScraper"]:
-    from shoal.core.values import hint
-
     for name in names:
         if name not in project.scrapers:
             raise InvalidSetting(

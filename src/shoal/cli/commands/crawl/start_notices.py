@@ -1,18 +1,14 @@
 """What `shoal run` says before its first page: an unfinished earlier run, links that no step yields."""
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
-from shoal.core.model import RunState
+from shoal.core.model import Run, RunState
 from shoal.core.values import counted
 from shoal.fleet.command_hints import command_for_job, command_to_resume
+from shoal.fleet.job import Job
 from shoal.fleet.status.at_work import has_workers
+from shoal.queue.contract import Queue
 from shoal.scrape.discarded import discarded_calls
-
-if TYPE_CHECKING:
-    from shoal.core.model import Run
-    from shoal.fleet.job import Job
-    from shoal.queue.contract import Queue
 
 
 async def start_notices(queue: "Queue", job: "Job", run: "Run", *, is_new: bool) -> AsyncIterator[str]:

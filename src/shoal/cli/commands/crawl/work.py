@@ -1,19 +1,24 @@
 """`shoal work`: join a run until it is drained."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.console import put_json, say
 from shoal.cli.open_queue import with_existing_queue
 from shoal.cli.options import common
+from shoal.cli.options.fork_server import fork_server_for
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import remember_options
-
-if TYPE_CHECKING:
-    from shoal.fleet.job import Job
-    from shoal.fleet.run.launch import Summary
-    from shoal.queue.contract import Queue
+from shoal.cli.signals import obey_signals
+from shoal.fleet.job import Job
+from shoal.fleet.run.launch import Summary, launch
+from shoal.fleet.run.settings import open_job
+from shoal.fleet.status.find import find_run
+from shoal.queue.contract import Queue
+from shoal.queue.namespace import shown_queue
 
 
 @remember_options()
@@ -38,9 +43,6 @@ def work(
 
     Example: shoal work books.py --run newest --queue postgresql://db/shoal --workers 4
     """
-    from shoal.cli.commands.crawl.run import exit_code, summary_text
-    from shoal.cli.options.fork_server import fork_server_for
-    from shoal.queue.namespace import shown_queue
 
     job = worker_options.job(
         scraper,
@@ -60,12 +62,6 @@ def work(
 
 
 async def _work(queue: "Queue", job: "Job", run_id: str, as_json: bool) -> "Summary":
-    from shoal.cli.progress import ProgressView
-    from shoal.cli.signals import obey_signals
-    from shoal.fleet.run.launch import launch
-    from shoal.fleet.run.settings import open_job
-    from shoal.fleet.status.find import find_run
-
     found = await find_run(queue, run_id, scraper=job.scraper.name)
     opened = await open_job(queue, job, run_id=found.id, resume=True)
     with ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url) as show:

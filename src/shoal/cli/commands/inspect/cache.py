@@ -1,6 +1,6 @@
 """`shoal cache`: what the response cache holds, and how often runs found a page in it."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -8,11 +8,9 @@ from shoal.cli.console import duration, put_json, put_rows, put_text, size_text
 from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
+from shoal.fleet.status.cache import CacheStatus, cache_status
+from shoal.queue.contract import Queue
 from shoal.queue.namespace import shown_queue
-
-if TYPE_CHECKING:
-    from shoal.fleet.status.cache import CacheStatus
-    from shoal.queue.contract import Queue
 
 COLUMNS = ("run_id", "hits", "misses", "hit_rate")
 
@@ -56,6 +54,4 @@ def describe(found: "CacheStatus", place: str) -> str:
 
 
 async def _found(queue: "Queue", run_id: str | None, folder: str | None) -> "CacheStatus":
-    from shoal.fleet.status.cache import cache_status
-
     return await cache_status(queue, await id_of(queue, run_id), folder=folder)

@@ -1,22 +1,22 @@
 """`shoal hosts`: list hosts, and pause, slow or resume one for every run of the queue."""
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from shoal.cli.console import duration, put_json, put_rows, say
 from shoal.cli.open_queue import DEFAULT_LIMIT, id_of, say_more, say_queue, with_existing_queue
 from shoal.cli.options import common
+from shoal.core.model import HostStatus
 from shoal.core.tasks import first
+from shoal.core.values import read_positive_duration
 from shoal.fleet.command_hints import command_on
+from shoal.fleet.status.find import describe_unknown_host
+from shoal.fleet.status.overview import host_row
+from shoal.queue.contract import Queue
 from shoal.queue.namespace import shown_queue
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from shoal.core.model import HostStatus
-    from shoal.queue.contract import Queue
 
 app = typer.Typer(invoke_without_command=True, help="List hosts; pause, slow or resume one.")
 
@@ -40,7 +40,6 @@ def hosts(
     """
     if context.invoked_subcommand:
         return
-    from shoal.fleet.status.overview import host_row
 
     found = with_existing_queue(queue, lambda opened: _hosts(opened, run_id, limit + 1, after))
     rows = [host_row(host) | {"queue": shown_queue(queue)} for host in found[:limit]]
@@ -68,7 +67,6 @@ def pause(
     as_json: common.Json = False,
 ) -> None:
     """Pause a host: no run sends it requests for this long."""
-    from shoal.core.values import read_positive_duration
 
     length = read_positive_duration("--for", span)
     unknown = with_existing_queue(
@@ -90,7 +88,6 @@ def slow(
     as_json: common.Json = False,
 ) -> None:
     """Slow a host down: set the minimum interval between requests to it, in all runs."""
-    from shoal.core.values import read_positive_duration
 
     length = read_positive_duration("--gap", gap)
     unknown = with_existing_queue(
@@ -129,7 +126,6 @@ async def _change(
     queue: "Queue", host: str, change: "Callable[[str, timedelta], Awaitable[None]]", length: timedelta
 ) -> str:
     """Change a host, and return what to say if nobody knows it: it may be meant for later, or misspelt."""
-    from shoal.fleet.status.find import describe_unknown_host
 
     unknown = await describe_unknown_host(queue, host)
     await change(host, length)

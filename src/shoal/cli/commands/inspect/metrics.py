@@ -3,16 +3,17 @@
 import asyncio
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from shoal.cli.console import say
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-
-if TYPE_CHECKING:
-    from shoal.queue.contract import Queue
+from shoal.fleet.telemetry.addresses import read_address
+from shoal.fleet.telemetry.metrics import QueueMetrics, need_library
+from shoal.fleet.telemetry.metrics_server import MetricsServer
+from shoal.queue.contract import Queue
 
 
 def metrics(
@@ -28,8 +29,6 @@ def metrics(
 
     Example: shoal metrics --listen 0.0.0.0:9464 --queue postgresql://db/shoal
     """
-    from shoal.fleet.telemetry.addresses import read_address
-    from shoal.fleet.telemetry.metrics import need_library
 
     need_library()
     address = read_address("--listen", listen) if listen else None
@@ -37,9 +36,6 @@ def metrics(
 
 
 async def _serve(queue: "Queue", address: tuple[str, int] | None) -> None:
-    from shoal.fleet.telemetry.metrics import QueueMetrics
-    from shoal.fleet.telemetry.metrics_server import MetricsServer
-
     found = QueueMetrics(queue)
     if address is None:
         sys.stdout.write((await found.text()).decode())

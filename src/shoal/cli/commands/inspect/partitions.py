@@ -1,16 +1,16 @@
 """`shoal partitions`: the progress and the owner of each partition of a run."""
 
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shoal.cli.console import counted, duration, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
-
-if TYPE_CHECKING:
-    from shoal.fleet.partitions.status import PartitionStatus
-    from shoal.queue.contract import Queue
+from shoal.fleet.partitions.status import PartitionStatus
+from shoal.fleet.partitions.status import partitions as found
+from shoal.queue.contract import Queue
+from shoal.worker.run_settings.stored import read_note
 
 COLUMNS = ("partition", "pending", "leased", "done", "owner", "since")
 MAX_NAMES_SHOWN = 20
@@ -26,8 +26,6 @@ def partitions(
 
     Example: shoal partitions newest
     """
-    from shoal.fleet.partitions.status import partitions as found
-    from shoal.worker.run_settings.stored import read_note
 
     async def look(opened: "Queue", run_id: str) -> "tuple[list[PartitionStatus], str]":
         stored = (await read_note(opened, run_id)).settings

@@ -1,15 +1,14 @@
 """`shoal proxies`: requests, failures and bans of the proxies of a run."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shoal.cli.console import counted, duration, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
-
-if TYPE_CHECKING:
-    from shoal.fleet.status.proxies import ProxyStatus
-    from shoal.queue.contract import Queue
+from shoal.fleet.status.proxies import ProxyStatus
+from shoal.fleet.status.proxies import proxies as found
+from shoal.queue.contract import Queue
 
 COLUMNS = (
     *("proxy", "state", "pages", "dead", "refused", "slow", "blocked", "seconds", "last_fault", "back_in"),
@@ -57,6 +56,4 @@ def row(status: "ProxyStatus") -> dict[str, Any]:
 
 
 async def _found(queue: "Queue", run_id: str) -> "list[ProxyStatus]":
-    from shoal.fleet.status.proxies import proxies as found
-
     return await found(queue, run_id)

@@ -1,6 +1,6 @@
 """`shoal records`: trace each record through the steps of a run."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -8,14 +8,13 @@ from shoal.cli.console import counted, put_json, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.core.errors import InvalidInput
-from shoal.core.model import TaskState
+from shoal.core.model import TaskState, TaskStatus
 from shoal.core.tasks import first
+from shoal.core.values import no_match
 from shoal.fleet.command_hints import command_on
-
-if TYPE_CHECKING:
-    from shoal.core.model import TaskStatus
-    from shoal.fleet.status.records import Record
-    from shoal.queue.contract import Queue
+from shoal.fleet.status.records import Record
+from shoal.fleet.status.records import records as found
+from shoal.queue.contract import Queue
 
 
 def records(
@@ -68,7 +67,6 @@ async def _put(
     limit: int | None,
 ) -> int:
     """Print a line of JSON for each record as it is read."""
-    from shoal.fleet.status.records import records as found
 
     count = 0
     source = found(queue, run_id, step=step, states=states, key=key)
@@ -88,8 +86,6 @@ async def _show(
     wide: bool,
 ) -> int:
     """Print a table of the first `limit` records."""
-    from shoal.core.values import no_match
-    from shoal.fleet.status.records import records as found
 
     used = {"--step": step, "--state": ", ".join(map(str, states or ()))}
     source = found(queue, run_id, step=step, states=states, key=key)

@@ -1,5 +1,7 @@
 """`shoal serve`: the web dashboard and the JSON API of a queue."""
 
+import socket
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,13 +13,12 @@ from shoal.cli.console import say
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.fleet.app import App
+from shoal.queue.contract import Queue
 from shoal.registry.extras import install_command
+from shoal.web.sampler import Sampler
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
-
-    from shoal.queue.contract import Queue
     from shoal.web.context import WebSettings
 
 ALL_INTERFACES = ("0.0.0.0", "::")
@@ -111,10 +112,8 @@ def serve(
 
 
 async def _serve(queue: "Queue", url: str, settings: "WebSettings", at: "socket.socket") -> None:
-    from shoal.fleet.app import App
     from shoal.web.app import make_app
     from shoal.web.context import WebContext
-    from shoal.web.sampler import Sampler
     from shoal.web.server import serve
 
     app = App(queue, url, current_project())

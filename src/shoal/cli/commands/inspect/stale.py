@@ -1,6 +1,6 @@
 """`shoal stale`: leases whose worker may have stopped."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -8,11 +8,11 @@ from shoal.cli.console import counted, duration, put_json, put_rows, say
 from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
 from shoal.core.errors import InvalidSetting
+from shoal.core.values import hint, read_duration
 from shoal.fleet.command_hints import joined, queue_option
-
-if TYPE_CHECKING:
-    from shoal.fleet.status.stale import StaleHolder
-    from shoal.queue.contract import Queue, QueueReports
+from shoal.fleet.status import stale as staleness
+from shoal.fleet.status.stale import StaleHolder
+from shoal.queue.contract import Queue, QueueReports
 
 DEFAULT_AGE = "10m"
 MAX_COMMANDS_SHOWN = 5  # one for each live worker
@@ -42,7 +42,6 @@ def stale(
 
     Example: shoal stale --release
     """
-    from shoal.core.values import read_duration
 
     oldest = read_duration("--older", older)
     found, count = with_existing_queue(queue, lambda opened: _look(opened, run_id, oldest, worker, release))
@@ -68,8 +67,6 @@ def stale(
 async def _look(
     queue: "Queue", run_id: str | None, older: Any, worker: str | None, release: bool
 ) -> tuple[list["StaleHolder"], int]:
-    from shoal.fleet.status import stale as staleness
-
     run_id = await id_of(queue, run_id)
     found = await staleness.stale_holders(queue, run_id, older=older)
     if worker:
@@ -84,8 +81,6 @@ async def _look(
 async def _refuse_unknown(
     queue: "QueueReports", run_id: str | None, worker: str, found: list["StaleHolder"]
 ) -> None:
-    from shoal.core.values import hint
-
     known = [one.worker_id for one in await queue.workers(run_id)]
     if not found and worker not in known:
         raise InvalidSetting(

@@ -3,10 +3,12 @@
 import asyncio
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
+from shoal.cli.commands.inspect.top_screen import memory, names
 from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say, shown
 from shoal.cli.left_out import (
     file_words,
@@ -20,13 +22,14 @@ from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.core.model import ReportedState, WorkerState
 from shoal.fleet.command_hints import command_on, command_to_resume
+from shoal.fleet.status.at_work import GONE_SHOWN, is_live, runs_at_work
+from shoal.fleet.status.overview import worker_row
+from shoal.fleet.status.progress import ProgressReader, Snapshot
+from shoal.fleet.status.rates import recent_rate
+from shoal.fleet.status.rows import read_run_row, server_row, store_row
+from shoal.fleet.status.tokens import tokens
+from shoal.queue.contract import Queue, ServerStatus, StoreSize
 from shoal.queue.namespace import shown_queue
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shoal.fleet.status.progress import Snapshot
-    from shoal.queue.contract import Queue, ServerStatus, StoreSize
 
 SAME_LINE_SECONDS = 10.0  # after which `watch` repeats a line
 
@@ -38,7 +41,6 @@ def status(
     as_json: common.Json = False,
 ) -> None:
     """Show the progress of a run, by step and partition."""
-    from shoal.fleet.status.rows import server_row, store_row
 
     _, (snapshot, retired, size, again, servers) = with_run(
         queue, run_id, lambda opened, run: _with_tokens(opened, run, queue)
@@ -194,7 +196,6 @@ async def _with_tokens(
     queue: "Queue", run_id: str, url: str
 ) -> "tuple[Snapshot, int, StoreSize, str, Sequence[ServerStatus]]":
     """Return a run's progress, its retired API tokens, the store's size, how to resume, and its servers."""
-    from shoal.fleet.status.tokens import tokens
 
     snapshot = await _snapshot(queue, run_id)
     retired = sum(bool(one.budget.retired) for one in await tokens(queue, snapshot.run.id))
@@ -203,9 +204,6 @@ async def _with_tokens(
 
 
 async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":
-    from shoal.fleet.status.progress import ProgressReader
-    from shoal.fleet.status.rates import recent_rate
-
     progress = ProgressReader(queue, run_id, with_hosts=False)
     snapshot = await progress.read(last=True)
     if not snapshot.stats.remaining or snapshot.is_over or not snapshot.at_work:
@@ -220,8 +218,6 @@ async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":
 
 
 async def _watch(queue: "Queue", run_id: str, url: str, every: float, as_json: bool) -> None:
-    from shoal.fleet.status.progress import ProgressReader
-
     progress, last, said_at, said_stop = ProgressReader(queue, run_id), "", 0.0, False
     while True:
         snapshot = await progress.read()
@@ -249,17 +245,12 @@ async def _why_nothing_happens(queue: "Queue", snapshot: "Snapshot", url: str) -
 
 
 async def _runs(queue: "Queue") -> list[dict[str, Any]]:
-    from shoal.fleet.status.at_work import runs_at_work
-    from shoal.fleet.status.rows import read_run_row
-
     busy = await runs_at_work(queue)
     return [await read_run_row(queue, run, at_work=run.id in busy) for run in await queue.runs()]
 
 
 async def _workers(queue: "Queue", run_id: str | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows of the live workers, and of those that are gone since the last day."""
-    from shoal.fleet.status.at_work import GONE_SHOWN, is_live
-    from shoal.fleet.status.overview import worker_row
 
     found = await queue.workers(await id_of(queue, run_id))
     live = [worker_row(worker) for worker in found if is_live(worker)]
@@ -269,8 +260,6 @@ async def _workers(queue: "Queue", run_id: str | None) -> tuple[list[dict[str, A
 
 
 def _worker_shown(row: dict[str, Any]) -> dict[str, Any]:
-    from shoal.cli.commands.inspect.top_screen import memory, names
-
     return row | {
         "steps": names(row["steps"]),
         "partitions": names(row["partitions"]),

@@ -1,6 +1,6 @@
 """`shoal tokens`: the remaining quota of API tokens, and which are resting or retired."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -8,10 +8,9 @@ from shoal.cli.console import counted, duration, put_rows, say
 from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
-
-if TYPE_CHECKING:
-    from shoal.fleet.status.tokens import TokenStatus
-    from shoal.queue.contract import Queue
+from shoal.fleet.status import tokens as fleet
+from shoal.fleet.status.tokens import TokenStatus
+from shoal.queue.contract import Queue
 
 COLUMNS = ("token", "state", "left", "limit", "resets_in", "reserved", "why")
 
@@ -56,12 +55,8 @@ def row(status: "TokenStatus") -> dict[str, Any]:
 
 
 async def _found(queue: "Queue", run_id: str | None) -> "list[TokenStatus]":
-    from shoal.fleet.status import tokens as fleet
-
     return await fleet.tokens(queue, await id_of(queue, run_id))
 
 
 async def _forget(queue: "Queue", names: str) -> int:
-    from shoal.fleet.status import tokens as fleet
-
     return await fleet.forget(queue, names)

@@ -9,19 +9,21 @@ import termios
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import Annotated, TextIO
 
 import typer
+from rich.console import Console
+from rich.live import Live
 
+from shoal.cli.commands.inspect.top_screen import screen
 from shoal.cli.console import put_json
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
+from shoal.core.errors import QueueUnavailable
 from shoal.core.tasks import wait_for_event
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from shoal.queue.contract import Queue
+from shoal.fleet.status.overview import Overview, OverviewReader
+from shoal.queue.contract import Queue
+from shoal.queue.namespace import shown_queue
 
 FIRST_INTERVAL_SECONDS = 0.5  # between the first two samples: a rate needs two
 FILE_HEIGHT = 60  # lines of a screen that is written to a file
@@ -42,10 +44,6 @@ def top(
 
 
 async def _show(queue: "Queue", url: str, every: float, once: bool, as_json: bool) -> None:
-    from rich.console import Console
-
-    from shoal.queue.namespace import shown_queue
-
     console = Console(highlight=False)
     if as_json:
         await _write_json(queue, shown_queue(url), every, once)
@@ -56,8 +54,6 @@ async def _show(queue: "Queue", url: str, every: float, once: bool, as_json: boo
 
 
 async def _write_json(queue: "Queue", url: str, every: float, once: bool) -> None:
-    from shoal.fleet.status.overview import OverviewReader
-
     reader = OverviewReader(queue)
     if once:
         await reader.read()
@@ -91,9 +87,6 @@ def reader_gone(output: TextIO) -> Iterator[asyncio.Event]:
 
 
 async def _write_once(queue: "Queue", url: str, console: "Console") -> None:
-    from shoal.cli.commands.inspect.top_screen import screen
-    from shoal.fleet.status.overview import OverviewReader
-
     reader = OverviewReader(queue)
     await reader.read()
     await asyncio.sleep(FIRST_INTERVAL_SECONDS)
@@ -102,12 +95,6 @@ async def _write_once(queue: "Queue", url: str, console: "Console") -> None:
 
 
 async def _live(queue: "Queue", url: str, every: float, console: "Console") -> None:
-    from rich.live import Live
-
-    from shoal.cli.commands.inspect.top_screen import screen
-    from shoal.core.errors import QueueUnavailable
-    from shoal.fleet.status.overview import Overview, OverviewReader
-
     reader, seen, trouble = OverviewReader(queue), Overview(), ""
     with _quit_event() as leave, Live(console=console, screen=True, auto_refresh=False) as live:
         wait = FIRST_INTERVAL_SECONDS

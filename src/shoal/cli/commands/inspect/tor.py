@@ -1,17 +1,15 @@
 """`shoal tor`: the Tor processes of a run, and new circuits for all of them."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from shoal.cli.console import put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
+from shoal.fetch.tor.sync import TorState, order_renewal, read_states
 from shoal.fleet.command_hints import command_on
-
-if TYPE_CHECKING:
-    from shoal.fetch.tor.sync import TorState
-    from shoal.queue.contract import Queue
+from shoal.queue.contract import Queue
 
 
 def tor(
@@ -52,8 +50,6 @@ def tor(
 
 
 async def _look(queue: "Queue", run_id: str, renew: bool) -> "dict[str, TorState]":
-    from shoal.fetch.tor.sync import order_renewal, read_states
-
     if renew:
         await order_renewal(queue, run_id)
     return await read_states(queue, run_id)

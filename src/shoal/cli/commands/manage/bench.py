@@ -1,15 +1,14 @@
 """`shoal bench`: benchmark a queue."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-
-if TYPE_CHECKING:
-    from shoal.queue.contract import Queue
+from shoal.fleet.status.bench import measure
+from shoal.queue.contract import Queue
 
 
 def bench(
@@ -32,8 +31,6 @@ def bench(
 
 
 async def _measured(queue: "Queue", tasks: int, claimers: int, as_json: bool) -> None:
-    from shoal.fleet.status.bench import measure
-
     async for found in measure(queue, tasks=tasks, loops=claimers):
         if as_json:
             put_json(found.as_json())

@@ -1,26 +1,22 @@
 """`shoal pause`, `resume` and `cancel`."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from shoal.cli.console import put_json, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
+from shoal.core.model import Run, RunState
 from shoal.fleet.command_hints import command_on, export_command
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from shoal.core.model import Run
-    from shoal.fleet.status.progress import Snapshot
-    from shoal.queue.contract import Queue
+from shoal.fleet.run import lifecycle
+from shoal.fleet.run.settings import NO_TASKS_LEFT, next_step
+from shoal.fleet.status.progress import Snapshot
+from shoal.queue.contract import Queue
 
 
 def pause(
     run_id: common.RunId, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False
 ) -> None:
     """Pause a run: workers get no more of its tasks until you resume it."""
-    from shoal.core.model import RunState
-    from shoal.fleet.run import lifecycle
 
     def words(run: "Run") -> str:
         if run.state is RunState.PAUSED:
@@ -34,8 +30,6 @@ def resume(
     run_id: common.RunId, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False
 ) -> None:
     """Resume a run that was paused, or that ended at a limit with tasks left."""
-    from shoal.core.model import RunState
-    from shoal.fleet.run.settings import NO_TASKS_LEFT, next_step
 
     async def look(opened: "Queue", found: str) -> "tuple[Run, str]":
         run = await opened.run(found)
@@ -53,7 +47,6 @@ def cancel(
     run_id: common.RunId, queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False
 ) -> None:
     """End a run for good: workers get no more of its tasks, and its results are kept."""
-    from shoal.fleet.run import lifecycle
 
     def words(run: "Run") -> str:
         again = export_command(queue, run.id)
@@ -71,8 +64,6 @@ def _steer(
     as_json: bool,
     words: "Callable[[Run], str]",
 ) -> None:
-    from shoal.fleet.status.progress import Snapshot
-
     async def steered(queue: "Queue", found: str) -> "Snapshot":
         run = await steer(queue, found)
         return Snapshot(run, await queue.stats(run.id), 0, 0.0, None)

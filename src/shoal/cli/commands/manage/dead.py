@@ -1,22 +1,27 @@
 """`shoal dead`: dead letters, one by one or in bulk by filter."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from shoal.cli.commands.manage.dead_edit import edit
 from shoal.cli.console import confirm, counted, duration, put_json, put_rows, put_text, say
 from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_run
 from shoal.cli.options import common
+from shoal.cli.shell.dead_letter import open_dead_shell
+from shoal.cli.shell.failed_page import describe_page, find_failure, write_page
+from shoal.core.model import ZERO, DeadFilter, DeadLetter
 from shoal.core.tasks import first
+from shoal.core.text import shorten
+from shoal.core.values import no_match, read_positive_duration
 from shoal.fleet.command_hints import command_on, joined
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from shoal.core.model import DeadFilter, DeadLetter
-    from shoal.queue.contract import Queue, QueueReports
+from shoal.fleet.run.settings import next_step
+from shoal.fleet.status.letter_ids import whole_ids
+from shoal.fleet.status.rows import letter_row, whole_letter_row
+from shoal.queue.contract import Queue, QueueReports
 
 app = typer.Typer(no_args_is_help=True, help="List, show, edit, replay and drop dead letters.")
 app.command()(edit)
@@ -51,7 +56,6 @@ def list_(
     as_json: common.Json = False,
 ) -> None:
     """List the dead letters of a run, oldest first."""
-    from shoal.fleet.status.rows import letter_row
 
     where = _filter(step, host, error)
     run_id, (letters, total) = with_run(
@@ -90,8 +94,6 @@ def show(
     as_json: common.Json = False,
 ) -> None:
     """Show one dead letter with its traceback and all its attempts."""
-    from shoal.cli.shell.failed_page import describe_page, find_failure, write_page
-    from shoal.fleet.status.rows import letter_row, whole_letter_row
 
     run_id, (letter, failed) = with_run(
         queue, run_id, lambda opened, run: find_failure(opened, run, letter_id)
@@ -137,7 +139,6 @@ def shell(
 
     run() runs its step on it again. Example: shoal dead shell newest 69392d books.py
     """
-    from shoal.cli.shell.dead_letter import open_dead_shell
 
     open_dead_shell(queue, run_id, letter_id, scraper, allow_private or [])
 
@@ -154,10 +155,6 @@ def replay(
     as_json: common.Json = False,
 ) -> None:
     """Return dead letters to the queue, with their attempts reset."""
-    from shoal.core.model import ZERO
-    from shoal.core.values import read_positive_duration
-    from shoal.fleet.run.settings import next_step
-    from shoal.fleet.status.letter_ids import whole_ids
 
     wait = ZERO if delay is None else read_positive_duration("--delay", delay)
     where = _filter(step, host, error)
@@ -191,7 +188,6 @@ def drop(
     as_json: common.Json = False,
 ) -> None:
     """Drop dead letters for good."""
-    from shoal.fleet.status.letter_ids import whole_ids
 
     if not (ids or yes):
         confirm("Drop every dead letter that matches?")
@@ -214,8 +210,6 @@ def drop(
 def _no_match(
     total: int, where: "DeadFilter", after: str | None = None, ids: "Sequence[str] | None" = None
 ) -> str:
-    from shoal.core.values import no_match
-
     used = _options(where) | {"--after": after, "the ids": " ".join(ids or ())}
     return no_match("dead letter", total, used)
 
@@ -225,18 +219,12 @@ def _options(where: "DeadFilter") -> dict[str, str | None]:
 
 
 def _short(row: "Mapping[str, Any]") -> dict[str, Any]:
-    import msgspec
-
-    from shoal.core.text import shorten
-
     payload = row["payload"]
     text = payload if isinstance(payload, str) else msgspec.json.encode(payload).decode()
     return {**row, "payload": shorten(text, 60) if payload else None}
 
 
 def _filter(step: str | None, host: str | None, error: str | None) -> "DeadFilter":
-    from shoal.core.model import DeadFilter
-
     return DeadFilter(step=step, host=host, error=error)
 
 

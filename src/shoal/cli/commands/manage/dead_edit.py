@@ -1,20 +1,26 @@
 """`shoal dead edit`: change dead letters by options, or one of them in your editor."""
 
+import getpass
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import click
+import msgspec
 import typer
 
+from shoal.cli.configuration import current_project
 from shoal.cli.console import confirm, counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
+from shoal.core.errors import InvalidInput
+from shoal.core.model import DeadFilter, DeadLetter
+from shoal.core.values import hint
+from shoal.fleet.build_job import job_of_run, load, make_job
 from shoal.fleet.command_hints import command_on
-
-if TYPE_CHECKING:
-    from shoal.core.model import DeadFilter, DeadLetter
-    from shoal.fleet.run.letters import EditReport
-    from shoal.queue.contract import Queue
+from shoal.fleet.run.letters import EditReport, check_step, edit_letters, read_change
+from shoal.fleet.status.letter_ids import find_letter
+from shoal.queue.contract import Queue
 
 HIDDEN = "***"  # stands for the value of a header, which may be a secret
 
@@ -89,8 +95,6 @@ def edit(
 
     Without an option, one of them opens in your $EDITOR.
     """
-    from shoal.core.errors import InvalidInput
-    from shoal.core.model import DeadFilter
 
     # What `newest` means must not change between the preview and the edit.
     run_id, _ = with_run(queue, run_id, lambda opened, found: opened.run(found))
@@ -147,8 +151,6 @@ class _EditJob:
         where: "DeadFilter",
         scraper: str | None,
     ) -> None:
-        from shoal.fleet.run.letters import read_change
-
         self._url, self._run_id, self._change = url, run_id, read_change(given)
         self._ids, self._where, self._scraper = ids, where, scraper
 
@@ -157,8 +159,6 @@ class _EditJob:
         return with_existing_queue(self._url, lambda opened: self._edit(opened, dry_run))
 
     async def _edit(self, queue: "Queue", dry_run: bool) -> "EditReport":
-        from shoal.fleet.run.letters import check_step, edit_letters
-
         run = await queue.run(self._run_id)
         await check_step(queue, run, self._change.step, self._job_of)
         return await edit_letters(
@@ -173,9 +173,6 @@ class _EditJob:
 
     def _job_of(self, run: Any) -> Any:
 
-        from shoal.cli.configuration import current_project
-        from shoal.fleet.build_job import job_of_run, load, make_job
-
         project = current_project()
         if self._scraper:
             return make_job(self._scraper, load(project, self._scraper), queue_url=self._url)
@@ -184,7 +181,6 @@ class _EditJob:
 
 def _editor_name() -> str:
     """Return the name of the user for the history of the letters."""
-    import getpass
 
     try:
         return getpass.getuser()
@@ -194,9 +190,6 @@ def _editor_name() -> str:
 
 def _payload(words: Sequence[str]) -> dict[str, Any]:
     """Read NAME=VALUE; a value that is not JSON is text."""
-    import msgspec
-
-    from shoal.core.errors import InvalidInput
 
     found = dict[str, Any]()
     for word in words:
@@ -212,7 +205,6 @@ def _payload(words: Sequence[str]) -> dict[str, Any]:
 
 def _headers(words: Sequence[str]) -> dict[str, str | None]:
     """Read 'NAME: VALUE'; no value removes the header."""
-    from shoal.core.errors import InvalidInput
 
     found = dict[str, str | None]()
     for word in words:
@@ -226,10 +218,6 @@ def _headers(words: Sequence[str]) -> dict[str, str | None]:
 
 def _in_editor(queue: str, run_id: str, letter_id: str) -> dict[str, Any]:
     """Open a letter as JSON in the user's editor, and return the fields that were changed."""
-    import click
-
-    from shoal.core.errors import InvalidInput
-    from shoal.fleet.status.letter_ids import find_letter
 
     letter = with_existing_queue(queue, lambda opened: find_letter(opened, run_id, letter_id))
     before = _as_document(letter)
@@ -263,17 +251,11 @@ def _as_text(body: bytes | None) -> str | None:
 
 
 def _format(document: Mapping[str, Any]) -> str:
-    import msgspec
-
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def changes_in(before: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the changed fields of an edited document; raises InvalidInput."""
-    import msgspec
-
-    from shoal.core.errors import InvalidInput
-    from shoal.core.values import hint
 
     try:
         after = msgspec.json.decode(text, type=dict[str, Any])

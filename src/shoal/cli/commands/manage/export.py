@@ -1,19 +1,17 @@
 """`shoal export`: export a run's items to a file or a table, once or continuously."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from shoal.cli.commands.manage.export_run import ExportRequest, carry_out
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.core.errors import InvalidSetting
-
-if TYPE_CHECKING:
-    from shoal.cli.commands.manage.export_run import ExportRequest
-    from shoal.export.open import Existing
-    from shoal.export.report import Report
+from shoal.export.open import Existing
+from shoal.export.report import Report
 
 STDOUT = "-"
 
@@ -81,7 +79,6 @@ def export(
 
     Example: shoal export newest --to 'sqlite:///shop.db?table=books' --key isbn
     """
-    from shoal.cli.commands.manage.export_run import ExportRequest, carry_out
 
     request = ExportRequest(
         to=to,

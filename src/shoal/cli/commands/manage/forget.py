@@ -4,9 +4,11 @@ from typing import Annotated
 
 import typer
 
+from shoal.cli.configuration import current_project
 from shoal.cli.console import confirm, counted, put_json, say
 from shoal.cli.open_queue import with_existing_queue
 from shoal.cli.options import common
+from shoal.fleet.build_job import load
 
 
 def forget(
@@ -19,8 +21,6 @@ def forget(
 
     Example: shoal forget books.py --yes
     """
-    from shoal.cli.configuration import current_project
-    from shoal.fleet.build_job import load
 
     name = load(current_project(), scraper).scraper.name
     if not yes:

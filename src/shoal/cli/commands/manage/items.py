@@ -1,7 +1,7 @@
 """`shoal items`: the first items of a run, or a random sample of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -9,12 +9,12 @@ import typer
 from shoal.cli.console import counted, put_json, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
+from shoal.core.model import StoredItem
 from shoal.core.tasks import first
 from shoal.core.values import no_match
-
-if TYPE_CHECKING:
-    from shoal.core.model import StoredItem
-    from shoal.queue.contract import QueueReports
+from shoal.fleet.status.findings import sample_of
+from shoal.fleet.status.rows import item_row
+from shoal.queue.contract import QueueReports
 
 HEAD = 10
 MAX_VALUE = 200  # characters of a value in the table
@@ -94,8 +94,6 @@ def _cut(text: str) -> str:
 
 
 def _as_json(item: "StoredItem", wanted: Iterable[str] | None) -> dict[str, Any]:
-    from shoal.fleet.status.rows import item_row
-
     row = item_row(item)
     if wanted is not None:
         given = fields_of(item)
@@ -107,7 +105,6 @@ async def _read(
     queue: "QueueReports", run_id: str, step: str | None, head: int, sample: int | None
 ) -> "tuple[list[StoredItem], int, int]":
     """Return the chosen items, how many there are of the step, and how many in all."""
-    from shoal.fleet.status.findings import sample_of
 
     stats = await queue.stats(run_id)
     total = stats.items if step is None else stats.steps[step].items if step in stats.steps else 0

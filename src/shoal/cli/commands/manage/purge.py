@@ -1,16 +1,17 @@
 """`shoal purge`: delete a run, or all old ones."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from shoal.cli.console import confirm, counted, put_json, say
 from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
+from shoal.core.errors import InvalidInput
+from shoal.core.model import ZERO
+from shoal.core.values import read_positive_duration
 from shoal.fleet.command_hints import command_on
-
-if TYPE_CHECKING:
-    from shoal.fleet.run.retention import PurgeReport, RetentionRule
+from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old, purge_run, words_of
 
 
 def purge(
@@ -34,10 +35,6 @@ def purge(
     as_json: common.Json = False,
 ) -> None:
     """Delete a run, or old runs, with all tasks, items and dead letters. This cannot be undone."""
-    from shoal.core.errors import InvalidInput
-    from shoal.core.model import ZERO
-    from shoal.core.values import read_positive_duration
-    from shoal.fleet.run.retention import RetentionRule
 
     if run_id is not None:
         if older or keep is not None or scraper or unfinished:
@@ -64,8 +61,6 @@ def purge(
 
 
 def _purge_one(run_id: str, queue: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    from shoal.fleet.run.retention import PurgeReport, purge_run
-
     # What `newest` means must not change between the question and the deletion. One that is refused is so
     # before the question.
     run_id, one = with_run(queue, run_id, lambda opened, found: purge_run(opened, found, dry_run=True))
@@ -83,14 +78,10 @@ def _purge_one(run_id: str, queue: str, *, dry_run: bool, yes: bool, as_json: bo
 
 
 def _apply(queue: str, rule: "RetentionRule", *, dry_run: bool) -> "PurgeReport":
-    from shoal.fleet.run.retention import purge_old
-
     return with_existing_queue(queue, lambda opened: purge_old(opened, rule, dry_run=dry_run))
 
 
 def _show(report: "PurgeReport", *, dry_run: bool, with_runs: bool = True) -> None:
-    from shoal.fleet.run.retention import words_of
-
     for one in report.runs if with_runs else ():
         tasks, items = counted(one.stats.tasks, "task"), counted(one.stats.items, "item")
         say(f"  {one.run.id}  {one.run.scraper}  {one.state}  {tasks}, {items}")

@@ -1,19 +1,18 @@
 """`shoal rejects`: items that failed validation or a filter, with the reasons."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import AsyncIterator
+from typing import Annotated
 
 import typer
 
 from shoal.cli.console import put_rows
 from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_run
 from shoal.cli.options import common
+from shoal.core.model import StoredReject
 from shoal.core.tasks import first
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shoal.core.model import StoredReject
-    from shoal.queue.contract import QueueReports
+from shoal.core.values import no_match
+from shoal.fleet.status.rows import reject_row
+from shoal.queue.contract import QueueReports
 
 
 def rejects(
@@ -37,8 +36,6 @@ def rejects(
 
     Example: shoal rejects newest --step book --reason price
     """
-    from shoal.core.values import no_match
-    from shoal.fleet.status.rows import reject_row
 
     run_id, (found, total) = with_run(
         queue, run_id, lambda opened, run: _rejects(opened, run, step, reason, limit + 1, after)

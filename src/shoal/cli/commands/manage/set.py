@@ -1,17 +1,18 @@
 """`shoal set`: change the settings of a run while it runs, or list them."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from shoal.cli.console import put_json, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
+from shoal.cli.options.setting import read_change
+from shoal.core.model import Run
 from shoal.fleet.command_hints import command_on, joined
-
-if TYPE_CHECKING:
-    from shoal.core.model import Run
-    from shoal.queue.contract import Queue
+from shoal.fleet.run.change import NOW, change_settings, list_settings
+from shoal.fleet.run.settings import next_step, shown
+from shoal.queue.contract import Queue
 
 COLUMNS = ("setting", "value", "source", "change")
 
@@ -29,9 +30,6 @@ def set(
 
     Example: shoal set newest rate=2/s per_host=1
     """
-    from shoal.cli.options.setting import read_change
-    from shoal.fleet.run.change import NOW, change_settings, list_settings
-    from shoal.fleet.run.settings import next_step, shown
 
     if not changes:
         run_id, rows = with_run(queue, run_id, list_settings)

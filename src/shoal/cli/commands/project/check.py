@@ -1,16 +1,20 @@
 """`shoal check`: check everything a run needs."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+import uvloop
 
+from shoal.cli.commands.project.plugins import REFUSED, plugin_rows
+from shoal.cli.configuration import current_config, current_project
 from shoal.cli.console import put_rows, say
 from shoal.cli.exits import Exit
 from shoal.cli.options import common
-
-if TYPE_CHECKING:
-    from shoal.core.errors import ShoalError
-    from shoal.scrape.scraper import Scraper
+from shoal.cli.options.setting import read_change
+from shoal.core.errors import InvalidInput, ShoalError
+from shoal.core.errors.commands import shoal_command
+from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
+from shoal.scrape.scraper import Scraper
 
 
 def check(
@@ -30,11 +34,6 @@ def check(
 
     Proxies, tokens and the partition table are the scraper's own unless you pass others.
     """
-    import uvloop
-
-    from shoal.cli.commands.project.plugins import REFUSED, plugin_rows
-    from shoal.cli.configuration import current_config
-    from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
 
     subjects = load_with_changes(scraper, proxies, tokens)
     routes = current_config().project.routes
@@ -60,10 +59,6 @@ def load_with_changes(
     scraper: str | None, proxies: str | None, tokens: str | None
 ) -> "list[Scraper | ShoalError]":
     """Load the named scraper, or all of the project, with the typed settings; one that fails is its error."""
-    from shoal.cli.configuration import current_project
-    from shoal.cli.options.setting import read_change
-    from shoal.core.errors import InvalidInput, ShoalError
-    from shoal.core.errors.commands import shoal_command
 
     project = current_project()
     names = [scraper] if scraper else list(project.scrapers)

@@ -7,6 +7,8 @@ import typer
 from shoal.cli.configuration import current_config
 from shoal.cli.console import put_rows
 from shoal.cli.options import common
+from shoal.fleet.build_job import load
+from shoal.fleet.project.report import config_rows, setting_rows
 
 
 def config(
@@ -24,13 +26,10 @@ def config(
 
     Example: shoal config books
     """
-    from shoal.fleet.project.report import config_rows, setting_rows
 
     found = current_config()
     if scraper is None:
         rows = config_rows(found)
     else:
-        from shoal.fleet.build_job import load
-
         rows = setting_rows(found, scraper, load(found.project, scraper))
     put_rows(rows, ("setting", "value", "source"), as_json=as_json, nothing="")

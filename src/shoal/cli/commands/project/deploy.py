@@ -2,15 +2,15 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from shoal.cli.configuration import current_config
 from shoal.cli.console import put_text, say
 from shoal.cli.options import common
-
-if TYPE_CHECKING:
-    from shoal.fleet.project.deployment import Deployment
+from shoal.fleet.project.deploy_files import image_commands, write_deployment
+from shoal.fleet.project.deployment import Deployment
 
 
 class DeploymentKind(StrEnum):
@@ -46,9 +46,6 @@ def deploy(
 
     Example: shoal deploy compose
     """
-    from shoal.cli.configuration import current_config
-    from shoal.fleet.project.deploy_files import write_deployment
-    from shoal.fleet.project.deployment import Deployment
 
     config = current_config()
     queue = config.text("SHOAL_QUEUE")
@@ -66,8 +63,6 @@ def deploy(
     for line in _lines_about_files(plan, kind):
         say(line)
     if kind is DeploymentKind.COMPOSE:
-        from shoal.fleet.project.deploy_files import image_commands
-
         say("First, once, in a checkout of Shoal:")
         for command in image_commands(plan):
             say(f"  {command}")

@@ -11,6 +11,7 @@ import typer
 
 from shoal.cli.console import print_error, say
 from shoal.cli.exits import Exit
+from shoal.cli.project_files import write_project
 
 
 class ProjectTemplate(StrEnum):
@@ -49,7 +50,6 @@ def new(
 
     Example: shoal new prices --template shop
     """
-    from shoal.cli.project_files import write_project
 
     name = folder.name.replace("-", "_")
     if trouble := _trouble(folder, name):

@@ -1,12 +1,16 @@
 """`shoal plugins`: list what installed packages add to Shoal."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shoal.cli.console import put_rows
 from shoal.cli.options import common
-
-if TYPE_CHECKING:
-    from shoal.registry.registry import Registry
+from shoal.cli.registry import COMMAND_REGISTRY
+from shoal.export.exporters import EXPORTERS
+from shoal.fleet.sources.kinds import SOURCES
+from shoal.queue.open import QUEUES
+from shoal.registry.installed import installed_elsewhere
+from shoal.registry.registry import Registry
+from shoal.worker.fetchers.named import FETCHERS
 
 READY, REFUSED = "ready", "refused"
 NOTHING = "No plugins are installed. How to write one: docs/how-to/plugins.md"
@@ -23,7 +27,6 @@ def plugins(as_json: common.Json = False) -> None:
 
 def plugin_rows() -> list[dict[str, Any]]:
     """Return a row for each plugin; those of a group that Shoal does not have are refused too."""
-    from shoal.registry.installed import installed_elsewhere
 
     registries = _registries()
     rows = [
@@ -57,12 +60,6 @@ def plugin_rows() -> list[dict[str, Any]]:
 
 
 def _registries() -> "list[Registry[Any]]":
-    from shoal.cli.registry import COMMAND_REGISTRY
-    from shoal.export.exporters import EXPORTERS
-    from shoal.fleet.sources.kinds import SOURCES
-    from shoal.queue.open import QUEUES
-    from shoal.worker.fetchers.named import FETCHERS
-
     return [QUEUES, EXPORTERS, SOURCES, FETCHERS, COMMAND_REGISTRY]
 
 

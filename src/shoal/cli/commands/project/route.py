@@ -1,11 +1,14 @@
 """`shoal route`: which routes of the project apply to a URL."""
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 
+from shoal.cli.configuration import current_project
 from shoal.cli.console import put_rows
 from shoal.cli.options import common
+from shoal.core.values import spelled
 
 
 def route(
@@ -13,10 +16,6 @@ def route(
     as_json: common.Json = False,
 ) -> None:
     """Show which routes of shoal.toml apply to a URL, and what they set."""
-    from datetime import timedelta
-
-    from shoal.cli.configuration import current_project
-    from shoal.core.values import spelled
 
     rows = [
         {

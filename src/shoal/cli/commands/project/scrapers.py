@@ -1,13 +1,13 @@
 """`shoal scrapers`: list the scrapers of the project file."""
 
+from shoal.cli.configuration import current_project
 from shoal.cli.console import put_rows
 from shoal.cli.options import common
+from shoal.fleet.status.rows import scraper_row
 
 
 def scrapers(as_json: common.Json = False) -> None:
     """List the scrapers of this project."""
-    from shoal.cli.configuration import current_project
-    from shoal.fleet.status.rows import scraper_row
 
     project = current_project()
     rows = [scraper_row(entry, project.folder) for entry in project.scrapers.values()]

@@ -1,16 +1,20 @@
 """`shoal shell`: fetch pages, try selectors on them and run steps."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from shoal.cli.configuration import current_project
 from shoal.cli.console import put_json, put_text, say
 from shoal.cli.options import common
+from shoal.cli.shell.interact import interact
+from shoal.cli.shell.session import ShellSession
 from shoal.core.errors import InvalidInput, InvalidSetting
-
-if TYPE_CHECKING:
-    from shoal.scrape.page import Page
-    from shoal.scrape.scraper import Scraper
+from shoal.fleet.build_job import load
+from shoal.scrape.node import Node
+from shoal.scrape.page import Page
+from shoal.scrape.scraper import Scraper
+from shoal.worker.fetchers.named import FETCHERS
 
 BANNER = (
     "Try: page.text('h1')   page.css('a')   page.xpath('//a')   page.links()   page.json()\n"
@@ -60,9 +64,6 @@ def shell(
 
     Example: shoal shell https://example.com --css h1 --fetch browser
     """
-    from shoal.cli.shell.interact import interact
-    from shoal.cli.shell.session import ShellSession
-    from shoal.scrape.scraper import Scraper
 
     if url is None and (css is not None or xpath is not None or as_json):
         raise InvalidInput("Name the page: shoal shell https://…")
@@ -88,15 +89,10 @@ def shell(
 
 
 def _load(reference: str) -> "Scraper":
-    from shoal.cli.configuration import current_project
-    from shoal.fleet.build_job import load
-
     return load(current_project(), reference).scraper
 
 
 def _put_matches(page: "Page", css: str | None, xpath: str | None, as_json: bool) -> None:
-    from shoal.scrape.node import Node
-
     if css is not None and xpath is not None:
         raise InvalidSetting("--xpath", "and --css cannot be combined; leave one of them out")
     if css is not None:
@@ -111,8 +107,6 @@ def _put_matches(page: "Page", css: str | None, xpath: str | None, as_json: bool
 
 
 def _read_fetch(fetch: str | None) -> str:
-    from shoal.worker.fetchers.named import FETCHERS
-
     if fetch == "auto" or (fetch and FETCHERS.find(fetch) is None):
         raise InvalidInput(f"--fetch must be http, browser or a plugin's fetcher here, got {fetch!r}")
     return fetch or "http"

@@ -5,13 +5,13 @@ or not at all.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from shoal.core.errors import InvalidTask
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import OUTBOX_STEP, Lease, Task
 from shoal.queue.intake import MAX_PAYLOAD, QueuedTask, stored_fields
 from shoal.queue.sharded.members import Member

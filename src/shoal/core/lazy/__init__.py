@@ -1,1 +1,0 @@
-"""What is built when it is first used rather than when its module is imported."""
