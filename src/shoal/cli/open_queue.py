@@ -80,7 +80,7 @@ async def id_of(queue: "Queue", name: str | None) -> str | None:
 
 def say_queue(url: str) -> None:
     """Print the heading of a list: the queue that it was read from, without a password."""
-    from shoal.queue.namespace import shown_queue
+    from shoal.queue.address import shown_queue
 
     say(f"Queue {shown_queue(url)}")
 

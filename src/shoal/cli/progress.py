@@ -13,7 +13,7 @@ from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.worker_log import Warned
-from shoal.queue.namespace import shown_queue
+from shoal.queue.address import shown_queue
 from shoal.worker.counters import format_counts
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ class ProgressView(AbstractContextManager["ProgressView"]):
             f"{counted(stats.items, 'item')}, {stats.dead:,} dead, ETA {duration(snapshot.eta_seconds)}",
         ]
         waits = [f"waiting for {waits_for}"] if waits_for else []
-        partly = [snapshot.unreachable] if snapshot.unreachable else []
-        say(", ".join([*parts, *partly, *troubles, *waits]))
+        say(", ".join([*parts, *troubles, *waits]))
 
 
 def open_view() -> "RunView | None":

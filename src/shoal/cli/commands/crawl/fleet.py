@@ -95,7 +95,7 @@ def fleet(
     from shoal.cli.options.fork_server import fork_server_for
     from shoal.core.values import read_duration
     from shoal.fleet.run.results import check_output, output_mode
-    from shoal.queue.namespace import shown_queue
+    from shoal.queue.address import shown_queue
 
     # The real run must not skip what the test queued.
     changes = [f"max_pages={TEST_PAGES}", "dedup=off"] if test else common.setting("dedup", dedup)

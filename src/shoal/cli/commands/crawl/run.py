@@ -66,7 +66,7 @@ def run(
     from shoal.cli.commands.crawl.cache_options import as_changes, fill_again, replayed_seeds
     from shoal.cli.options.declared import choose_seeds
     from shoal.cli.options.fork_server import fork_server_for
-    from shoal.queue.namespace import shown_queue
+    from shoal.queue.address import shown_queue
 
     if debug:
         from shoal.cli.commands.crawl.debug import check_options
@@ -241,7 +241,7 @@ def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
     from shoal.export.tables.address import display_location
     from shoal.fleet.command_hints import command_on, export_command, needs_secret
     from shoal.fleet.other_steps import tasks_of
-    from shoal.queue.namespace import shown_queue
+    from shoal.queue.address import shown_queue
     from shoal.worker.counters import format_counts
 
     job, snapshot, run_id = summary.job or job, summary.snapshot, summary.run.id

@@ -40,7 +40,7 @@ def work(
     """
     from shoal.cli.commands.crawl.run import exit_code, summary_text
     from shoal.cli.options.fork_server import fork_server_for
-    from shoal.queue.namespace import shown_queue
+    from shoal.queue.address import shown_queue
 
     job = worker_options.job(
         scraper,

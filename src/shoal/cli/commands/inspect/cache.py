@@ -8,7 +8,7 @@ from shoal.cli.console import duration, put_json, put_rows, put_text, size_text
 from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
-from shoal.queue.namespace import shown_queue
+from shoal.queue.address import shown_queue
 
 if TYPE_CHECKING:
     from shoal.fleet.status.cache import CacheStatus

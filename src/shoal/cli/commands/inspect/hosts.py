@@ -10,7 +10,7 @@ from shoal.cli.open_queue import DEFAULT_LIMIT, id_of, say_more, say_queue, with
 from shoal.cli.options import common
 from shoal.core.tasks import first
 from shoal.fleet.command_hints import command_on
-from shoal.queue.namespace import shown_queue
+from shoal.queue.address import shown_queue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

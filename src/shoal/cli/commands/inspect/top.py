@@ -44,7 +44,7 @@ def top(
 async def _show(queue: "Queue", url: str, every: float, once: bool, as_json: bool) -> None:
     from rich.console import Console
 
-    from shoal.queue.namespace import shown_queue
+    from shoal.queue.address import shown_queue
 
     console = Console(highlight=False)
     if as_json:
