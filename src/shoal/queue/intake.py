@@ -1,5 +1,6 @@
 """Prepares tasks for a queue: checks them, makes their URLs canonical, computes their ids and hosts."""
 
+import re
 from base64 import b64decode
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +13,6 @@ from zlib import crc32
 import msgspec
 
 from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import (
     DOWNLOAD_KEY,
     HIGHEST_PRIORITY,
@@ -38,7 +38,7 @@ MAX_KNOWN_LINKS = 8_192  # some 4 MB
 NO_HOST = ""
 
 # An escaped NUL, and not an escaped backslash that "u0000" happens to follow.
-_NUL = lazy_pattern(r"(?<!\\)(?:\\\\)*\\u0000")
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _MAX_DURATION = timedelta(days=36_500)
 
 _encode = msgspec.json.Encoder().encode

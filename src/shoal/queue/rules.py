@@ -1,5 +1,6 @@
 """Checks of arguments, ids and state changes that all backends share."""
 
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +9,6 @@ from itertools import groupby
 
 from shoal.core.errors import InvalidNote, InvalidSetting, RunConflict
 from shoal.core.errors.commands import shoal_command
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.core.model import DOWNLOAD_KEY, ZERO, Outcome, Run, RunSettings, RunState, Task
 from shoal.core.pacing import MAX_LEAD
 from shoal.core.text import shorten
@@ -26,8 +26,8 @@ STEERED_FROM: Mapping[RunState, tuple[RunState, ...]] = {
     RunState.CANCELLED: (RunState.RUNNING, RunState.PAUSED, RunState.PARTIAL),
 }
 
-_RUN_ID = lazy_pattern(r"[A-Za-z0-9_.-]{1,100}")
-_TASK_ID = lazy_pattern(r"[0-9a-f]{32}")
+_RUN_ID = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_TASK_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def new_run_id(now: datetime) -> str:

@@ -2,11 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from typing import TypedDict, Unpack
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO, DeadFilter, DeadLetter, Run, RunSettings, Task
 
 

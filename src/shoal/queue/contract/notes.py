@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import ZERO, Note
 
 Fence = tuple[str, str, int]  # topic, key and stamp of a note

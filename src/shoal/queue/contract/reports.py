@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
 
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.core.model import (
     DeadFilter,
     DeadLetter,

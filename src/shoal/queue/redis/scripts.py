@@ -1,10 +1,9 @@
 """The Lua scripts: the files of `lua/lib` in front of one file per verb."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha1
 from pathlib import Path
-
-from shoal.core.lazy.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import apsw
 
 from shoal.core.errors import InvalidSetting, QueueReadOnly, QueueReplaced
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.queue.sqlite.errors import not_a_queue, translate_error
 from shoal.queue.sqlite.store import Store
 from shoal.queue.sqlite.thread import ThreadCall

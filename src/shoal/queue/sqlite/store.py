@@ -1,5 +1,6 @@
 """One connection that runs the queries in `sql/` by name."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -11,7 +12,6 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
-from shoal.core.lazy.patterns import lazy_pattern
 from shoal.queue.sqlite.clock import RecordedTime
 from shoal.queue.sqlite.encoding import since_epoch
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 LaneName = tuple[str, str, str]  # step, partition, host
 
 ROWS = (1, 8, 32, 128, 512)  # each size is one prepared statement
-_ROW = lazy_pattern(r"VALUES (\([?, ]+\))")
+_ROW = re.compile(r"VALUES (\([?, ]+\))")
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 

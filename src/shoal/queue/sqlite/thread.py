@@ -5,11 +5,11 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from shoal.core.errors import QueueError
-from shoal.core.lazy.dataclasses import dataclass
 from shoal.queue.sqlite.store import Store
 
 P = ParamSpec("P")

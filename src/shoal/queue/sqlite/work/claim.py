@@ -1,12 +1,13 @@
 """Claim tasks: lease the first tasks of the due lanes to a worker."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
 
 from shoal.core import pacing
-from shoal.core.lazy.dataclasses import dataclass, maker_of
+from shoal.core.lazy.dataclasses import maker_of
 from shoal.core.model import ZERO, Grant, Lease, RunState
 from shoal.queue.contract import Fence
 from shoal.queue.sqlite import notes, runs
