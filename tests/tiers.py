@@ -28,11 +28,10 @@ WHOLE_RUNS, PROMISES = "any_bench", ("store", "stand")
 IN_PROCESS = ("model", "sqlite")  # every variation: they take milliseconds
 # A mode of the Redis backend, and another server for it. Their short tests are those that say so, such as
 # the random histories.
-LONG_SERVERS = ("redis-cluster", "valkey", "sharded", "sharded-postgres")
-# Valkey runs the scripts of Redis, and two PostgreSQL servers what two SQLite files run. What differs would
-# show where leases are given, extended and settled, in one variation of each test, and in a few random
-# histories; the rest is of the full tier.
-FULL_SERVERS = ("valkey", "sharded-postgres")
+LONG_SERVERS = ("redis-cluster", "valkey")
+# Valkey runs the scripts of Redis. What differs would show where leases are given, extended and settled, in
+# one variation of each test, and in a few random histories; the rest is of the full tier.
+FULL_SERVERS = ("valkey",)
 LONG_FILES = ("test_claim.py", "test_leases.py", "test_settle.py", "test_state_machine.py")
 CHOSEN_BACKENDS = "SHOAL_TEST_BACKENDS"  # the variable that names the only backends of the conformance tests
 

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -127,7 +126,6 @@ class Bench:
     queue: Queue
     clock: Clock
     open: Callable[[], Awaitable[Queue]] | None = None
-    has_servers: bool = False  # it is on several
 
     async def restart(self) -> Queue:
         """Close the queue and open the same store again."""
@@ -148,14 +146,7 @@ class StoreUnderTest:
     @property
     def address(self) -> str:
         """The URL for `open_queue`, for processes that share the store with the test."""
-        if self.backend == "sharded":
-            return " ".join(f"sqlite:///{file}#{file.stem}" for file in self.files)
         return self.url or f"sqlite:///{self.folder / 'queue.db'}"
-
-    @property
-    def files(self) -> list[Path]:
-        """The files of a queue on several SQLite files."""
-        return [self.folder / f"{name}.db" for name in ("one", "two")]
 
     def bench(self) -> AbstractAsyncContextManager[Bench]:
         return BACKENDS[self.backend](self)
@@ -236,80 +227,6 @@ async def _rabbitmq(store: StoreUnderTest) -> AsyncIterator[Bench]:
         await bench.queue.close()
 
 
-@asynccontextmanager
-async def _sharded(store: StoreUnderTest) -> AsyncIterator[Bench]:
-    from shoal.queue.sharded.members import Member
-    from shoal.queue.sharded.queue import ShardedQueue
-    from shoal.queue.sqlite.queue import SqliteQueue
-
-    clock = VirtualClock()
-
-    async def open_queue() -> Queue:
-        members = [Member(file.stem, partial(SqliteQueue.open, file, now=clock.now)) for file in store.files]
-        return await ShardedQueue.open(members)
-
-    bench = Bench(await open_queue(), clock, open_queue, has_servers=True)
-    try:
-        yield bench
-    finally:
-        await bench.queue.close()
-
-
-class ServerClocksTogether(ServerClock):
-    """The clocks of several PostgreSQL databases, moved together."""
-
-    def __init__(self, urls: list[str]) -> None:
-        super().__init__(urls[0])
-        self._clocks = [ServerClock(url) for url in urls]
-
-    def now(self) -> datetime:
-        return self._clocks[0].now()
-
-    def passed(self) -> timedelta:
-        return self._clocks[0].passed()
-
-    async def forward(self, delta: timedelta) -> None:
-        for clock in self._clocks:
-            await clock.forward(delta)
-
-    def watch(self, number: int, queue: Any) -> None:
-        self._clocks[number].queues.append(queue)
-
-    async def close(self) -> None:
-        for clock in self._clocks:
-            await clock.close()
-
-
-@asynccontextmanager
-async def _sharded_postgres(store: StoreUnderTest) -> AsyncIterator[Bench]:
-    from shoal.queue.addresses import addresses_in
-    from shoal.queue.postgres.queue import PostgresQueue
-    from shoal.queue.sharded.members import Member
-    from shoal.queue.sharded.names import server_names
-    from shoal.queue.sharded.queue import ShardedQueue
-
-    named = server_names(addresses_in(store.url))
-    clock = ServerClocksTogether(list(named.values()))
-
-    async def open_one(number: int, url: str) -> Queue:
-        queue = await PostgresQueue.open(url)
-        clock.watch(number, queue)
-        return queue
-
-    async def open_queue() -> Queue:
-        members = [
-            Member(name, partial(open_one, number, url)) for number, (name, url) in enumerate(named.items())
-        ]
-        return await ShardedQueue.open(members)
-
-    bench = Bench(await open_queue(), clock, open_queue, has_servers=True)
-    try:
-        yield bench
-    finally:
-        await bench.queue.close()
-        await clock.close()
-
-
 _ALL: dict[str, Callable[[StoreUnderTest], AbstractAsyncContextManager[Bench]]] = {
     "model": _model,
     "sqlite": _sqlite,
@@ -318,19 +235,9 @@ _ALL: dict[str, Callable[[StoreUnderTest], AbstractAsyncContextManager[Bench]]] 
     "redis-cluster": _redis,
     "valkey": _redis,
     "rabbitmq": _rabbitmq,
-    "sharded": _sharded,
-    "sharded-postgres": _sharded_postgres,
 }
 # A test that is never made costs less than one that is left out.
 BACKENDS = {name: _ALL[name] for name in os.environ.get(CHOSEN_BACKENDS, "").split() or _ALL}
 
 # For tests of what outlives a queue object: the model stores nothing.
 lasting = pytest.mark.parametrize("store", [name for name in BACKENDS if name != "model"], indirect=True)
-# For what a queue on several servers does not promise: docs/how-to/several-servers.md lists it.
-on_one_server = pytest.mark.parametrize(
-    "store", [name for name in BACKENDS if not name.startswith("sharded")], indirect=True
-)
-# Clocks of several servers are compared by when replies arrive, which a virtual clock does not follow.
-with_one_clock = pytest.mark.parametrize(
-    "store", [name for name in BACKENDS if name not in ("model", "sharded")], indirect=True
-)

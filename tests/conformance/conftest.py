@@ -12,7 +12,7 @@ from tests.conformance.backends import BACKENDS, Bench, Clock, StoreUnderTest
 from tests.servers.eraser import Eraser
 from tests.servers.postgres import PostgresServer
 
-DATABASE, SECOND_DATABASE = "conformance", "conformance_two"
+DATABASE = "conformance"
 HERE = Path(__file__).parent
 
 URLS = {
@@ -21,7 +21,6 @@ URLS = {
     "redis-cluster": "redis_cluster_url",
     "valkey": "valkey_url",
     "rabbitmq": "rabbitmq_url",
-    "sharded-postgres": "two_postgres_urls",
 }
 
 
@@ -59,20 +58,6 @@ def eraser(postgres: PostgresServer, postgres_template: str) -> Iterator[Eraser]
 def postgres_url(postgres: PostgresServer, eraser: Eraser, warm_pools: None) -> str:
     eraser.empty()
     return postgres.url(DATABASE)
-
-
-@pytest.fixture(scope="session")
-def second_eraser(postgres: PostgresServer, postgres_template: str) -> Iterator[Eraser]:
-    """Empties the second database of a queue on two of them."""
-    postgres.clone(postgres_template, SECOND_DATABASE)
-    with Eraser(postgres, SECOND_DATABASE) as made:
-        yield made
-
-
-@pytest.fixture
-def two_postgres_urls(postgres: PostgresServer, postgres_url: str, second_eraser: Eraser) -> str:
-    second_eraser.empty()
-    return f"{postgres_url}#one {postgres.url(SECOND_DATABASE)}#two"
 
 
 @pytest.fixture(params=list(BACKENDS))

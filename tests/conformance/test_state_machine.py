@@ -28,7 +28,7 @@ SETTINGS = settings(
 )
 # Sixteen shards make histories slow, and so does a broker; the plain server covers the same scripts.
 SLOW = ("redis-cluster", "rabbitmq")
-SHORT_STORES = tuple(name for name in BACKENDS if name not in ("valkey", "sharded-postgres"))
+SHORT_STORES = tuple(name for name in BACKENDS if name != "valkey")
 FEW, MANY = 3, HISTORIES  # histories in the short tier, and in the long one
 ONE_TRY = RunSettings(host_delay=ZERO, max_attempts=1)
 CLAIM = Claimed(

@@ -14,8 +14,8 @@ from shoal.core.tasks import supervise
 from shoal.core.values import read_duration
 from shoal.fleet.command_hints import command_on, joined
 from shoal.fleet.status.find import deletion_named, find_run
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 from shoal.queue.open import is_there, open_queue
 from shoal.queue.retry import RETRY_TIMEOUT
 

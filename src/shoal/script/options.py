@@ -16,7 +16,7 @@ from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import SOURCE_NAMES, read_sources
 from shoal.fleet.sources.recrawl import NEWEST
 from shoal.fleet.sources.seeds import Seeds, Stream
-from shoal.queue.addresses import join_addresses
+from shoal.queue.address import one_address
 from shoal.scrape.load import locate_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.scraper import SETTING_NAMES
@@ -102,8 +102,8 @@ def read_queue(given: Any) -> str | None:
     """Return the address of a queue; a file such as "quotes.db" is an embedded one."""
     if given is None:
         return None
-    if isinstance(given, (list, tuple)) and given:
-        return join_addresses(read_queue(address) or "" for address in given)
+    if isinstance(given, (list, tuple)):
+        return one_address(given)
     text = str(given) if isinstance(given, Path) else given
     if not isinstance(text, str) or not text:
         raise InvalidSetting("queue", f"must be a file such as 'quotes.db' or an address, got {given!r}")

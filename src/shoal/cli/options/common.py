@@ -35,8 +35,7 @@ Queue = Annotated[
         callback=use_queue,
         envvar="SHOAL_QUEUE",
         help="Queue for tasks and results (sqlite:///FILE, postgresql://…, redis://…, amqp://…). "
-        "Add ?namespace=NAME to keep several queues in one store. Write several addresses with spaces "
-        "between them to spread one queue over several servers.",
+        "Add ?namespace=NAME to keep several queues in one store.",
         metavar="URL",
     ),
 ]

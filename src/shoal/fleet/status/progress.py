@@ -68,7 +68,6 @@ class Snapshot:
     def is_finished(self) -> bool:
         """Whether the run is active and has no task left."""
         is_done = self.stats.remaining == 0 and bool(self.stats.tasks) and not self.lacks_seeds
-        is_done = is_done and not self.stats.unreachable
         return self.run.state is RunState.RUNNING and is_done
 
     @property
@@ -119,12 +118,6 @@ class Snapshot:
         return "; ".join(filter(None, [self.run.reason or cut, self.lost_tasks if is_lost else ""]))
 
     @property
-    def unreachable(self) -> str:
-        """The servers whose tasks are not counted, as text; empty if all are."""
-        names = self.stats.unreachable
-        return f"without {'server' if len(names) == 1 else 'servers'} {', '.join(names)}" if names else ""
-
-    @property
     def lost_tasks(self) -> str:
         """What the store has lost of the run, as text; empty if nothing."""
         if not self.stats.lost:
@@ -149,7 +142,6 @@ class Snapshot:
             "pages": self.pages,
             **counts_as_json(self.stats),
             "lost": self.stats.lost,
-            "unreachable": list(self.stats.unreachable),
             "rate": round(self.rate, 2),
             "eta_seconds": round(self.eta.total_seconds()) if self.eta else None,
             "steps": {name: counts_as_json(counts) for name, counts in self.stats.steps.items()},
@@ -232,7 +224,6 @@ class ProgressReader:
         self._queue, self._run_id, self._with_hosts = queue, run_id, with_hosts
         self._stats: Stats | None = None  # when hosts and links were last read
         self._seen: deque[tuple[float, int]] = deque()
-        self._unreachable: Sequence[str] = ()
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
         self._not_followed: dict[str, SkippedLinks] = {}
         self._at_work, self._at_work_at = False, 0.0
@@ -245,12 +236,8 @@ class ProgressReader:
         Who has read the workers already says with `at_work` whether one of them works on the run.
         """
         run = await self._queue.run(self._run_id)
-        stats = await self._queue.reachable_stats(self._run_id)
+        stats = await self._queue.stats(self._run_id)
         now = time.monotonic()
-        if stats.unreachable != self._unreachable:
-            # The rate would count the tasks of a server that is missing, or is back, as its change.
-            self._unreachable = stats.unreachable
-            self._seen.clear()
         rate = self._rate(now, stats.completed + stats.dead)
         await self._read_details(now, stats, last=last)
         lacks_seeds = await _lacks_seeds(self._queue, run, stats)
@@ -300,7 +287,7 @@ class ProgressReader:
         is_idle = stats == self._stats and not self._paused
         interval = IDLE_HOSTS_INTERVAL_SECONDS if is_idle else HOSTS_INTERVAL_SECONDS
         is_due = now >= self._hosts_at + interval
-        if self._with_hosts and (is_due or not self._hosts) and not stats.unreachable:
+        if self._with_hosts and (is_due or not self._hosts):
             await self._read_hosts()
         if is_due or last:
             await self._read_left_out()

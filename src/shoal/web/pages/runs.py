@@ -106,12 +106,9 @@ async def run(request: Request, run_id: RunId) -> Response:
     context = context_of(request)
     sample, snapshot = await load_run(request, run_id)
     async with queue_timeout(context):
-        # A list of hosts would wait for the server that is away.
-        is_partial = bool(snapshot.stats.unreachable)
-        hosts = [] if is_partial else await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
+        hosts = await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
         report = await with_details(context.app.queue, snapshot)
         settings = await list_settings(context.app.queue, run_id)
-        servers = await context.app.queue.servers(run_id)
         await load_names(context)
         data = await run_data(context, sample, snapshot)
     return await render_page(
@@ -128,7 +125,6 @@ async def run(request: Request, run_id: RunId) -> Response:
         missing=report.missing,
         files=report.files,
         hooks=report.hooks,
-        servers=servers,
         late_starts=describe_late_starts(report.late_starts),
         lost=LOST if report.lost_counts else "",
         settings=settings,

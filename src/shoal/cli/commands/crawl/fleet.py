@@ -51,8 +51,8 @@ from shoal.fleet.scale.preview import LaunchPreview, preview_launch
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine, partitions_complete
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 
 NEWEST = "newest"
 DEFAULT_STAGGER = "2s"

@@ -40,8 +40,8 @@ from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.recrawl import recrawl_tasks
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.progress import Snapshot
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 from shoal.worker.counters import format_counts
 
 NEWEST = "newest"

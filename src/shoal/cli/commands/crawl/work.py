@@ -17,8 +17,8 @@ from shoal.fleet.job import Job
 from shoal.fleet.run.launch import Summary, launch
 from shoal.fleet.run.settings import open_job
 from shoal.fleet.status.find import find_run
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 
 
 @remember_options()
