@@ -1,4 +1,4 @@
-"""What was found out: a table for the terminal, everything as JSON, and a block of docs/reference/results.md."""
+"""What was found out: a table for the terminal, JSON, and a block of docs/reference/results.md."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,8 @@ def _conditions(found: Mapping[str, Any], rows: Sequence[Row]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     text = (
         f"Measured on {found['began'][:10]}: {machine['system'].partition('-')[0]}, {machine['cpus']} cores, "
-        f"of which others used up to {others:.1f} meanwhile. {many(found['rounds'], 'round')}; medians. {versions}."
+        f"of which others used up to {others:.1f} meanwhile. {many(found['rounds'], 'round')}; medians. "
+        f"{versions}."
     )
     return f"{CAUTION} {text}" if others > CALM else text
 
@@ -92,6 +93,8 @@ def _markdown(task: str, rows: Sequence[Row]) -> str:
 
 def _missed(found: Sequence[Figure]) -> str:
     missed = [
-        f"{one.scenario}: {shown(one.value)} {one.unit} ({one.bar})" for one in found if one.verdict == "MISSED"
+        f"{one.scenario}: {shown(one.value)} {one.unit} ({one.bar})"
+        for one in found
+        if one.verdict == "MISSED"
     ]
     return f"Targets missed: {'; '.join(missed)}." if missed else ""
