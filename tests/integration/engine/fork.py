@@ -19,7 +19,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
-from shoal.worker.process import main
 from tests.integration.fork_workers import QUEUES, reap
 
 # Nothing of `shoal.cli`: it may look at the environment when it is imported.
@@ -131,7 +130,6 @@ def prepare(request, streams):
 if __name__ == "__main__":
     for module in MODULES:
         import_module(module)
-    main.prepare()  # for the fork servers that commands fork off themselves
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, reap)
