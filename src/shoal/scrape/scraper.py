@@ -299,7 +299,7 @@ class Scraper:
         """Run this scraper in this process, and return its items, rejects, dead letters and counts.
 
         Without URLs it begins with its own seeds. `options` are `queue`, `workers`, `resume`, `run_id`,
-        `args`, `at_once`, `on_invalid`, `progress`, `tasks`, the other sources of `shoal run` such as
+        `args`, `concurrency`, `on_invalid`, `progress`, `tasks`, the other sources of `shoal run` such as
         `sitemap`, and settings such as `max_pages`. The queue is temporary unless you name one, which is
         resumed. `workers` is the number of processes that scrape the pages; they import the scraper's file.
         """

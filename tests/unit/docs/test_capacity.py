@@ -21,7 +21,7 @@ def test_the_formulas_name_the_figures_that_are_used():
         f" {capacity.POSTGRES.wal / 1e3:g} kB",
         f" {capacity.REDIS.server_cpu * 1e3:g} ms",
         f" {capacity.REDIS.stored:g} bytes",
-        f"latency ÷ {capacity.AT_ONCE}",
+        f"latency ÷ {capacity.CONCURRENCY}",
         f"{capacity.WORKER_MEMORY / 1e6:g} MB each",
     ):
         assert figure in PAGE, figure

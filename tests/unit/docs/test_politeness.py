@@ -22,7 +22,8 @@ def test_the_settings_have_the_defaults_that_are_shown():
     assert table["`per_host=4`"] == f"{scraper.PER_HOST}; {scraper.PER_HOST_WITHOUT_GAP} without a gap"
     assert scraper.ScraperSettings.read(rate="5/s").delay == 200 * MILLISECOND
     assert (
-        f"they take up {scraper.PER_HOST} of the {10 * 64} slots" in TEXT and table["`--at-once 64`"] == "64"
+        f"they take up {scraper.PER_HOST} of the {10 * 64} slots" in TEXT
+        and table["`--concurrency 64`"] == "64"
     )
 
 

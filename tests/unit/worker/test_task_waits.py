@@ -17,11 +17,10 @@ from shoal.worker.task_waits import TaskWaits
 class Bench:
     """What tasks wait for, and whether a slot became free."""
 
-    def __init__(self, at_once=2, slow_requests=0, memory=1 << 20):
+    def __init__(self, concurrency=2, max_slow=0, memory=1 << 20):
         self.freed = asyncio.Event()
-        scheduler = Scheduler(
-            lease=MINUTE, gap=ZERO, at_once=at_once, slow_requests=slow_requests, memory=memory
-        )
+        scheduler = Scheduler(lease=MINUTE, gap=ZERO, concurrency=concurrency, memory=memory)
+        scheduler.slots.max_slow = max_slow
         self.waits, self.slots = TaskWaits(scheduler, self.freed.set), scheduler.slots
 
     def take(self, number):
@@ -37,7 +36,7 @@ class Bench:
 
 
 async def test_a_slot_is_taken_until_its_task_ends():
-    bench = Bench(at_once=2)
+    bench = Bench(concurrency=2)
     bench.take(1)
     assert bench.slots.is_free
     bench.take(2)
@@ -47,7 +46,7 @@ async def test_a_slot_is_taken_until_its_task_ends():
 
 
 async def test_a_request_to_a_slow_host_gives_its_slot_up_and_ends_without_it():
-    bench = Bench(slow_requests=1)
+    bench = Bench(max_slow=1)
     bench.take(1)
     bench.waits.wait_for_host(1)
     await bench.until_freed()
@@ -57,7 +56,7 @@ async def test_a_request_to_a_slow_host_gives_its_slot_up_and_ends_without_it():
 
 
 async def test_no_more_requests_than_allowed_give_their_slot_up():
-    bench = Bench(at_once=3, slow_requests=1)
+    bench = Bench(concurrency=3, max_slow=1)
     for number in (1, 2, 3):
         bench.take(number)
         bench.waits.wait_for_host(number)
@@ -72,7 +71,7 @@ async def test_no_more_requests_than_allowed_give_their_slot_up():
 
 
 async def test_with_none_allowed_every_request_keeps_its_slot():
-    bench = Bench(slow_requests=0)
+    bench = Bench(max_slow=0)
     bench.take(1)
     bench.waits.wait_for_host(1)
     with pytest.raises(TimeoutError):
@@ -82,7 +81,7 @@ async def test_with_none_allowed_every_request_keeps_its_slot():
 
 
 async def test_a_task_that_does_not_wait_for_its_host_keeps_its_slot():
-    bench = Bench(slow_requests=9)
+    bench = Bench(max_slow=9)
     bench.take(1)
     bench.take(2)
     bench.waits.wait_for_host(2)
@@ -94,7 +93,7 @@ async def test_a_task_that_does_not_wait_for_its_host_keeps_its_slot():
 
 
 async def test_a_slow_task_with_a_response_counts_again_and_waits_for_a_step_to_end():
-    bench = Bench(at_once=1, slow_requests=2)
+    bench = Bench(concurrency=1, max_slow=2)
     bench.take(1)
     bench.waits.wait_for_host(1)
     await bench.until_freed()
@@ -111,7 +110,7 @@ async def test_a_slow_task_with_a_response_counts_again_and_waits_for_a_step_to_
 
 
 async def test_a_task_that_is_cancelled_while_it_waits_for_its_step_is_skipped():
-    waits = Bench(at_once=1).waits
+    waits = Bench(concurrency=1).waits
     await waits.begin_step(1)
     gone, following = (asyncio.create_task(waits.begin_step(number)) for number in (2, 3))
     await asyncio.sleep(0)
@@ -167,7 +166,7 @@ async def test_a_page_that_is_given_up_releases_its_bytes():
 
 
 async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(monkeypatch, caplog):
-    scheduler = Scheduler(lease=MINUTE, gap=SECOND, at_once=2, slow_requests=0, memory=1)
+    scheduler = Scheduler(lease=MINUTE, gap=SECOND, concurrency=2, memory=1)
     tally = WorkerCounters()
     waits, clock = TaskWaits(scheduler, tally=tally), 1000.0
     monkeypatch.setattr("shoal.worker.task_waits.exact_time", lambda: clock)
@@ -188,7 +187,7 @@ async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(m
 
 
 async def test_a_request_that_is_held_up_after_the_look_at_the_clock_delays_the_next_to_its_host(monkeypatch):
-    scheduler = Scheduler(lease=MINUTE, gap=SECOND, at_once=2, slow_requests=0, memory=1)
+    scheduler = Scheduler(lease=MINUTE, gap=SECOND, concurrency=2, memory=1)
     clock = 1000.0
     for module in ("task_waits", "claiming.send_watch"):
         monkeypatch.setattr(f"shoal.worker.{module}.exact_time", lambda: clock)

@@ -14,8 +14,7 @@ from shoal.fleet.job import Job
 WORKERS = (
     "workers",
     "span",
-    "at_once",
-    "slow_requests",
+    "concurrency",
     "memory",
     "steps",
     "partitions",
@@ -35,8 +34,7 @@ TELEMETRY: dict[str, Any] = {
 def _worker_options(
     workers: common.Workers = None,
     span: common.Span = None,
-    at_once: common.AtOnce = None,
-    slow_requests: common.SlowRequests = None,
+    concurrency: common.Concurrency = None,
     memory: common.Memory = common.DEFAULT_MEMORY,
     steps: common.Steps = None,
     partitions: common.Partitions = None,
@@ -76,7 +74,7 @@ class WorkerOptions:
         With `has_data` the command writes data to stdout, so log lines meant for stdout go to stderr.
         """
 
-        named = ("span", "at_once", "slow_requests", "memory", "partition_table", "heartbeat")
+        named = ("span", "concurrency", "memory", "partition_table", "heartbeat")
         lists = ("steps", "partitions")
         return {
             **{name: self.typed[name] for name in named if name in self.typed},

@@ -76,7 +76,7 @@ ShoalError
     ├── RobotsUnavailable     robots.txt cannot be fetched at the moment
     ├── OutOfScope
     │   ├── PrivateAddress    the host is private, and not allowed
-    │   └── NotRecorded       the page is missing from the replayed recording
+    │   └── NotRecorded       the page is missing from the recording
     └── ParseFailed
 """
 

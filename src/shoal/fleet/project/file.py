@@ -28,8 +28,7 @@ FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
 QUEUE = "SHOAL_QUEUE"
 VARIABLES = {
     "count": "SHOAL_WORKERS",
-    "at_once": "SHOAL_AT_ONCE",
-    "slow_requests": "SHOAL_SLOW_REQUESTS",
+    "concurrency": "SHOAL_CONCURRENCY",
     "memory": "SHOAL_MEMORY",
     "heartbeat": "SHOAL_HEARTBEAT",
     "metrics": "SHOAL_METRICS",

@@ -45,8 +45,7 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     overrides: dict[str, Any] = {}
     lease: timedelta
     at_most_once: bool = False  # some of its tasks: if it dies, those that it held are not retried
-    at_once: int = 64  # requests in flight, and running steps
-    slow_requests: int = 0  # more requests, to slow hosts
+    concurrency: int | None = None  # requests in flight, and running steps; None: the default
     batch: int = 50
     memory: int  # maximum bytes of pages held at once
     steps: list[str] | None = None

@@ -18,7 +18,7 @@ def opens_unnoticed(scraper: Scraper) -> bool:
     Hooks are the user's code; the others write files or notes, reserve something, or start a process.
     """
     settings = scraper.settings
-    writes = settings.cache or settings.warc or settings.replay or settings.files
+    writes = settings.cache or settings.warc or settings.playback or settings.files
     has_proxies = settings.tor or settings.proxies or settings.sites.proxies
     reserves = has_proxies or settings.sessions or settings.tokens
     is_recrawl = settings.recrawl or settings.again is not None

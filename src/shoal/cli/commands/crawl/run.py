@@ -8,7 +8,7 @@ from shlex import quote
 
 import typer
 
-from shoal.cli.commands.crawl.cache_options import as_changes, fill_again, replayed_seeds
+from shoal.cli.commands.crawl.cache_options import as_changes, fill_again, playback_seeds
 from shoal.cli.commands.crawl.enqueue import report
 from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.commands.crawl.start_notices import start_notices
@@ -69,7 +69,7 @@ def run(
     again: common.Again = None,
     cache: common.Cache = None,
     warc: common.Warc = None,
-    replay: common.Replay = None,
+    playback: common.Playback = None,
     files: common.Files = None,
     worker_options: WorkerOptions,
     debug: common.Debug = False,
@@ -84,8 +84,8 @@ def run(
         from shoal.cli.commands.crawl.debug import check_options
 
         check_options(context)
-    kept = as_changes(cache, warc, replay, again, resume=resume is not None)
-    typed, seeds = seeds, replayed_seeds(seeds, replay)
+    kept = as_changes(cache, warc, playback, again, resume=resume is not None)
+    typed, seeds = seeds, playback_seeds(seeds, playback)
     job = worker_options.job(
         scraper,
         queue,
