@@ -27,4 +27,4 @@ def test_a_queue_that_cannot_be_opened_is_what_is_reported():
         raise AssertionError("the work must not begin")
 
     with pytest.raises(UnknownQueue):
-        with_queue("nothing://a", work, meanwhile=lambda: None)
+        with_queue("nothing://a", work)
