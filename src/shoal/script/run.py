@@ -193,6 +193,9 @@ class ItemStream:
             await self._items.aclose()
 
 
+stream = ItemStream
+
+
 async def _stream_items(
     scraper: Scraper, options: RunOptions, outcome: StreamOutcome
 ) -> AsyncGenerator[Any, None]:

@@ -25,7 +25,13 @@ from tests.integration.fork_workers import QUEUES, reap
 MODULES = (
     *("typer", "rich.console", "rich.live", "rich.progress", "rich.table", "uvloop"),
     *("shoal.fleet.app", "shoal.fleet.run.launch", "shoal.fleet.status.rows"),
-    *("shoal.export.stream", "shoal.export.files.jsonl", "shoal.discover.feed", "shoal.scrape.load"),
+    *(
+        "shoal.worker.process.main",
+        "shoal.export.stream",
+        "shoal.export.files.jsonl",
+        "shoal.discover.feed",
+        "shoal.scrape.load",
+    ),
     *QUEUES,
 )
 MAX_REQUEST = 1 << 17  # bytes

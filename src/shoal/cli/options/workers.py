@@ -10,6 +10,8 @@ from shoal.cli.options.job import read_job
 from shoal.cli.options.telemetry import read_telemetry
 from shoal.fleet.build_job import check_served
 from shoal.fleet.job import Job
+from shoal.queue.open import load_backend
+from shoal.worker.process.forkserver import ForkServer
 
 WORKERS = (
     "workers",
@@ -100,6 +102,15 @@ class WorkerOptions:
         )
         check_served(job.steps, job.scraper)
         return job
+
+
+def fork_server_for(queue: str) -> ForkServer:
+    """Fork the fork server of a command: after the imports, and before threads and the user's code.
+
+    Its workers have the driver of this queue imported already.
+    """
+    load_backend(queue)
+    return ForkServer(here=True)
 
 
 def takes_worker_options(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Command], Command]:

@@ -281,7 +281,6 @@ async def launch(
         )
         # A port that is in use is refused before anything is queued.
         metrics = await stack.enter_async_context(metrics_of(job.metrics, pool, observer.on_message))
-        await stack.enter_async_context(pool.started_ahead())
         enqueued = await queue.enqueue(run.id, seeds, on_invalid=on_invalid)
         enqueued += await queue.enqueue(run.id, known)
         results = await stack.enter_async_context(results or ResultWriter(queue, run.id, None))

@@ -18,7 +18,6 @@ from shoal.worker.ipc.calls import Listening
 from shoal.worker.partitions import PartitionRole
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-BEGIN = b">"  # the supervisor's word to a worker that was started ahead: the seeds are enqueued
 STOP = b"."  # the supervisor's request to stop; unlike two signals, two of them never merge into one
 WAKE = b"!"  # its advice to look for work now
 SETTINGS_CHANGED = b"s"  # the settings of the run are not what they were
@@ -58,7 +57,6 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     measure: bool = False
     trace: bool = False
     queue_option: str = ""  # in the commands that messages show
-    waits: bool = False  # for BEGIN, before it works: it was started ahead
 
 
 class LeasesClaimed(msgspec.Struct, tag="claimed", frozen=True):

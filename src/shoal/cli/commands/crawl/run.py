@@ -20,9 +20,8 @@ from shoal.cli.left_out import file_words, hook_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.declared import choose_seeds, resumed_seeds
-from shoal.cli.options.fork_server import fork_server_for
 from shoal.cli.options.sources import SOURCES, takes_sources
-from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import remember_options, resume_command
 from shoal.cli.signals import obey_signals
@@ -143,7 +142,6 @@ def run(
             overwrite=overwrite,
             append=append,
         ),
-        meanwhile=import_modules,
     )
     if as_json:
         has_cache = (summary.job or job).scraper.settings.cache
@@ -157,10 +155,6 @@ def run(
     else:
         say(summary_text(summary, out, job))
     raise typer.Exit(exit_code(summary))
-
-
-def import_modules() -> None:
-    """Import what `carry_out` uses."""
 
 
 async def carry_out(
