@@ -79,7 +79,7 @@ class Scheduler:
         pause: Pause | None = None,
         share: OwnPartitions | None = None,
         may_rest: bool = False,
-        has_turns: bool = True,
+        is_needed: bool = False,
         suspects: Mapping[str, int] | None = None,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
@@ -96,7 +96,7 @@ class Scheduler:
         self._limits: dict[int, int] = {}  # of the suspects that it holds, by number
         self._ended = set[int]()  # tasks that have ended and are not settled yet; only if there are suspects
         longest = MAX_RESTING_INTERVAL_SECONDS if may_rest else MAX_POLL_INTERVAL_SECONDS
-        self.polling = Polling(gap, max_interval=longest, uniform=uniform, has_turns=has_turns)
+        self.polling = Polling(gap, max_interval=longest, uniform=uniform, is_needed=is_needed)
         self._rest_until = 0.0
         self._stop: Stop | None = None
 
@@ -155,9 +155,7 @@ class Scheduler:
             return NextClaim(refresh_plan=True)
         if grant.leases:
             return NextClaim()
-        following = self.polling.on_nothing(
-            grant, sent_at, now, is_holding=bool(self._numbers), has_prefetched=bool(self._prefetch)
-        )
+        following = self.polling.on_nothing(grant, sent_at, now, is_holding=bool(self._numbers))
         return NextClaim(wait=following.wait, yield_for=following.yield_for)
 
     @property

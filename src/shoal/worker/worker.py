@@ -38,6 +38,7 @@ from shoal.worker.task_waits import TaskWaits
 PROGRESS_INTERVAL = timedelta(seconds=0.5)
 LAST_WRITE_TIMEOUT = timedelta(seconds=30)
 HELD_INTERVAL_SECONDS = 0.05  # until a worker that is held looks again
+MAX_FULL_SECONDS = 0.5  # without room for more leases; then another worker is woken
 
 
 class Worker:
@@ -75,8 +76,8 @@ class Worker:
             pause=self._settings.pause,
             share=share,
             may_rest=may_rest,
-            # With proxies that have a rate each, every worker has its own, and needs some of a host's turns.
-            has_turns=not (self._settings.proxies and self._settings.proxies.per_exit),
+            # With proxies that have a rate each, every worker has its own, and must use them.
+            is_needed=bool(self._settings.proxies and self._settings.proxies.per_exit),
             suspects=suspects,
         )
         self._skipped_links = SkippedLinkCounts(
@@ -122,6 +123,7 @@ class Worker:
         self._wake, self._stopped = asyncio.Event(), asyncio.Event()
         self._host_freed = asyncio.Event()  # a task did not use its turn on its host
         self._start_timer: asyncio.TimerHandle | None = None
+        self._full_since: float | None = None  # when it last had no room for more leases
 
     def stop(self, how: Stop) -> None:
         """Stop the worker; a second call with RELEASE cancels the tasks that the first one lets finish."""
@@ -249,10 +251,9 @@ class Worker:
             await self._settle_refusals()
             size = self._scheduler.next_claim_size(exact_time())
             if not size:
-                if self._scheduler.polling.take_missed_turns(exact_time()):
-                    self._channel.report_full()
-                await self._wait_for_wake(self._scheduler.polling.until_missed(exact_time()))
+                await self._wait_while_full()
                 continue
+            self._full_since = None
             sent_at = exact_time()
             try:
                 grant = await self._claim(size)
@@ -292,7 +293,7 @@ class Worker:
             if self.is_resting and self.before_work:
                 with suppress(QueueError):
                     await self.before_work()
-            self._scheduler.polling.on_leases(leases, claimed.at - claimed.lead, claimed.sent_at)
+            self._scheduler.polling.poll_soon()
             self._accept(leases, claimed.at, is_valid=claimed.is_valid, is_full=len(leases) >= limit)
         return claimed.grant
 
@@ -340,6 +341,19 @@ class Worker:
         for number, lease in leases:
             self._lookups.cancel(number)
             self._settlements.put(Release(lease, asked=False))
+
+    async def _wait_while_full(self) -> None:
+        """Wait until there is room for more leases; if that takes long, have another worker woken.
+
+        The others of the pool may rest, because this one has come for every host so far.
+        """
+        now = exact_time()
+        if self._full_since is None:
+            self._full_since = now
+        elif now - self._full_since >= MAX_FULL_SECONDS:
+            self._full_since = now
+            self._channel.report_full()
+        await self._wait_for_wake(MAX_FULL_SECONDS)
 
     async def _wait_for_wake(self, seconds: float) -> None:
         """Wait until something has happened since the last claim, for at most this long."""

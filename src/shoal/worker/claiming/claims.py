@@ -21,9 +21,7 @@ class Claimed(NamedTuple):
     """A grant, when it was made by the worker's clock, and whether its leases may be used."""
 
     grant: Grant = Grant()
-    sent_at: float = 0.0
     at: float = 0.0
-    lead: float = 0.0  # seconds by which its starts are later than they could be
     is_valid: bool = True
 
 
@@ -111,4 +109,4 @@ class TaskClaims:
         claimed_at = self.clock.to_local(grant.claimed_at, received_at, sent_at)
         if grant.leases:
             self._lead.record_reply(received_at - claimed_at)
-        return Claimed(grant, sent_at, claimed_at, lead.total_seconds())
+        return Claimed(grant, claimed_at)
