@@ -2,19 +2,18 @@
 
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from shoal.queue.contract import Queue
+from tests.cases import long
 from tests.conformance.model import ModelQueue
-from tests.tiers import CHOSEN_BACKENDS
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 
@@ -109,7 +108,8 @@ class ServerClock:
     async def _connect(self) -> None:
         import asyncpg
 
-        self._pool = await asyncpg.create_pool(self._url, min_size=0, max_size=1)
+        # A pooler such as PgBouncer keeps no prepared statements.
+        self._pool = await asyncpg.create_pool(self._url, min_size=0, max_size=1, statement_cache_size=0)
 
     async def close(self) -> None:
         if self._pool is not None:
@@ -127,7 +127,6 @@ class Bench:
     queue: Queue
     clock: Clock
     open: Callable[[], Awaitable[Queue]] | None = None
-    has_servers: bool = False  # it is on several
 
     async def restart(self) -> Queue:
         """Close the queue and open the same store again."""
@@ -148,14 +147,7 @@ class StoreUnderTest:
     @property
     def address(self) -> str:
         """The URL for `open_queue`, for processes that share the store with the test."""
-        if self.backend == "sharded":
-            return " ".join(f"sqlite:///{file}#{file.stem}" for file in self.files)
         return self.url or f"sqlite:///{self.folder / 'queue.db'}"
-
-    @property
-    def files(self) -> list[Path]:
-        """The files of a queue on several SQLite files."""
-        return [self.folder / f"{name}.db" for name in ("one", "two")]
 
     def bench(self) -> AbstractAsyncContextManager[Bench]:
         return BACKENDS[self.backend](self)
@@ -236,101 +228,30 @@ async def _rabbitmq(store: StoreUnderTest) -> AsyncIterator[Bench]:
         await bench.queue.close()
 
 
-@asynccontextmanager
-async def _sharded(store: StoreUnderTest) -> AsyncIterator[Bench]:
-    from shoal.queue.sharded.members import Member
-    from shoal.queue.sharded.queue import ShardedQueue
-    from shoal.queue.sqlite.queue import SqliteQueue
-
-    clock = VirtualClock()
-
-    async def open_queue() -> Queue:
-        members = [Member(file.stem, partial(SqliteQueue.open, file, now=clock.now)) for file in store.files]
-        return await ShardedQueue.open(members)
-
-    bench = Bench(await open_queue(), clock, open_queue, has_servers=True)
-    try:
-        yield bench
-    finally:
-        await bench.queue.close()
-
-
-class ServerClocksTogether(ServerClock):
-    """The clocks of several PostgreSQL databases, moved together."""
-
-    def __init__(self, urls: list[str]) -> None:
-        super().__init__(urls[0])
-        self._clocks = [ServerClock(url) for url in urls]
-
-    def now(self) -> datetime:
-        return self._clocks[0].now()
-
-    def passed(self) -> timedelta:
-        return self._clocks[0].passed()
-
-    async def forward(self, delta: timedelta) -> None:
-        for clock in self._clocks:
-            await clock.forward(delta)
-
-    def watch(self, number: int, queue: Any) -> None:
-        self._clocks[number].queues.append(queue)
-
-    async def close(self) -> None:
-        for clock in self._clocks:
-            await clock.close()
-
-
-@asynccontextmanager
-async def _sharded_postgres(store: StoreUnderTest) -> AsyncIterator[Bench]:
-    from shoal.queue.addresses import addresses_in
-    from shoal.queue.postgres.queue import PostgresQueue
-    from shoal.queue.sharded.members import Member
-    from shoal.queue.sharded.names import server_names
-    from shoal.queue.sharded.queue import ShardedQueue
-
-    named = server_names(addresses_in(store.url))
-    clock = ServerClocksTogether(list(named.values()))
-
-    async def open_one(number: int, url: str) -> Queue:
-        queue = await PostgresQueue.open(url)
-        clock.watch(number, queue)
-        return queue
-
-    async def open_queue() -> Queue:
-        members = [
-            Member(name, partial(open_one, number, url)) for number, (name, url) in enumerate(named.items())
-        ]
-        return await ShardedQueue.open(members)
-
-    bench = Bench(await open_queue(), clock, open_queue, has_servers=True)
-    try:
-        yield bench
-    finally:
-        await bench.queue.close()
-        await clock.close()
-
-
-_ALL: dict[str, Callable[[StoreUnderTest], AbstractAsyncContextManager[Bench]]] = {
+BACKENDS: dict[str, Callable[[StoreUnderTest], AbstractAsyncContextManager[Bench]]] = {
     "model": _model,
     "sqlite": _sqlite,
     "postgres": _postgres,
     "redis": _redis,
+    "rabbitmq": _rabbitmq,
+    "pgbouncer": _postgres,
     "redis-cluster": _redis,
     "valkey": _redis,
-    "rabbitmq": _rabbitmq,
-    "sharded": _sharded,
-    "sharded-postgres": _sharded_postgres,
 }
-# A test that is never made costs less than one that is left out.
-BACKENDS = {name: _ALL[name] for name in os.environ.get(CHOSEN_BACKENDS, "").split() or _ALL}
+# `make test` runs the first; the others run their code in another mode.
+SHORT, LONG = ("model", "sqlite", "postgres", "redis", "rabbitmq"), ("pgbouncer", "redis-cluster")
+CHOSEN = os.environ.get("SHOAL_TEST_BACKENDS", "").split()  # all tests run on these, and on no other
 
+
+def short_on(*names: str) -> pytest.MarkDecorator:
+    """Run a test on every store, and in the short tier on these only."""
+    return pytest.mark.parametrize("store", _cases(names), indirect=True)
+
+
+def _cases(short: Sequence[str]) -> list[Any]:
+    return list(CHOSEN) or [*short, *long(*(name for name in SHORT + LONG if name not in short))]
+
+
+STORES = _cases(SHORT)
 # For tests of what outlives a queue object: the model stores nothing.
-lasting = pytest.mark.parametrize("store", [name for name in BACKENDS if name != "model"], indirect=True)
-# For what a queue on several servers does not promise: docs/how-to/several-servers.md lists it.
-on_one_server = pytest.mark.parametrize(
-    "store", [name for name in BACKENDS if not name.startswith("sharded")], indirect=True
-)
-# Clocks of several servers are compared by when replies arrive, which a virtual clock does not follow.
-with_one_clock = pytest.mark.parametrize(
-    "store", [name for name in BACKENDS if name not in ("model", "sharded")], indirect=True
-)
+lasting = pytest.mark.parametrize("store", [case for case in STORES if case != "model"], indirect=True)

@@ -8,20 +8,21 @@ import pytest
 import pytest_asyncio
 
 from shoal.queue.contract import Queue
-from tests.conformance.backends import BACKENDS, Bench, Clock, StoreUnderTest
+from tests.conformance.backends import STORES, Bench, Clock, StoreUnderTest
 from tests.servers.eraser import Eraser
+from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import PostgresServer
 
-DATABASE, SECOND_DATABASE = "conformance", "conformance_two"
+DATABASE = "conformance"
 HERE = Path(__file__).parent
 
 URLS = {
     "postgres": "postgres_url",
+    "pgbouncer": "pgbouncer_url",
     "redis": "redis_url",
     "redis-cluster": "redis_cluster_url",
     "valkey": "valkey_url",
     "rabbitmq": "rabbitmq_url",
-    "sharded-postgres": "two_postgres_urls",
 }
 
 
@@ -61,21 +62,12 @@ def postgres_url(postgres: PostgresServer, eraser: Eraser, warm_pools: None) -> 
     return postgres.url(DATABASE)
 
 
-@pytest.fixture(scope="session")
-def second_eraser(postgres: PostgresServer, postgres_template: str) -> Iterator[Eraser]:
-    """Empties the second database of a queue on two of them."""
-    postgres.clone(postgres_template, SECOND_DATABASE)
-    with Eraser(postgres, SECOND_DATABASE) as made:
-        yield made
-
-
 @pytest.fixture
-def two_postgres_urls(postgres: PostgresServer, postgres_url: str, second_eraser: Eraser) -> str:
-    second_eraser.empty()
-    return f"{postgres_url}#one {postgres.url(SECOND_DATABASE)}#two"
+def pgbouncer_url(pgbouncer: PgBouncer, postgres_url: str) -> str:
+    return pgbouncer.url(DATABASE)
 
 
-@pytest.fixture(params=list(BACKENDS))
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> StoreUnderTest:
     """A backend, and a fresh store for it."""
     name: str = request.param

@@ -11,7 +11,6 @@ from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace as alter
 
-from shoal.core.errors import EditMovesServer
 from shoal.core.model import (
     ZERO,
     DeadLetter,
@@ -97,14 +96,14 @@ class Histories(RuleBasedStateMachine):
         await self._wait(HOUR)
         for run_id, chosen in settings.items():
             for queue in self.queues:
-                await queue.start_run("books", settings=self._delayed(chosen), run_id=run_id)
-            await self._both("enqueue", run_id, self._keyed(seeds))
+                await queue.start_run("books", settings=chosen, run_id=run_id)
+            await self._both("enqueue", run_id, seeds)
 
     async def _happen(self, event: events.Event) -> None:
         await self._keep_up()
         match event:
             case events.Enqueued(run_id, tasks):
-                await self._both("enqueue", run_id, self._keyed(tasks))
+                await self._both("enqueue", run_id, tasks)
             case events.Claimed(late, asked):
                 await self._wait(late)
                 await self._claim(asked)
@@ -127,8 +126,6 @@ class Histories(RuleBasedStateMachine):
             case events.Edited():
                 await self._edit(event)
             case events.RunChanged(run_id, limits):
-                if self.bench.has_servers and "host_delay" in limits:
-                    limits = {**limits, "host_delay": max(limits["host_delay"], TEN)}
                 changed = [await queue.change_run(run_id, **limits) for queue in self.queues]
                 assert changed[0].settings == changed[1].settings, f"the run has {changed[0].settings}"
             case events.RunSteered(verb, run_id):
@@ -157,18 +154,10 @@ class Histories(RuleBasedStateMachine):
         fates = []
         for queue, letters in zip(self.queues, known, strict=True):
             edits = [
-                LetterEdit(
-                    letter=old,
-                    task=self._keyed([alter(old.task, **event.fields)])[0],
-                    by="ann",
-                    note="x",
-                )
+                LetterEdit(letter=old, task=alter(old.task, **event.fields), by="ann", note="x")
                 for old in map(letters.__getitem__, chosen)
             ]
-            try:
-                fates.append(await queue.edit(event.run_id, edits))
-            except EditMovesServer:  # a queue on several servers refuses it whole
-                return
+            fates.append(await queue.edit(event.run_id, edits))
             self._unless_stalled()
         assert fates[0] == fates[1], f"the edits became {fates[0]}, in the model {fates[1]}"
 
@@ -247,9 +236,6 @@ class Histories(RuleBasedStateMachine):
     async def _claim(self, asked: dict[str, Any]) -> Grant:
         """Claim from the backend; the model must allow what it granted."""
         await self._keep_up()
-        if self.bench.has_servers:
-            # A claim applies what time has changed to the servers that it asks, which may be one of them.
-            await self.bench.queue.reclaim()
         grant = await self.bench.queue.claim(**asked)
         self._unless_stalled()
         self.model.allow(grant, **asked)
@@ -260,24 +246,10 @@ class Histories(RuleBasedStateMachine):
         if not self.leases:
             return
         sent = [alter(told, lease=self._held(place)) for place, told in outcomes]
-        keyed = [alter(one, follow=self._keyed(one.follow)) if isinstance(one, Done) else one for one in sent]
-        await self._both("settle", keyed)
+        await self._both("settle", sent)
         brakes = [(told.pause_host, told.slow_host) for _, told in outcomes if not isinstance(told, Release)]
         if any(brake != (None, None) for brake in brakes):
             await self._hosts_agree()
-
-    def _delayed(self, given: RunSettings) -> RunSettings:
-        """Give a run a delay where a claim may return a task, because a start without a gap stays."""
-        return replace(given, host_delay=max(given.host_delay, TEN)) if self.bench.has_servers else given
-
-    def _keyed(self, tasks: Sequence[Task]) -> list[Task]:
-        """Let the key of a task name its host where the same key may enter once for each server."""
-        if not self.bench.has_servers:
-            return list(tasks)
-        return [
-            alter(task, key=f"{task.key[0]} {task.url and task.url.split('/')[2]}") if task.key else task
-            for task in tasks
-        ]
 
     def _held(self, place: int) -> Lease:
         """Pick a lease: mostly a live one, sometimes an ended one, or one whose task has a new lease."""
@@ -298,12 +270,10 @@ class Histories(RuleBasedStateMachine):
         return [choice[place % len(choice)] for place in which if choice]
 
     async def _reclaim(self) -> None:
-        """End lost leases; on several servers a settlement may have ended some when it sent links."""
         await self._keep_up()
         got, expected = [await queue.reclaim() for queue in self.queues]
         self._unless_stalled()
-        is_less = self.bench.has_servers and got < expected
-        assert got == expected or is_less, f"reclaim answered {got}, the model {expected}"
+        assert got == expected, f"reclaim answered {got}, the model {expected}"
 
     async def _counts_agree(self) -> None:
         await self._reclaim()

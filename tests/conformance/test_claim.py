@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import InvalidSetting, UnknownRun
-from shoal.core.model import MINUTE, OUTBOX_STEP, SECOND, ZERO, Bury, Done, Fate, Release, Retry, Task
+from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Done, Fate, Release, Retry, Task
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Clock, on_one_server
+from tests.conformance.backends import Clock
 from tests.conformance.helpers import (
     HOST,
     HOUR,
@@ -54,19 +54,6 @@ async def test_steps_and_partitions_narrow_together(queue: Queue) -> None:
     run = await start(queue, *tasks)
     (lease,) = await claim_all(queue, run, steps=["detail"], partitions=["ca"])
     assert (lease.task.step, lease.task.partition) == ("detail", "ca")
-
-
-@on_one_server
-async def test_only_a_claim_that_names_the_step_of_parcels_gets_them(queue: Queue) -> None:
-    run, lease = await start_one(queue)
-    parcel = Task(step=OUTBOX_STEP, partition=OUTBOX_STEP, key="a")
-    await queue.settle([Done(lease, follow=[parcel])])
-    grant = await queue.claim(ME, run_id=run.id)
-    assert (list(grant.leases), grant.next_due, grant.drained) == ([], None, False)
-    assert not await claim_all(queue, run, partitions=["", OUTBOX_STEP])
-    (lease,) = await claim_all(queue, run, steps=[OUTBOX_STEP])
-    await queue.settle([Done(lease)])
-    assert (await queue.claim(ME, run_id=run.id)).drained
 
 
 @pytest.mark.parametrize("narrow", [{"steps": []}, {"partitions": []}])

@@ -12,7 +12,6 @@ from shoal.core.model import MINUTE, SECOND, Bury, DeadLetter, Done, Run, Task, 
 from shoal.core.request_options import RequestOptions
 from shoal.queue.contract import EditFate, LetterEdit, Queue
 from shoal.queue.intake import task_id
-from tests.conformance.backends import on_one_server
 from tests.conformance.helpers import claim_all, claim_one, every, page, pages, start, the_dead, url
 
 OTHER = "b.example"
@@ -130,7 +129,6 @@ async def test_a_letter_that_has_changed_since_it_was_read_is_left_alone(queue: 
     assert (await queue.enqueue(run.id, [page("late", OTHER)])).added == 1
 
 
-@on_one_server
 @pytest.mark.parametrize("host", ["a.example", "{}.example"])
 async def test_of_edits_replays_and_drops_at_once_one_wins(queue: Queue, host: str) -> None:
     run, letters = await buried(queue, *pages(8))

@@ -148,7 +148,6 @@ async def test_of_many_tasks_that_expire_at_one_moment_none_is_handed_out(queue:
 
 
 async def test_a_run_whose_last_tasks_expired_on_paused_hosts_is_drained(queue: Queue, clock: Clock) -> None:
-    """Also on several servers, where one of them may have nothing but links that another one knows."""
     hosts = [f"h{number}.example" for number in range(8)]
     run = await start(queue, *(page(1, host) for host in hosts))
     leases = await claim_all(queue, run)

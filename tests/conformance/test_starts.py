@@ -12,7 +12,8 @@ from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Done, Fate, Lease, Outc
 from shoal.core.urls import host_of
 from shoal.queue.contract import Queue
 from shoal.worker.claiming.claims import CLOCK_SAMPLES
-from tests.conformance.backends import Bench, Clock, ServerClock, VirtualClock, lasting, with_one_clock
+from tests.cases import long
+from tests.conformance.backends import Bench, Clock, ServerClock, VirtualClock, lasting
 from tests.conformance.helpers import (
     HOST,
     HOUR,
@@ -277,9 +278,8 @@ class Hosts:
         await self.queue.settle(outcomes)
 
 
-@pytest.mark.short_for(seed=0)
 @pytest.mark.parametrize("leads", [(ZERO,), (ZERO, GAP / 3, 3 * GAP)])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *long(1, 2)])
 async def test_no_two_starts_that_were_used_come_closer_than_the_gap(
     queue: Queue, clock: Clock, seed: int, leads: Sequence[timedelta]
 ) -> None:
@@ -291,7 +291,7 @@ async def test_no_two_starts_that_were_used_come_closer_than_the_gap(
     assert all(later - earlier > GAP - 20 * TOLERANCE for earlier, later in pairwise(starts))
 
 
-@with_one_clock
+@lasting
 async def test_a_grant_tells_the_stores_time_and_no_two_starts_come_closer_than_the_gap(bench: Bench) -> None:
     assert bench.open
     sites = [f"h{number}.example" for number in range(12)]
@@ -299,7 +299,7 @@ async def test_a_grant_tells_the_stores_time_and_no_two_starts_come_closer_than_
     runs = [await start(bench.queue, *tasks, host_delay=gap, per_host=3) for gap in (GAP / 4, GAP / 2)]
     queues = [bench.queue, await bench.open()]
     starts: dict[str, list[datetime]] = {host: [] for host in sites}
-    for queue in queues * CLOCK_SAMPLES:  # as a worker does, which learns the time of several servers from it
+    for queue in queues * CLOCK_SAMPLES:  # as a worker does, which learns the store's time from it
         await queue.claim(ME, run_id=runs[0].id, limit=1, partitions=[])
 
     async def work(queue: Queue, run: Run) -> None:

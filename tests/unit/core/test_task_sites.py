@@ -85,7 +85,6 @@ def unsupervised(code):
     ]
 
 
-@pytest.mark.slow
 def test_every_task_is_supervised():
     found = {
         str(file.relative_to(SOURCE)): names
