@@ -102,7 +102,7 @@ bench-crawl: setup ## Measure crawling beside Scrapy and Crawlee; ARGS=--quick
 bench-hardship: setup ## Measure slow hosts, killed workers, many workers and the pace of hosts; ARGS='--only pace'
 	PYTHONPATH=. $(BIN)/python tools/bench_hardship.py $(ARGS)
 
-bench-browser: setup $(VENV)/installed-bench ## Measure the browser beside Playwright; ARGS='--at-once 4'
+bench-browser: setup $(VENV)/installed-bench ## Measure the browser beside Playwright; ARGS='--concurrency 4'
 	$(BIN)/python -m tools.bench_browser $(ARGS)
 
 bench-fleet: setup ## Measure what thousands of workers cost a server; ARGS=--quick

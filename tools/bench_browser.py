@@ -1,7 +1,7 @@
 """Measure fetching with a browser beside a plain Playwright loop, on the bundled pages that scripts write.
 
 Both use the same Chromium, visit the same pages and wait for the same element, in turns. Run it with:
-    python -m tools.bench_browser [--pages 60] [--rounds 3] [--at-once 1 4] [--json FILE]
+    python -m tools.bench_browser [--pages 60] [--rounds 3] [--concurrency 1 4] [--json FILE]
 It needs the extra `bench`: pip install 'shoal[bench]'. SHOAL_CHROMIUM names another browser, for both.
 """
 
@@ -31,9 +31,9 @@ MODES = ("session", "task")
 
 
 @asynccontextmanager
-async def shoal(mode: str, at_once: int, hosts: Sequence[str]) -> Any:
+async def shoal(mode: str, concurrency: int, hosts: Sequence[str]) -> Any:
     """Open Shoal's browser as a worker has it: behind the gate, with a deadline and limits."""
-    settings = BrowserSettings(wait=READY, context=cast(Any, mode), tabs=at_once, max_pages=1_000_000)
+    settings = BrowserSettings(wait=READY, context=cast(Any, mode), tabs=concurrency, max_pages=1_000_000)
     fetcher = BrowserFetcher(settings, egress=Egress(hosts), agent="shoal-bench")
 
     async def visit(url: str) -> None:
@@ -49,7 +49,7 @@ async def shoal(mode: str, at_once: int, hosts: Sequence[str]) -> Any:
 
 
 @asynccontextmanager
-async def playwright(mode: str, at_once: int, hosts: Sequence[str]) -> Any:
+async def playwright(mode: str, concurrency: int, hosts: Sequence[str]) -> Any:
     """Open Playwright's browser: pages that are used again, or a context for each page."""
     from playwright.async_api import Page, async_playwright
 
@@ -79,7 +79,7 @@ async def playwright(mode: str, at_once: int, hosts: Sequence[str]) -> Any:
             await browser.close()
 
 
-async def pace(opened: Opened, urls: Sequence[str], at_once: int) -> tuple[float, float]:
+async def pace(opened: Opened, urls: Sequence[str], concurrency: int) -> tuple[float, float]:
     """Return the pages per second, and this process's milliseconds of processor for each."""
     async with opened as visit:
         await visit(urls[0])  # which starts the browser
@@ -90,11 +90,13 @@ async def pace(opened: Opened, urls: Sequence[str], at_once: int) -> tuple[float
                 await visit(waiting.pop())
 
         began, used = perf_counter(), process_time()
-        await asyncio.gather(*(go_through() for _ in range(at_once)))
+        await asyncio.gather(*(go_through() for _ in range(concurrency)))
         return len(urls) / (perf_counter() - began), 1000 * (process_time() - used) / len(urls)
 
 
-async def race(urls: Sequence[str], hosts: Sequence[str], at_once: int, rounds: int) -> list[dict[str, Any]]:
+async def race(
+    urls: Sequence[str], hosts: Sequence[str], concurrency: int, rounds: int
+) -> list[dict[str, Any]]:
     """Let both run in turns, in both modes; return a row for each mode."""
     rows = []
     for mode in MODES:
@@ -103,11 +105,11 @@ async def race(urls: Sequence[str], hosts: Sequence[str], at_once: int, rounds: 
         for number in range(rounds):
             pair = [(ours, shoal), (theirs, playwright)]
             for found, opening in pair if number % 2 == 0 else reversed(pair):
-                found.append(await pace(opening(mode, at_once, hosts), urls, at_once))
+                found.append(await pace(opening(mode, concurrency, hosts), urls, concurrency))
         rows.append(
             {
                 "mode": mode,
-                "at_once": at_once,
+                "concurrency": concurrency,
                 "shoal": round(median(rate for rate, _ in ours), 2),
                 "playwright": round(median(rate for rate, _ in theirs), 2),
                 "ratio": round(median(a / b for (a, _), (b, _) in zip(ours, theirs, strict=True)), 2),
@@ -126,15 +128,15 @@ def main() -> None:
         urls = [f"{site.seeds[0]}js/p/{sku.lower()}" for sku in sorted(site.products)[: options.pages]]
         rows = [
             row
-            for at_once in options.at_once
-            for row in asyncio.run(race(urls, site.hosts, at_once, options.rounds))
+            for concurrency in options.concurrency
+            for row in asyncio.run(race(urls, site.hosts, concurrency, options.rounds))
         ]
     print(f"{facts}\n")
     print(f"{'context':9} {'at once':>7} {'shoal/s':>8} {'playwright/s':>13} {'ratio':>6} {'Python ms':>14}")
     for row in rows:
         took = f"{row['shoal_ms']:.1f} : {row['playwright_ms']:.1f}"
         print(
-            f"{row['mode']:9} {row['at_once']:7} {row['shoal']:8.2f} {row['playwright']:13.2f} "
+            f"{row['mode']:9} {row['concurrency']:7} {row['shoal']:8.2f} {row['playwright']:13.2f} "
             f"{row['ratio']:6.2f} {took:>14}"
         )
     if options.json:
@@ -145,7 +147,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.bench_browser", description=__doc__)
     parser.add_argument("--pages", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--at-once", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--json", help="write the rows there")
     return parser.parse_args()
 

@@ -82,7 +82,7 @@ def processor_of(
         run,
         ProcessorTools({"http": LocalPages(page_of(items))}, None, threads, markers),
         WorkerCounters(),
-        waits=TaskWaits(Scheduler(lease=MINUTE, gap=ZERO, at_once=1)),
+        waits=TaskWaits(Scheduler(lease=MINUTE, gap=ZERO, concurrency=1)),
     )
 
 

@@ -24,7 +24,7 @@ REDIS = StoreCosts(server_cpu=100e-6, stored=270)
 
 WORKER_CPU = 0.73e-3  # seconds per page, `make bench-crawl`: fetch, parse, one item, settle
 WORKER_MEMORY = 160 * MB  # of a process after tens of thousands of pages
-AT_ONCE = 64  # requests of a worker, by default
+CONCURRENCY = 64  # requests of a worker, by default
 CONNECTIONS = 2  # of a worker to its store: one claims while another settles; its launcher has as many
 
 # Assumptions: put in your own.
@@ -66,7 +66,7 @@ class Plan:
     @property
     def workers(self) -> int:
         """Worker processes: enough requests at once, and enough cores."""
-        return max(1, ceil(self.rate * LATENCY / AT_ONCE), ceil(self.worker_cores))
+        return max(1, ceil(self.rate * LATENCY / CONCURRENCY), ceil(self.worker_cores))
 
     @property
     def worker_cores(self) -> float:

@@ -45,10 +45,19 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
 
 
+class _Runner:
+    """Runs scrapers, as a `ScraperRunner`: the layers that do so are imported by the first call."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("shoal.cli.file_main" if name == "main" else "shoal.script.run"), name)
+
+
 # Imported on first use: no program needs all that these import, least of all a worker.
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
+    if name == "Scraper":
+        value.runner = _Runner()
     globals()[name] = value
     return value

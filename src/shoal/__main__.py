@@ -13,7 +13,7 @@ def start() -> None:
     from shoal.cli.main import main
 
     try:
-        main(forks_early=True)
+        main()
     finally:
         gc.freeze()
 

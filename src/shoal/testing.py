@@ -32,7 +32,7 @@ from shoal.core.model import (
 )
 from shoal.core.urls import canonical
 from shoal.export.archive.warc_read import WarcArchive
-from shoal.fetch.archive.replay import ReplayFetcher
+from shoal.fetch.archive.playback import PlaybackFetcher
 from shoal.fetch.robots.robots import Robots
 from shoal.queue.intake import Intake, decode, encode_item
 from shoal.scrape.harvest import Harvest
@@ -106,7 +106,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class PlaybackResult:
     """The results of a run on a recording."""
 
     items: list[Any] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Replayed:
     missing: int = 0  # pages that links led to and that do not exist
 
 
-def replay(
+def playback(
     scraper: Scraper,
     recording: str | Path,
     *,
@@ -125,7 +125,7 @@ def replay(
     tasks: Iterable[Task] = (),
     args: Mapping[str, Any] = NOTHING,
     most: int = MAX_TASKS,
-) -> Replayed:
+) -> PlaybackResult:
     """Run a scraper on a recording of `shoal run --warc`, task by task; make no network requests.
 
     It starts with the given URLs and tasks, or by default with the first recorded page.
@@ -136,11 +136,11 @@ def replay(
     seeds = [*tasks, *(Task(url=url, step=first) for url in urls)]
     # In a separate thread without a running event loop: the caller may be inside one.
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(_replay(scraper, recording, seeds, most))).result()
+        return thread.submit(lambda: asyncio.run(_playback(scraper, recording, seeds, most))).result()
 
 
-async def _replay(scraper: Scraper, recording: str | Path, seeds: list[Task], most: int) -> Replayed:
-    scraper = scraper.replace(replay=recording)
+async def _playback(scraper: Scraper, recording: str | Path, seeds: list[Task], most: int) -> PlaybackResult:
+    scraper = scraper.replace(playback=recording)
     record = WarcArchive(recording, max_body=scraper.settings.max_body)
     if not seeds and record.first:
         seeds = [Task(url=record.first, step=scraper.first.name)]
@@ -152,34 +152,34 @@ async def _replay(scraper: Scraper, recording: str | Path, seeds: list[Task], mo
 
 
 @asynccontextmanager
-async def _open_runner(scraper: Scraper, record: WarcArchive) -> AsyncIterator["_ReplayRunner"]:
-    fetcher = ReplayFetcher(record.find, record=record.name)
+async def _open_runner(scraper: Scraper, record: WarcArchive) -> AsyncIterator["_PlaybackRunner"]:
+    fetcher = PlaybackFetcher(record.find, record=record.name)
     robots = Robots(fetcher, scraper.settings.user_agent or "shoal") if scraper.settings.robots else None
     file = make_file()
     marks = StepMarkers(file)
     os.close(file)
     with ThreadPoolExecutor(CELLS - 1) as threads:
         try:
-            yield _ReplayRunner(scraper, ProcessorTools({"http": fetcher}, robots, threads, marks))
+            yield _PlaybackRunner(scraper, ProcessorTools({"http": fetcher}, robots, threads, marks))
         finally:
             marks.close()
 
 
-class _ReplayRunner:
+class _PlaybackRunner:
     """Runs tasks without a queue: every task once, in the order they were found."""
 
     def __init__(self, scraper: Scraper, tools: ProcessorTools) -> None:
         run = Run(
-            id="replay",
+            id="playback",
             scraper=scraper.name,
             settings=scraper.run_settings(),
             state=RunState.RUNNING,
             started_at=datetime.now(UTC),
         )
-        self.results = Replayed()
+        self.results = PlaybackResult()
         self._tally = WorkerCounters()
         self._intake = Intake(run.id, run.settings)
-        scheduler = Scheduler(lease=scraper.settings.lease, gap=ZERO, at_once=1)
+        scheduler = Scheduler(lease=scraper.settings.lease, gap=ZERO, concurrency=1)
         self._processor = TaskProcessor(
             scraper,
             run,
@@ -198,7 +198,7 @@ class _ReplayRunner:
         self._seen.add(entry.id)
         self._waiting.append(
             Lease(
-                run_id="replay",
+                run_id="playback",
                 task_id=entry.id.hex(),
                 token=1,
                 task=structs.replace(task, url=entry.url),
@@ -221,7 +221,7 @@ class _ReplayRunner:
         while self._waiting:
             if len(self.results.tasks) >= most:
                 raise InvalidSetting(
-                    "most", f"allows {most:,} tasks, and the replay has more. Raise it: most=…"
+                    "most", f"allows {most:,} tasks, and the playback has more. Raise it: most=…"
                 )
             lease = self._waiting.popleft()
             self.results.tasks.append(lease.task)

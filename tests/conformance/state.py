@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import (
-    OUTBOX_STEP,
     ZERO,
     Attempt,
     Counts,
@@ -84,7 +83,7 @@ class Row:
 
     def matches(self, steps: Names, partitions: Names) -> bool:
         """Tell whether this task matches the filters of a claim."""
-        is_chosen = self.entry.step != OUTBOX_STEP if steps is None else self.entry.step in steps
+        is_chosen = steps is None or self.entry.step in steps
         return is_chosen and (partitions is None or self.entry.partition in partitions)
 
 

@@ -8,8 +8,8 @@ import pytest_asyncio
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import MINUTE, Done, Fate
+from shoal.queue.address import with_namespace
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import with_namespace
 from shoal.queue.open import open_queue
 from tests.conformance.backends import StoreUnderTest, lasting
 from tests.conformance.helpers import ME, claim_all, claim_one, data_of, every, page, pages, start

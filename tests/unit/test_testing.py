@@ -70,7 +70,7 @@ async def test_a_whole_run_comes_from_a_recording(tmp_path):
     file = await record(
         tmp_path, front="<a href=/hat>x</a><a href=/hat>y</a><a href=/cap>z</a>", hat="<h1>Hat</h1>", cap=500
     )
-    gave = shoal.testing.replay(shop, file)
+    gave = shoal.testing.playback(shop, file)
     assert gave.items == [{"title": "Hat", "from": None, "path": "/hat"}]
     assert [task.url for task in gave.tasks] == [f"{SITE}/", f"{SITE}/hat", f"{SITE}/cap"]
     assert [(failure.task.url, failure.error[:10]) for failure in gave.failures] == [
@@ -78,26 +78,26 @@ async def test_a_whole_run_comes_from_a_recording(tmp_path):
     ]
 
 
-async def test_a_replay_begins_where_it_is_told_to(tmp_path):
+async def test_a_playback_begins_where_it_is_told_to(tmp_path):
     file = await record(tmp_path, front="<a href=/hat>x</a>", hat="<h1>Hat</h1>")
-    gave = shoal.testing.replay(
+    gave = shoal.testing.playback(
         shop, file, tasks=[Task(url=f"{SITE}/hat", step="product", payload={"from": "me"})]
     )
     assert [item["from"] for item in gave.items] == ["me"]
-    missing = shoal.testing.replay(shop, file, urls=[f"{SITE}/scarf"])
+    missing = shoal.testing.playback(shop, file, urls=[f"{SITE}/scarf"])
     assert "NotRecorded" in missing.failures[0].error
 
 
 async def test_robots_txt_counts_as_recorded(tmp_path):
     file = tmp_path / "shop.warc.gz"
     await record(tmp_path, front="<a href=/hat>x</a>", **{"robots.txt": "User-agent: *\nDisallow: /hat"})
-    gave = shoal.testing.replay(shop, file)
+    gave = shoal.testing.playback(shop, file)
     assert (gave.not_followed, gave.failures) == ({"forbidden by robots.txt": 1}, [])
-    seeded = shoal.testing.replay(shop, file, tasks=[Task(url=f"{SITE}/hat", step="product")])
+    seeded = shoal.testing.playback(shop, file, tasks=[Task(url=f"{SITE}/hat", step="product")])
     assert "RobotsDenied" in seeded.failures[0].error
 
 
-async def test_a_replay_without_an_end_is_stopped(tmp_path):
+async def test_a_playback_without_an_end_is_stopped(tmp_path):
     file = await record(tmp_path, front="<a href=/hat>x</a>", hat="<h1>Hat</h1>")
     with pytest.raises(InvalidSetting, match="most"):
-        shoal.testing.replay(shop, file, most=1)
+        shoal.testing.playback(shop, file, most=1)

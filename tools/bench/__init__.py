@@ -1,1 +1,1 @@
-"""The queue's benchmark: `make bench-queue` runs it, docs/reference/benchmarks.md says what it measures."""
+"""The queue's benchmark: `make bench-queue` runs it, docs/reference/results.md has its results."""

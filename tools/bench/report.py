@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -10,6 +11,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+RESULTS = Path("docs/reference/results.md")
 HEADINGS = ("scenario", "figure", "unit", "bar", "met")
 MARKS = {"met": "✓", "MISSED": "✗", "": ""}
 PACKAGES = ("shoal", "asyncpg", "apsw", "redis", "aiormq", "uvloop", "procrastinate", "psycopg", "pgqueuer")
@@ -120,3 +122,11 @@ def write_json(path: Path, figures: Sequence[Figure], about: Mapping[str, Any]) 
     """Write everything that was found out."""
     rows = [{**asdict(figure), "verdict": figure.verdict} for figure in figures]
     path.write_text(json.dumps({**about, "figures": rows}, indent=2) + "\n")
+
+
+def replace_block(page: Path, name: str, text: str) -> None:
+    """Replace a generated block of a page: what stands between its comment and `<!-- end -->`."""
+    block = re.compile(rf"(<!-- {name}: .*? -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    written, count = block.subn(lambda found: found[1] + text + found[2], page.read_text(encoding="utf-8"))
+    assert count == 1, f"{page} must have one block called {name!r}"
+    page.write_text(written, encoding="utf-8")

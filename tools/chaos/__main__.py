@@ -144,7 +144,7 @@ def read_options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--launchers", type=int, default=LAUNCHERS, help=f"of {WORKERS} workers; default 2")
     parser.add_argument("--json", action="store_true", help="everything that was found, instead of a table")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="logs, items and history stay there")
-    parser.add_argument("--record", action="store_true", help="write docs/reference/chaos.md too")
+    parser.add_argument("--record", action="store_true", help="write docs/reference/results.md too")
     return parser.parse_args(words)
 
 

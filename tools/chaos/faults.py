@@ -9,14 +9,14 @@ from typing import TypeVar
 
 from tools.chaos.children import send
 from tools.chaos.history import Strike
-from tools.chaos.launchers import AT_ONCE, WORKERS, Launcher, Launchers
+from tools.chaos.launchers import CONCURRENCY, WORKERS, Launcher, Launchers
 from tools.chaos.proxy import CUT, HEAR, LOSE
 from tools.chaos.schedule import Fault
 from tools.chaos.stores import Store
 
 Some = TypeVar("Some")
 # Pages of a worker: in the air, and on their way to the queue.
-HELD = 2 * AT_ONCE
+HELD = 2 * CONCURRENCY
 
 
 @dataclass

@@ -13,7 +13,7 @@ from pathlib import Path
 from tools.chaos.children import children, send, session
 from tools.chaos.history import Departure
 
-WORKERS, AT_ONCE = 3, 8  # of each launcher, and of each worker
+WORKERS, CONCURRENCY = 3, 8  # of each launcher, and of each worker
 DRAINED = (0, 3)  # exit codes: all was done, or all but dead letters
 MOST_FAILURES = 10
 
@@ -98,7 +98,14 @@ class Launchers:
         place = self.folder / f"launcher-{number}"
         place.mkdir()
         words = [*_end_with_us(), sys.executable, "-m", "shoal", "work", *self.words]
-        words += ["--workers", str(WORKERS), "--at-once", str(AT_ONCE), "--batch-size", str(AT_ONCE)]
+        words += [
+            "--workers",
+            str(WORKERS),
+            "--concurrency",
+            str(CONCURRENCY),
+            "--batch-size",
+            str(CONCURRENCY),
+        ]
         with (place / "said.txt").open("wb") as said:
             process = subprocess.Popen(
                 [*words, "--log-dir", "logs", "--log-format", "json"],

@@ -1,4 +1,6 @@
-"""What a campaign has come to: a table for the terminal, everything as JSON, a page for the documentation."""
+"""What a campaign has come to: a table for the terminal, everything as JSON, a block of
+docs/reference/results.md.
+"""
 
 import json
 import platform
@@ -8,14 +10,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools.bench.report import many
+from tools.bench.report import RESULTS, many, replace_block
 from tools.chaos.history import History
 from tools.chaos.judge import judge, recoveries, repeats
 from tools.chaos.pace import hasty, short_gaps, shortest_gap
-from tools.chaos.schedule import APPLY, KINDS
 
-DOCS = Path("docs/reference")
-PAGE = "chaos.md"
+BLOCK = "chaos"
 HEADINGS = (
     *("queue", "pages", "faults", "lost", "doubled", "culled", "extra fetches", "stale refused"),
     *("shortest gap", "recovery", "drained", "verdict"),
@@ -114,28 +114,16 @@ def as_json(results: Sequence[Result], about: Mapping[str, Any]) -> str:
     return json.dumps({**about, "queues": rows}, indent=2)
 
 
-def write_page(results: Sequence[Result], about: Mapping[str, Any], folder: Path = DOCS) -> None:
-    """Write the page of the documentation."""
-    text = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
-    for name, value in _fillings(results, about).items():
-        text = text.replace(f"{{{{{name}}}}}", value)
-    (folder / PAGE).write_text(text, encoding="utf-8")
-
-
-def _fillings(results: Sequence[Result], about: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "table": _markdown([HEADINGS, *map(_cells, results)], SIDES),
-        "faults": _markdown([("fault", "does", "strikes"), *map(_kind_row, KINDS)], "<<<"),
-        "gaps": "; ".join(f"{one.queue} {one.short}, {one.excused} of them excused" for one in results),
-        "when": str(about["began"])[:10],
-        "machine": f"{platform.system()}, {about['cpus']} cores",
-        "command": str(about["command"]),
-    } | {name: str(about[name]) for name in ("delay", "per_host", "lease", "hosts", "launchers", "workers")}
-
-
-def _kind_row(name: str) -> tuple[str, str, str]:
-    queues = [queue for queue, kinds in APPLY.items() if name in kinds]
-    return f"`{name}`", KINDS[name].does, "every queue" if len(queues) == len(APPLY) else ", ".join(queues)
+def write_page(results: Sequence[Result], about: Mapping[str, Any], page: Path = RESULTS) -> None:
+    """Write the table of the page, and how it was measured."""
+    gaps = "; ".join(f"{one.queue} {one.short}, {one.excused} of them excused" for one in results)
+    measured = (
+        f"Measured on {str(about['began'])[:10]}: {platform.system()}, {about['cpus']} cores. "
+        f"{about['launchers']} launchers of {about['workers']} workers, {about['hosts']} hosts, "
+        f"a delay of {about['delay']}, `per_host` {about['per_host']}, a lease of {about['lease']}. "
+        f"The same again: `{about['command']}`. Gaps below 0.95 of the delay: {gaps}."
+    )
+    replace_block(page, BLOCK, f"{_markdown([HEADINGS, *map(_cells, results)], SIDES)}\n\n{measured}")
 
 
 def _markdown(rows: Sequence[Sequence[str]], sides: Sequence[str]) -> str:

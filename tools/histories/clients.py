@@ -31,7 +31,7 @@ class Clock(Enum):
 
     EXACT = "exact"
     BEGUN = "begun"  # of the first; a claim goes in rounds, and some were granted later
-    GUESSED = "guessed"  # out of the clocks of several servers: it is as exact as the call was short
+    GUESSED = "guessed"  # out of the clocks of the nodes of a cluster: it is as exact as the call was short
 
 
 @dataclass

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from shoal.cli.main import main
+from shoal.cli import main as command
 from shoal.core.errors import InvalidInput
 from shoal.scrape.load import is_loading, locate_scraper
 from shoal.scrape.scraper import Scraper
@@ -13,7 +13,7 @@ from shoal.worker.process.forkserver import ForkServer
 TAKE_SCRAPER = ("run", "enqueue", "work", "fleet", "listen", "scrape", "check", "forget")
 
 
-def main_of(scraper: Scraper, arguments: Sequence[str] | None = None) -> None:
+def main(scraper: Scraper, arguments: Sequence[str] | None = None) -> None:
     """Run the typed command with this scraper where it takes one, and exit as `shoal` does."""
     if is_loading():
         raise InvalidInput(
@@ -24,7 +24,7 @@ def main_of(scraper: Scraper, arguments: Sequence[str] | None = None) -> None:
     # The file is loaded in this process already, and workers must be forked without the user's code.
     ForkServer.may_fork_here = False
     sys.argv = [sys.argv[0], *add_scraper(typed, reference_of(scraper))]
-    main(f"python {Path(sys.argv[0]).name}")
+    command.main(f"python {Path(sys.argv[0]).name}")
 
 
 def add_scraper(typed: Sequence[str], reference: str) -> list[str]:

@@ -3,12 +3,13 @@
 import logging
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+
+from typer.main import get_command
 
 from shoal.cli.configuration import option_defaults, read_config
 from shoal.cli.console import print_error, put_json, put_line, say
 from shoal.cli.exits import Exit
-from shoal.cli.options.fork_server import forked_early
+from shoal.cli.registry import app_for
 from shoal.core.errors import (
     ExportUnavailable,
     InvalidInput,
@@ -27,9 +28,6 @@ from shoal.fleet.project.config import Config
 from shoal.fleet.standard_streams import open_standard_streams
 from shoal.scrape.seeds import prints_to_stderr
 
-START_WORKERS = ("run", "work")
-WITHOUT_WORKERS = frozenset(("-h", "--help", "--debug"))
-
 
 class _StderrHandler(logging.Handler):
     """Prints the library's warnings, such as waiting for a server."""
@@ -41,11 +39,10 @@ class _StderrHandler(logging.Handler):
             say(self.format(record))
 
 
-def main(script: str | None = None, *, forks_early: bool = False) -> None:
+def main(script: str | None = None) -> None:
     """Run the typed command; every error becomes one line and an exit code.
 
-    `script` is how a file that has this command was started. With `forks_early`, this process has no threads
-    and none of the user's code, and may fork before the options are read.
+    `script` is how a file that has this command was started.
     """
     open_standard_streams()
     logging.getLogger("shoal").addHandler(_StderrHandler(logging.WARNING))
@@ -53,14 +50,8 @@ def main(script: str | None = None, *, forks_early: bool = False) -> None:
     try:
         prints_to_stderr.set(True)
         config = read_config()
-        with _forked_early(config) if forks_early else nullcontext():
-            # Imported after the fork, since workers need neither.
-            from typer.main import get_command
-
-            from shoal.cli.registry import app_for
-
-            command = get_command(app_for(next(iter(sys.argv[1:]), "--help"), script))
-            command(prog_name=script, default_map=option_defaults(command, config))
+        command = get_command(app_for(next(iter(sys.argv[1:]), "--help"), script))
+        command(prog_name=script, default_map=option_defaults(command, config))
     except ShoalError as error:
         message = str(error)
         if config:
@@ -77,15 +68,6 @@ def main(script: str | None = None, *, forks_early: bool = False) -> None:
         # The reader of stdout has closed the pipe, as `head` does.
         sys.stderr.close()
         sys.exit(Exit.OK)
-
-
-def _forked_early(config: Config) -> AbstractContextManager[None]:
-    """Fork the fork server of a command that starts workers; it is ended if the command did not use it."""
-    typed = sys.argv[1:]
-    if not typed or typed[0] not in START_WORKERS or not WITHOUT_WORKERS.isdisjoint(typed):
-        return nullcontext()
-
-    return forked_early(typed, config.queue)
 
 
 def add_source(message: str, error: ShoalError, typed: Sequence[str], config: Config) -> str:

@@ -1,6 +1,5 @@
 """Opens a queue for one command."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -14,8 +13,8 @@ from shoal.core.tasks import supervise
 from shoal.core.values import read_duration
 from shoal.fleet.command_hints import command_on, joined
 from shoal.fleet.status.find import deletion_named, find_run
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 from shoal.queue.open import is_there, open_queue
 from shoal.queue.retry import RETRY_TIMEOUT
 
@@ -23,23 +22,14 @@ T = TypeVar("T")
 DEFAULT_LIMIT = 50  # rows of a list
 
 
-def with_queue(
-    url: str, work: "Callable[[Queue], Awaitable[T]]", *, meanwhile: Callable[[], object] | None = None
-) -> T:
-    """Open the queue, run `work` with it, close it, and return the result.
-
-    `meanwhile` runs in a thread while the queue is opened: it imports what `work` needs.
-    """
+def with_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
+    """Open the queue, run `work` with it, close it, and return the result."""
 
     async def run() -> T:
         given = current_config().text("SHOAL_PATIENCE")
         patience = read_duration("SHOAL_PATIENCE", given) if given else RETRY_TIMEOUT
         with ignore_further_signals():
-            loop = asyncio.get_running_loop()
-            importing = loop.run_in_executor(None, meanwhile) if meanwhile else None
             async with open_queue(url, patience=patience) as queue:
-                if importing:
-                    await importing
                 return await supervise(work(queue))
 
     return uvloop.run(run())

@@ -14,7 +14,7 @@ from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.worker_log import Warned
-from shoal.queue.namespace import shown_queue
+from shoal.queue.address import shown_queue
 from shoal.worker.counters import format_counts
 
 LINE_INTERVAL_SECONDS = 10.0  # without a terminal
@@ -106,8 +106,7 @@ class ProgressView(AbstractContextManager["ProgressView"]):
             f"{counted(stats.items, 'item')}, {stats.dead:,} dead, ETA {duration(snapshot.eta_seconds)}",
         ]
         waits = [f"waiting for {waits_for}"] if waits_for else []
-        partly = [snapshot.unreachable] if snapshot.unreachable else []
-        say(", ".join([*parts, *partly, *troubles, *waits]))
+        say(", ".join([*parts, *troubles, *waits]))
 
 
 def open_view() -> "RunView | None":

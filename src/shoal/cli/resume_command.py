@@ -23,7 +23,7 @@ NOT_REPEATED = ("scraper", "queue", "resume", "run_id", "args", "as_json", "yes"
 SETTINGS = "changes"
 REMEMBERED = (
     *(SETTINGS, "allow_private", "proxies", "tor", "fetch", "engine", "tokens"),
-    *("cache", "warc", "replay", "dedup", "files"),
+    *("cache", "warc", "playback", "dedup", "files"),
 )
 
 

@@ -64,7 +64,7 @@ def redacted(text: str) -> str:
 def passwords_in(address: str) -> Iterator[str]:
     """Yield the passwords in an address, percent-encoded and decoded."""
     # The last "@" of an address ends its password, which may contain others; an address may contain another.
-    for one in address.split():  # a queue may be on several servers
+    for one in address.split():  # also of a text with several, which is refused
         userinfo = one.partition("://")[2].partition("?")[0].rpartition("@")[0]
         for password in (userinfo.partition(":")[2], *_EACH_PASSWORD.findall(one)):
             yield from {password, unquote(password)} - {""}

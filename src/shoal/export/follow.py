@@ -78,7 +78,7 @@ class _Follower:
         await self.write_new()
         if total is None or len(self._seen) >= total:
             return
-        # A store with several servers, or a delayed settlement, may add an item below a higher id.
+        # A Redis Cluster, or a delayed settlement, may add an item below a higher id.
         async for batch in batches(self._items(0)):
             await self._write([item for item in batch if not is_among(self._seen, item.id)])
 

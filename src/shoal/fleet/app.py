@@ -97,7 +97,7 @@ class App:
         args: Mapping[str, Any] | None = None,
         again: str | None = None,
         steps: Sequence[str] | None = None,
-        at_once: int | None = None,
+        concurrency: int | None = None,
         stagger: timedelta = ZERO,
         partitions: Sequence[str] | str | None = None,
         partition_table: Mapping[int, Sequence[str]] | None = None,
@@ -142,7 +142,7 @@ class App:
             steps=list(steps) if steps else None,
             stagger=stagger,
             heartbeat=heartbeat,
-            **({"at_once": at_once} if at_once else {}),
+            **({"concurrency": concurrency} if concurrency else {}),
         )
         check_served(job.steps, job.scraper, option="steps")
         if workers is None:
@@ -346,8 +346,7 @@ class App:
         """
         plan = self._project.cluster.workers
         defaults = {
-            "at_once": plan.at_once,
-            "slow_requests": plan.slow_requests,
+            "concurrency": plan.concurrency,
             "batch": plan.batch_size,
             "memory": plan.memory,
         }

@@ -1,26 +1,25 @@
 """Opens the queue and the project of a program: `shoal.connect`."""
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 from shoal.fleet.app import App
 from shoal.fleet.project.config import Config
-from shoal.queue.addresses import join_addresses
+from shoal.queue.address import one_address
 
 
 class connect:
     """Connects to a queue: `async with shoal.connect("postgresql://…") as app`.
 
-    A list of addresses is a queue on several servers. The default address is SHOAL_QUEUE or the project's.
+    The default address is SHOAL_QUEUE or the project's.
     Scrapers are named as in the project file of `folder`, or as FILE[:NAME].
     """
 
-    def __init__(self, queue_url: str | Sequence[str] | None = None, *, folder: str | Path = ".") -> None:
+    def __init__(self, queue_url: str | None = None, *, folder: str | Path = ".") -> None:
         config = Config.read(Path(folder).absolute(), os.environ)
-        given = queue_url if isinstance(queue_url, str) else join_addresses(queue_url or ())
-        self._project, self._url = config.project, given or config.queue
+        self._project, self._url = config.project, one_address(queue_url or config.queue)
         self._app: App | None = None
 
     def __await__(self) -> Generator[Any, None, App]:

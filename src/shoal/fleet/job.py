@@ -16,7 +16,7 @@ from shoal.worker.partitions import HEARTBEAT, PartitionMode, PartitionRole
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.run_settings.stored import replaced
-from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, SLOW_REQUESTS
+from shoal.worker.slots import MAX_PAGE_BYTES
 
 # The supervisor extends the leases of its worker, so a short lease works for a long step too: it is how long
 # the tasks of a lost machine wait.
@@ -37,8 +37,7 @@ class Job:
     args: dict[str, Any] = field(default_factory=dict)  # the arguments of a new run, as they were given
     typed_args: dict[str, Any] = field(default_factory=dict)  # the part of `args` that was typed
     workers: int = 1
-    at_once: int | None = None  # requests in flight and running steps per worker; None: AT_ONCE
-    slow_requests: int | None = None  # in addition; None: SLOW_REQUESTS, or 0 if `at_once` is set
+    concurrency: int | None = None  # requests in flight and running steps per worker; None: the default
     batch: int = 50
     memory: int = MAX_PAGE_BYTES
     steps: list[str] | None = None
@@ -78,8 +77,7 @@ class Job:
             overrides=self.overrides,
             lease=min(self.scraper.settings.lease, LEASE),
             at_most_once=self.scraper.has_at_most_once,
-            at_once=self.at_once or AT_ONCE,
-            slow_requests=self._slow_requests,
+            concurrency=self.concurrency,
             batch=self.batch,
             memory=self.memory,
             steps=self.steps,
@@ -91,13 +89,6 @@ class Job:
             listening=self.listening,
             queue_option=option_text(self.queue_url),
         )
-
-    @property
-    def _slow_requests(self) -> int:
-        if self.slow_requests is not None:
-            return self.slow_requests
-        # An explicit `at_once` is meant as the total.
-        return SLOW_REQUESTS if self.at_once is None else 0
 
     @property
     def sharing(self) -> PartitionRole | None:

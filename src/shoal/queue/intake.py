@@ -18,7 +18,6 @@ from shoal.core.model import (
     HIGHEST_PRIORITY,
     LOWEST_PRIORITY,
     NOTHING,
-    OUTBOX_STEP,
     ZERO,
     Run,
     RunSettings,
@@ -33,7 +32,6 @@ from shoal.queue.contract import LetterEdit, OnInvalid, Tasks
 MAX_NAME = 200
 MAX_KEY = 8192
 MAX_PAYLOAD = 1 << 20
-MAX_PARCEL = 4 * MAX_PAYLOAD  # follow-up tasks for another server, each with a payload of its own
 BATCH = 2_000
 MAX_KNOWN_LINKS = 8_192  # some 4 MB
 
@@ -86,8 +84,8 @@ class Intake:
         url, host = _canonical(task)
         payload = _payload(task)
         identity = task.key or _identity(task, url, payload)
-        # What carries an item or other tasks never expires, and is never left out as known.
-        is_carrier = task.step == OUTBOX_STEP or DOWNLOAD_KEY in task.payload
+        # A download may carry an item: it never expires, and is never left out as known.
+        is_download = DOWNLOAD_KEY in task.payload
         return QueuedTask(
             self.fingerprint(task.step, identity),
             host,
@@ -97,10 +95,10 @@ class Intake:
             task.priority,
             payload,
             task.key,
-            None if is_carrier else shorter(self._ttl, task.ttl),
+            None if is_download else shorter(self._ttl, task.ttl),
             task.delay,
             task.depth,
-            self._scraper_key(task.step, identity) if self._scraper_hash and not is_carrier else None,
+            self._scraper_key(task.step, identity) if self._scraper_hash and not is_download else None,
         )
 
     def follow_up(self, task: Task) -> QueuedTask:
@@ -280,9 +278,8 @@ def _payload(task: Task) -> str:
         raise InvalidTask(task, f"payload is not JSON: {error}") from error
     if "\\u0000" in text and _NUL.search(text):
         raise InvalidTask(task, "payload holds a NUL character; remove it")
-    limit = MAX_PARCEL if task.step == OUTBOX_STEP else MAX_PAYLOAD
-    if len(text) > limit:
-        raise InvalidTask(task, f"payload has {len(text):,} characters of JSON, the limit is {limit:,}")
+    if len(text) > MAX_PAYLOAD:
+        raise InvalidTask(task, f"payload has {len(text):,} characters of JSON, the limit is {MAX_PAYLOAD:,}")
     return text
 
 

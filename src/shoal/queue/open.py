@@ -1,36 +1,30 @@
 """Opens the queue at an address."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from shoal.core.errors import InvalidSetting, MissingDriver, UnknownQueue
-from shoal.queue.addresses import addresses_in, join_addresses
+from shoal.queue.address import one_address, take_namespace
 from shoal.queue.contract import OpenQueue, Queue
-from shoal.queue.namespace import take_namespace
 from shoal.queue.retry import RETRY_TIMEOUT
 from shoal.registry.extras import install_command
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call, is_async
 
-if TYPE_CHECKING:
-    from shoal.queue.sharded.members import Member
-
 
 class open_queue:
     """Opens the queue at an address: `sqlite:///books.db`, `postgresql://user@host/database`, `redis://host`,
     `amqp://user@host?state=redis://host`. With `?namespace=NAME`, each name is a queue of its own.
-    Several addresses, in a list or with spaces between them, are one queue on several servers.
 
     Use it as `async with open_queue(url) as queue`, or `queue = await open_queue(url)` and close it later.
     """
 
-    def __init__(self, url: str | Sequence[str], *, patience: timedelta = RETRY_TIMEOUT) -> None:
-        self._url = url if isinstance(url, str) else join_addresses(url)
-        self._patience = patience
+    def __init__(self, url: str, *, patience: timedelta = RETRY_TIMEOUT) -> None:
+        self._url, self._patience = one_address(url), patience
         self._queue: Queue | None = None
 
     def __await__(self) -> Generator[Any, None, Queue]:
@@ -45,49 +39,27 @@ class open_queue:
             await self._queue.close()
 
     async def _open(self) -> Queue:
-        addresses = addresses_in(self._url)
-        if len(addresses) > 1:
-            from shoal.queue.sharded.queue import ShardedQueue
-
-            return await ShardedQueue.open(_members(addresses, self._patience))
-        return await _open_one(self._url, self._patience)
-
-
-def _members(addresses: Sequence[str], patience: timedelta) -> list["Member"]:
-    """Return the servers of a queue, whose addresses are checked now and opened later."""
-    from shoal.queue.sharded.members import Member
-    from shoal.queue.sharded.names import server_names
-
-    named = server_names(addresses)
-    for address in named.values():
-        load_backend(address)
-    return [Member(name, partial(_open_one, address, patience)) for name, address in named.items()]
-
-
-async def _open_one(url: str, patience: timedelta) -> Queue:
-    opened: object = await load_backend(url)(url, patience)
-    if not isinstance(opened, Queue):
-        scheme, kind = url.partition(":")[0], type(opened).__name__
-        raise InvalidSetting("queue", f"{scheme}:// is of a plugin that returned a {kind}, no Queue")
-    return opened
+        opened: object = await load_backend(self._url)(self._url, self._patience)
+        if not isinstance(opened, Queue):
+            scheme, kind = self._url.partition(":")[0], type(opened).__name__
+            raise InvalidSetting("queue", f"{scheme}:// is of a plugin that returned a {kind}, no Queue")
+        return opened
 
 
 def is_there(url: str) -> bool:
     """Return whether a queue exists at an address; one on a server is assumed to."""
-    files = [file_of(address) for address in addresses_in(url)]
-    return any(file is None or file.exists() for file in files)
+    file = file_of(url)
+    return file is None or file.exists()
 
 
 def file_of(url: str) -> Path | None:
-    """Return the file of a SQLite queue, None for a queue on a server or in several files."""
-    if len(addresses_in(url)) > 1:
-        return None
-    return Path(_sqlite_file(url)[0]) if url.lower().startswith("sqlite:") else None
+    """Return the file of a SQLite queue, None for a queue on a server."""
+    return Path(_sqlite_file(one_address(url))[0]) if url.lower().startswith("sqlite:") else None
 
 
 def load_backend(url: str) -> OpenQueue:
     """Import the backend of an address; raises UnknownQueue, MissingDriver or PluginFailed."""
-    scheme = url.partition(":")[0].lower()
+    scheme = one_address(url).partition(":")[0].lower()
     opener = QUEUES.find(scheme)
     if opener is None:
         raise UnknownQueue(scheme, sorted(QUEUES.names()))

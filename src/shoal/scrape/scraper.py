@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from difflib import get_close_matches
-from importlib import import_module
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask
 from shoal.core.http import Headers, Response
@@ -42,12 +41,29 @@ INVALID_SEED = "invalid-seed"  # the step of the placeholder task for a seed tha
 _SCRAPER_DEFAULT: Any = object()
 
 
+class ScraperRunner(Protocol):
+    """Runs scrapers in the program that defines them: what the layers above this one do."""
+
+    async def run(
+        self, scraper: "Scraper", urls: "Stream | None", options: Mapping[str, Any]
+    ) -> "RunResult": ...
+    def run_sync(
+        self, scraper: "Scraper", urls: "Stream | None", options: Mapping[str, Any]
+    ) -> "RunResult": ...
+    def stream(
+        self, scraper: "Scraper", urls: "Stream | None", options: Mapping[str, Any]
+    ) -> "ItemStream": ...
+    def main(self, scraper: "Scraper", arguments: Sequence[str] | None) -> None: ...
+
+
 class Scraper:
     """The user's code: a name, settings and steps.
 
     `start` are the URLs and tasks of a run for which no other seeds are named. `args` declares the arguments
     of a run, as names with types or defaults, or as a dataclass.
     """
+
+    runner: ClassVar[ScraperRunner]  # bound by `shoal/__init__.py`
 
     def __init__(
         self, name: str, *, start: str | Task | Iterable[str | Task] = (), args: Any = None, **settings: Any
@@ -299,26 +315,23 @@ class Scraper:
         """Run this scraper in this process, and return its items, rejects, dead letters and counts.
 
         Without URLs it begins with its own seeds. `options` are `queue`, `workers`, `resume`, `run_id`,
-        `args`, `at_once`, `on_invalid`, `progress`, `tasks`, the other sources of `shoal run` such as
+        `args`, `concurrency`, `on_invalid`, `progress`, `tasks`, the other sources of `shoal run` such as
         `sitemap`, and settings such as `max_pages`. The queue is temporary unless you name one, which is
         resumed. `workers` is the number of processes that scrape the pages; they import the scraper's file.
         """
-        result: RunResult = await _script("run")(self, urls, options)
-        return result
+        return await self.runner.run(self, urls, options)
 
     def run_sync(self, urls: "Stream | None" = None, **options: Any) -> "RunResult":
         """Do as `run` does, without an event loop of yours; Ctrl-C works as in `shoal run`."""
-        result: RunResult = _script("run_sync")(self, urls, options)
-        return result
+        return self.runner.run_sync(self, urls, options)
 
     def stream(self, urls: "Stream | None" = None, **options: Any) -> "ItemStream":
         """Return the items of a run, to be read with `async for` while it works; options as for `run`."""
-        stream: ItemStream = _script("ItemStream")(self, urls, options)
-        return stream
+        return self.runner.stream(self, urls, options)
 
     def main(self, arguments: "Sequence[str] | None" = None) -> None:
         """Give this file the `shoal` command: `python quotes.py run --url …`; exits as it does."""
-        import_module("shoal.cli.file_main").main_of(self, arguments)
+        self.runner.main(self, arguments)
 
     def __repr__(self) -> str:
         return f"Scraper({self.name!r}, steps={list(self.steps)})"
@@ -348,11 +361,6 @@ class Scraper:
         close = get_close_matches(name, self.steps, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(self.steps) or 'none'}."
         return f"{self.name!r} has no step {shorten(repr(name))}. {hint}"
-
-
-def _script(name: str) -> Any:
-    """Return what runs a scraper: of a layer above this one, and loaded only if it is used."""
-    return getattr(import_module("shoal.script.run"), name)
 
 
 def _check_name(what: str, name: object) -> str:

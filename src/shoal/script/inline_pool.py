@@ -1,7 +1,6 @@
 """The pool of one worker in this process and event loop."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -37,10 +36,6 @@ class InlinePool(WorkerPool):
     def is_in_step(self) -> bool:
         """Whether the code of a step is running on the event loop at this moment."""
         return self._worker.is_in_step
-
-    @asynccontextmanager
-    async def started_ahead(self) -> AsyncIterator[None]:
-        yield
 
     async def _run_slots(self, ending: PoolExit) -> None:
         worker = self._supervisors[0] = self._worker  # type: ignore[assignment]

@@ -16,7 +16,7 @@ from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import SOURCE_NAMES, read_sources
 from shoal.fleet.sources.recrawl import NEWEST
 from shoal.fleet.sources.seeds import Seeds, Stream
-from shoal.queue.addresses import join_addresses
+from shoal.queue.address import one_address
 from shoal.scrape.load import locate_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.scraper import SETTING_NAMES
@@ -34,7 +34,7 @@ class RunOptions:
     resume: bool | str | None = None
     run_id: str | None = None
     args: Mapping[str, Any] = field(default_factory=dict)
-    at_once: int | None = None
+    concurrency: int | None = None
     on_invalid: OnInvalid = "skip"
     progress: bool | None = None
     sources: Seeds = field(default_factory=Seeds)
@@ -56,8 +56,8 @@ class RunOptions:
     def _checked(self) -> "RunOptions":
         if self.workers is not None:
             read_whole("workers", self.workers, least=1, most=MAX_WORKERS)
-        if self.at_once is not None:
-            read_whole("at_once", self.at_once, least=1, most=100_000)
+        if self.concurrency is not None:
+            read_whole("concurrency", self.concurrency, least=1, most=100_000)
         if isinstance(self.on_invalid, str):
             read_policy("on_invalid", self.on_invalid)
         if (self.resume or self.run_id) and self.queue is None:
@@ -87,7 +87,7 @@ class RunOptions:
             settings=settings,
             args=self.args,
             workers=self.workers or 1,
-            at_once=self.at_once,
+            concurrency=self.concurrency,
         )
 
     def seeds(self, project: Project, job: Job) -> Seeds:
@@ -95,15 +95,15 @@ class RunOptions:
         return self.sources or declared_seeds(project, job)
 
 
-OPTIONS = ("queue", "workers", "resume", "run_id", "args", "at_once", "on_invalid", "progress")
+OPTIONS = ("queue", "workers", "resume", "run_id", "args", "concurrency", "on_invalid", "progress")
 
 
 def read_queue(given: Any) -> str | None:
     """Return the address of a queue; a file such as "quotes.db" is an embedded one."""
     if given is None:
         return None
-    if isinstance(given, (list, tuple)) and given:
-        return join_addresses(read_queue(address) or "" for address in given)
+    if isinstance(given, (list, tuple)):
+        return one_address(given)
     text = str(given) if isinstance(given, Path) else given
     if not isinstance(text, str) or not text:
         raise InvalidSetting("queue", f"must be a file such as 'quotes.db' or an address, got {given!r}")

@@ -96,7 +96,6 @@ def progress_line(snapshot: Snapshot) -> str:
     stats = snapshot.stats
     parts = [counted(stats.completed, "page"), f"{stats.remaining:,} left", counted(stats.items, "item")]
     parts += [counted(stats.dead, "dead letter")] if stats.dead else []
-    parts += [snapshot.unreachable] if snapshot.unreachable else []
     return ", ".join([*parts, f"{snapshot.rate:,.1f} pages/s"])
 
 

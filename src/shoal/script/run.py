@@ -193,6 +193,9 @@ class ItemStream:
             await self._items.aclose()
 
 
+stream = ItemStream
+
+
 async def _stream_items(
     scraper: Scraper, options: RunOptions, outcome: StreamOutcome
 ) -> AsyncGenerator[Any, None]:
@@ -254,7 +257,7 @@ class ItemCursor:
         if working.cancelled() or working.exception():
             return
         if len(self._seen) < (await queue.stats(run_id)).items:
-            # A store with several servers may add an item below a higher id.
+            # A Redis Cluster may add an item below a higher id.
             async for stored in queue.items(run_id):
                 if not is_among(self._seen, stored.id):
                     yield stored

@@ -80,7 +80,7 @@ class OutcomeJudge:
     def new_crawl_delay(self, lease: Lease) -> timedelta | None:
         """Return the crawl delay of a task's host if its start was planned before that was known."""
         delay, host = self._crawl_delay(lease.task.url), host_of(lease)
-        if not delay or not host or self._settings.replay:
+        if not delay or not host or self._settings.playback:
             return None
         is_planned = max(self._gap, lease.host_slowdown) >= NEARLY * delay
         return delay if not is_planned and self._backoff.must_replan(host, time.monotonic()) else None
@@ -91,7 +91,7 @@ class OutcomeJudge:
     def _site_delay(self, url: str | None) -> timedelta:
         """Return the gap of a URL's site, zero unless it is longer than that of all hosts."""
         delay = self._settings.sites.find(url).delay
-        return delay if delay and delay > self._gap and not self._settings.replay else ZERO
+        return delay if delay and delay > self._gap and not self._settings.playback else ZERO
 
     def _is_by_proxies(self, url: str | None) -> bool:
         """Return whether the requests to a URL's host leave by proxies or Tor."""
@@ -137,7 +137,7 @@ class OutcomeJudge:
             in_own_code=in_own_code,
             is_repeated=in_own_code and self._failures.is_repeated(lease, kind + place, response),
         )
-        if self._settings.replay:
+        if self._settings.playback:
             # A recording will not get better, and no host needs to be slowed down.
             outcome = Bury(lease, error)
         self._backoff.on_complaint(host, outcome.slow_host, now)

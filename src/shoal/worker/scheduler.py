@@ -18,7 +18,7 @@ from shoal.worker.claiming.polling import (
 )
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.prefetch import LeaseKey, PrefetchBuffer, ScheduledLease, key_of
-from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
+from shoal.worker.slots import MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
 
 MAX_CALLS_PER_SLOT = 4  # calls that a worker holds for each task that it may handle at once
 
@@ -73,8 +73,7 @@ class Scheduler:
         *,
         lease: timedelta,
         gap: timedelta,
-        at_once: int = AT_ONCE,
-        slow_requests: int = 0,
+        concurrency: int | None = None,
         batch: int = 50,
         memory: int = MAX_PAGE_BYTES,
         pause: Pause | None = None,
@@ -85,8 +84,8 @@ class Scheduler:
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         # A worker that pauses between tasks handles one at a time.
-        self._at_once = 1 if pause else at_once
-        self.slots = ConcurrencySlots(self._at_once, 0 if pause else slow_requests)
+        self.slots = ConcurrencySlots(1 if pause else concurrency)
+        self._concurrency = self.slots.concurrency
         self.memory = MemoryLimit(memory)
         self._prefetch = PrefetchBuffer(gap)
         self._lease, self.gap, self._pause = lease.total_seconds(), gap, pause
@@ -131,7 +130,11 @@ class Scheduler:
     def next_claim_size(self, now: float) -> int:
         """Return how many tasks to claim now; 0 as long as enough are held."""
         ahead = 0 if self._pause or self._limits else self.slots.prefetch_limit(self._batch, now)
-        most = min(self._at_once, *self._limits.values()) + ahead if self._limits else self._at_once + ahead
+        most = (
+            min(self._concurrency, *self._limits.values()) + ahead
+            if self._limits
+            else self._concurrency + ahead
+        )
         wanted = min(self._batch, most - self.slots.taken - len(self._prefetch))
         # Few large claims are cheaper than many small ones.
         worthwhile = max(1, min(self._batch, most) // 2)
@@ -165,7 +168,7 @@ class Scheduler:
     def may_accept_call(self, lease: Lease) -> bool:
         """Return whether the worker has room for a lease that a caller sends, and does not know it yet."""
         is_known = key_of(lease) in self._numbers
-        return not (is_known or self._stop or self.held >= MAX_CALLS_PER_SLOT * self._at_once)
+        return not (is_known or self._stop or self.held >= MAX_CALLS_PER_SLOT * self._concurrency)
 
     def accept(
         self,
@@ -194,7 +197,7 @@ class Scheduler:
         for lease in leases:
             if limit := self._suspects.get(lease.task_id):
                 self._limits[self.number_of(lease)] = limit
-        return sorted(leases, key=lambda lease: self._suspects.get(lease.task_id, self._at_once))
+        return sorted(leases, key=lambda lease: self._suspects.get(lease.task_id, self._concurrency))
 
     def _may_start(self, lease: Lease) -> bool:
         is_mine = self._share is None or lease.task.partition in self._share.partitions
@@ -236,14 +239,10 @@ class Scheduler:
         """Return whether a started task may still send its request; if so, the request counts as sent."""
         return self._prefetch.try_start(start, now)
 
-    def record_sent(self, start: ScheduledLease, moment: float) -> None:
-        """Record when the request of a started task has left at the latest."""
-        self._prefetch.record_sent(start, moment)
-
     @property
-    def late_starts(self) -> int:
-        """How many requests were sent late because most of this worker's starts are."""
-        return self._prefetch.late_starts
+    def is_always_late(self) -> bool:
+        """Whether this worker is late so often that it sends requests after their time."""
+        return self._prefetch.is_always_late
 
     # End
 

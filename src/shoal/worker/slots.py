@@ -5,8 +5,8 @@ Both only count: times are the worker's clock in seconds, passed in, and nothing
 
 import math
 
-AT_ONCE = 64  # default for requests in flight and running steps
-SLOW_REQUESTS = 1_000  # default for slow requests beyond them, unless the user sets `at_once`
+CONCURRENCY = 64  # default for requests in flight and running steps
+MAX_SLOW = 1_000  # slow requests beyond them, unless the user sets `concurrency`, which is then the total
 # A request that has waited for its host this long counts as slow, unless the event loop lags: then the CPU is
 # busy already, and more tasks would only take memory.
 SLOW = 0.1  # seconds
@@ -18,14 +18,15 @@ WEIGHT = 0.1  # of the newest value in the moving average
 
 
 class ConcurrencySlots:
-    """Counts tasks in progress: at most `at_once` of them start, and at most as many run their step.
+    """Counts tasks in progress: at most `concurrency` of them start, and at most as many run their step.
 
-    Of requests whose hosts are slow, `slow_requests` more may wait for a response without a slot. To run its
-    step, such a task needs a slot again.
+    Without an explicit `concurrency`, `max_slow` more requests whose hosts are slow may wait for a response
+    without a slot. To run its step, such a task needs a slot again.
     """
 
-    def __init__(self, at_once: int, slow_requests: int) -> None:
-        self._at_once, self._slow_requests = at_once, slow_requests
+    def __init__(self, concurrency: int | None) -> None:
+        self.concurrency = concurrency or CONCURRENCY
+        self.max_slow = MAX_SLOW if concurrency is None else 0
         self._since: dict[int, float] = {}  # when each task got its slot
         self._slow_at: dict[int, float] = {}  # when each waiting request may count as slow, the first first
         self._slow: set[int] = set()
@@ -42,7 +43,7 @@ class ConcurrencySlots:
     @property
     def is_free(self) -> bool:
         """Whether another task may start."""
-        return len(self._since) < self._at_once
+        return len(self._since) < self.concurrency
 
     def is_stuck(self, now: float) -> bool:
         """Return whether no slot has become free for longer than the prefetch horizon."""
@@ -53,8 +54,8 @@ class ConcurrencySlots:
         if self.is_stuck(now):
             return 0
         if self._mean is None:
-            return min(batch, self._at_once)
-        return min(batch, math.ceil(self._at_once * HORIZON / max(self._mean, 0.001)))
+            return min(batch, self.concurrency)
+        return min(batch, math.ceil(self.concurrency * HORIZON / max(self._mean, 0.001)))
 
     def take(self, number: int, now: float) -> None:
         """Give a task a slot; it must be started now."""
@@ -68,7 +69,7 @@ class ConcurrencySlots:
 
     def wait_for_host(self, number: int, now: float) -> None:
         """Record that a task now waits for its host, and for nothing in this worker."""
-        if self._slow_requests and number in self._since and number not in self._slow_at:
+        if self.max_slow and number in self._since and number not in self._slow_at:
             self._slow_at[number] = now + SLOW
 
     def stop_waiting(self, number: int, now: float) -> None:
@@ -90,7 +91,7 @@ class ConcurrencySlots:
         while (due := self.next_slow_at) is not None and due <= now + TIMER_RESOLUTION:
             number = next(iter(self._slow_at))
             del self._slow_at[number]
-            if len(self._slow) >= self._slow_requests or now - due > MAX_LAG:
+            if len(self._slow) >= self.max_slow or now - due > MAX_LAG:
                 self._slow_at[number] = now + SLOW
                 continue
             self._slow.add(number)
@@ -101,7 +102,7 @@ class ConcurrencySlots:
     def begin_step(self, number: int, now: float) -> bool:
         """Return whether a task may run its step; if not, `end_step` of another one returns its number."""
         self.stop_waiting(number, now)
-        if len(self._steps) < self._at_once:
+        if len(self._steps) < self.concurrency:
             self._steps.add(number)
             return True
         self._waiting[number] = None

@@ -32,7 +32,7 @@ from shoal.worker.settling.settlements import Settlements
 from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
 from shoal.worker.shared_budgets import TrapBudgetSync
 from shoal.worker.skipped_links import SkippedLinkCounts
-from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES
+from shoal.worker.slots import MAX_PAGE_BYTES
 from shoal.worker.task_waits import TaskWaits
 
 PROGRESS_INTERVAL = timedelta(seconds=0.5)
@@ -52,8 +52,7 @@ class Worker:
         *,
         worker_id: str,
         lease: timedelta,
-        at_once: int = AT_ONCE,
-        slow_requests: int = 0,
+        concurrency: int | None = None,
         batch: int = 50,
         memory: int = MAX_PAGE_BYTES,
         steps: Sequence[str] | None = None,
@@ -70,8 +69,7 @@ class Worker:
         self._scheduler = Scheduler(
             lease=lease,
             gap=run.settings.host_delay,
-            at_once=at_once,
-            slow_requests=slow_requests,
+            concurrency=concurrency,
             batch=batch,
             memory=memory,
             pause=self._settings.pause,
@@ -90,7 +88,7 @@ class Worker:
             run,
             replace(tools, on_private=self._refusals.add) if self._refusals else tools,
             self.tally,
-            waits=TaskWaits(self._scheduler, self._on_slot_free, self.tally),
+            waits=TaskWaits(self._scheduler, self._on_slot_free),
             note_cuts=self._skipped_links.note_cuts_early,
             may_cancel=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )

@@ -159,13 +159,13 @@ async def test_a_run_without_a_browser_says_what_to_install(tmp_path, origin):
 
 
 @pytest.mark.long
-async def test_a_recording_of_a_browser_is_replayed_without_one(shops, tmp_path):
+async def test_a_recording_of_a_browser_is_played_back_without_one(shops, tmp_path):
     site, products = shops
     urls = list(products)[:3]
     settings = "fetch='browser', browser='#root.ready'"
     _, items = await run(tmp_path, urls, "--warc", "crawl.warc.gz", settings=settings)
     asked = site.log.requests
-    _, again = await run(tmp_path, urls, "--replay", "crawl.warc.gz", settings=settings, queue="again.db")
+    _, again = await run(tmp_path, urls, "--playback", "crawl.warc.gz", settings=settings, queue="again.db")
     assert sorted(map(str, items)) == sorted(map(str, again)) and len(again) == 3
     assert site.log.requests == asked
 

@@ -19,14 +19,19 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
-from shoal.worker.process import main
 from tests.integration.fork_workers import QUEUES, reap
 
 # Nothing of `shoal.cli`: it may look at the environment when it is imported.
 MODULES = (
     *("typer", "rich.console", "rich.live", "rich.progress", "rich.table", "uvloop"),
     *("shoal.fleet.app", "shoal.fleet.run.launch", "shoal.fleet.status.rows"),
-    *("shoal.export.stream", "shoal.export.files.jsonl", "shoal.discover.feed", "shoal.scrape.load"),
+    *(
+        "shoal.worker.process.main",
+        "shoal.export.stream",
+        "shoal.export.files.jsonl",
+        "shoal.discover.feed",
+        "shoal.scrape.load",
+    ),
     *QUEUES,
 )
 MAX_REQUEST = 1 << 17  # bytes
@@ -131,7 +136,6 @@ def prepare(request, streams):
 if __name__ == "__main__":
     for module in MODULES:
         import_module(module)
-    main.prepare()  # for the fork servers that commands fork off themselves
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, reap)

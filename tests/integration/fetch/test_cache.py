@@ -9,8 +9,8 @@ from shoal.core.errors import NotRecorded
 from shoal.core.http import Request
 from shoal.export.archive.warc import WarcWriter
 from shoal.export.archive.warc_read import WarcArchive
+from shoal.fetch.archive.playback import PlaybackFetcher
 from shoal.fetch.archive.recording import RecordingFetcher
-from shoal.fetch.archive.replay import ReplayFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.cache.store import DiskStore
 from tests.integration.fetch.conftest import USER_AGENT
@@ -69,12 +69,12 @@ async def test_a_compressed_page_is_kept_and_recorded_as_it_reads(fetcher, origi
     recording = RecordingFetcher(fetcher, writer)
     fetched = await recording.fetch(Request(url=url))
     await recording.close()
-    replayed = WarcArchive(tmp_path / "a.warc.gz", max_body=MOST).find(url)
-    assert replayed.body == fetched.body == b"long " * 500
-    assert replayed.headers["content-type"] == "text/html"
+    played = WarcArchive(tmp_path / "a.warc.gz", max_body=MOST).find(url)
+    assert played.body == fetched.body == b"long " * 500
+    assert played.headers["content-type"] == "text/html"
 
 
-async def test_a_record_is_replayed_with_its_redirects_and_nothing_is_asked(fetcher, origin, tmp_path):
+async def test_a_record_is_played_back_with_its_redirects_and_nothing_is_asked(fetcher, origin, tmp_path):
     origin.on("/old", redirect("/new", status="302 Found"))
     origin.on("/new", page(b"here"))
     writer = WarcWriter.open(tmp_path / "a.warc.gz", user_agent=USER_AGENT)
@@ -82,9 +82,9 @@ async def test_a_record_is_replayed_with_its_redirects_and_nothing_is_asked(fetc
     await writer.close()
     count = len(origin.asked)
     record = WarcArchive(tmp_path / "a.warc.gz", max_body=MOST)
-    replay = ReplayFetcher(record.find, record=record.name)
-    replayed = await replay.fetch(Request(url=origin.url("/old")))
-    assert (replayed.url, replayed.body, replayed.redirects) == (fetched.url, b"here", fetched.redirects)
+    playback = PlaybackFetcher(record.find, record=record.name)
+    played = await playback.fetch(Request(url=origin.url("/old")))
+    assert (played.url, played.body, played.redirects) == (fetched.url, b"here", fetched.redirects)
     with pytest.raises(NotRecorded):
-        await replay.fetch(Request(url=origin.url("/other")))
+        await playback.fetch(Request(url=origin.url("/other")))
     assert len(origin.asked) == count

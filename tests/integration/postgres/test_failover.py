@@ -246,7 +246,7 @@ async def test_workers_and_their_launcher_go_on_by_themselves(servers, tmp_path)
         origin.answer = lambda path: Answer(f"<title>{path}</title>", after=0.1)
         urls = [f"{origin.url}/{number}" for number in range(PAGES)]
         async with asyncio.timeout(180):
-            summary = await bench.run(CRAWL, urls, workers=2, at_once=4)
+            summary = await bench.run(CRAWL, urls, workers=2, concurrency=4)
         await moving[0]
     paths = Counter(item["path"] for item in await bench.items(summary.run.id))
     assert paths == Counter({str(number): 1 for number in range(PAGES)})

@@ -12,7 +12,7 @@ import pytest
 
 from shoal.core.errors import HandshakeFailed, InvalidSetting, QueueRefused, QueueUnavailable
 from shoal.core.model import Task
-from shoal.queue.namespace import shown_queue
+from shoal.queue.address import shown_queue
 from shoal.queue.open import open_queue
 from tests.conformance.helpers import claim_one
 from tests.conftest import or_skip

@@ -180,7 +180,7 @@ async def test_an_unknown_keyword_says_what_is_allowed(shop):
     ("options", "words"),
     [
         ({"workers": 0}, "workers"),
-        ({"at_once": 0}, "at_once"),
+        ({"concurrency": 0}, "concurrency"),
         ({"on_invalid": "ignore"}, "on_invalid"),
         ({"resume": True}, "needs a queue that is kept"),
         ({"queue": 3}, "queue"),
@@ -316,7 +316,7 @@ async def test_a_slow_reader_holds_the_worker(shop_site, monkeypatch):
         return {"n": number}
 
     tasks = [Task(url=shop_site.seeds[0], key=str(number)) for number in range(300)]
-    async with many.stream(tasks, at_once=4) as items:
+    async with many.stream(tasks, concurrency=4) as items:
         reader = aiter(items)
         await anext(reader)
         held = 0
@@ -346,7 +346,7 @@ async def test_a_resumed_stream_yields_the_earlier_items_too_and_is_not_held_for
 
 async def test_an_error_of_a_worker_is_raised(shop, shop_site):
     with pytest.raises(ShoalError):
-        await shop.run(shop_site.seeds, replay="missing.warc")
+        await shop.run(shop_site.seeds, playback="missing.warc")
 
 
 def test_a_debugger_that_is_left_ends_the_run(shop_site):

@@ -39,7 +39,6 @@ SUPERVISED = {
         ("fetch", "_navigate", "_open", "_close_late_tab", "_start"),
         "closes a tab or a browser; the navigation it was for is over",
     ),
-    "queue/sharded/settle.py": {"_start": "awaited by the settlement, or by the next of the same outcome"},
     "core/tasks.py": {"start_in": "its callers are listed here"},
 }
 

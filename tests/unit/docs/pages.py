@@ -61,7 +61,7 @@ def rows(text: str, head: str) -> list[list[str]]:
 
 def recorded(name: str) -> list[str]:
     """Return what the crawl benchmark recorded of one in task A: pages/s, start to end, CPU, store's CPU."""
-    page = (DOCS / "reference" / "benchmarks-crawl.md").read_text()
+    page = (DOCS / "reference" / "results.md").read_text()
     lines = page.partition("| task A |")[2].partition("\n\n")[0].splitlines()
     (line,) = [line for line in lines if line.startswith(f"| {name} |")]
     return [cell.strip() for cell in line.strip("|").split("|")][1:5]

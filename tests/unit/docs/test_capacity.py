@@ -21,7 +21,7 @@ def test_the_formulas_name_the_figures_that_are_used():
         f" {capacity.POSTGRES.wal / 1e3:g} kB",
         f" {capacity.REDIS.server_cpu * 1e3:g} ms",
         f" {capacity.REDIS.stored:g} bytes",
-        f"latency ÷ {capacity.AT_ONCE}",
+        f"latency ÷ {capacity.CONCURRENCY}",
         f"{capacity.WORKER_MEMORY / 1e6:g} MB each",
     ):
         assert figure in PAGE, figure
@@ -39,11 +39,10 @@ def test_a_billion_urls_at_five_thousand_pages_a_second_are_planned():
 
 
 def test_the_figures_beside_the_formula_are_those_of_the_benchmarks():
-    reference = DOCS / "reference"
-    fleet = (reference / "benchmarks-fleet.md").read_text()
+    results = (DOCS / "reference" / "results.md").read_text()
     for figure in ("118 µs", "554 bytes", "44 µs"):
-        assert figure in PAGE and figure in fleet, figure
-    by_links = (reference / "benchmarks-crawl.md").read_text().partition("| task B |")[2]
+        assert figure in PAGE and figure in results, figure
+    by_links = results.partition("| task B |")[2]
     row = re.search(r"^\| Shoal, PostgreSQL, 1 worker \|(.*)$", by_links, re.M)
     assert row
     worker, store = (float(cell) for cell in row[1].split("|")[2:4])

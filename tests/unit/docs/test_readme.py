@@ -7,7 +7,7 @@ import pytest
 from tests.unit.docs.pages import DOCS, ROOT, rows
 
 TEXT = (ROOT / "README.md").read_text()
-PAGE = (DOCS / "reference" / "benchmarks-crawl.md").read_text()
+PAGE = (DOCS / "reference" / "results.md").read_text()
 COLUMNS = (
     ("Shoal, SQLite, 1 worker",),
     ("Scrapy",),

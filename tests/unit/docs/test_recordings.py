@@ -77,7 +77,7 @@ def test_the_numbers_are_those_of_the_code():
     assert all(words in PAGES["recrawl"] for words in ("for a year", "more than 1 MB"))
 
 
-def test_a_replay_needs_no_loop_of_the_caller(tmp_path, monkeypatch):
+def test_a_playback_needs_no_loop_of_the_caller(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asyncio.run(record("books.warc.gz"))
     names = {"__name__": "example"}

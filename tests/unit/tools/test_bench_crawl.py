@@ -218,11 +218,13 @@ def test_the_page_and_the_chart_are_made_from_the_json(tmp_path):
         "versions": {"python": "3.11"},
     }
     write_json(tmp_path / "crawl.json", rows(heats, racers()), heats, about)
-    write_docs(tmp_path / "crawl.json", tmp_path)
-    page = (tmp_path / "benchmarks-crawl.md").read_text()
-    assert "{{" not in page
-    assert "The machine was in use" not in page
-    assert "| Scrapy | 333 | 167 |" in page
+    page = tmp_path / "results.md"
+    page.write_text("Before\n<!-- bench-crawl: make bench-crawl -->\nold\n<!-- end -->\nafter\n")
+    write_docs(tmp_path / "crawl.json", page)
+    text = page.read_text()
+    assert "old" not in text and text.endswith("\n<!-- end -->\nafter\n")
+    assert "The machine was in use" not in text
+    assert "| Scrapy | 333 | 167 |" in text
     ElementTree.parse(tmp_path / "benchmarks-crawl.svg")
 
 

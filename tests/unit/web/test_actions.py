@@ -306,7 +306,7 @@ async def test_only_scrapers_of_the_project_are_started_never_a_file(dashboard, 
     "settings",
     [
         {"warc": "/tmp/x.warc.gz"},
-        {"replay": "/etc"},
+        {"playback": "/etc"},
         {"cache": "10m disk:/tmp/x"},
         {"proxies": "/etc/passwd"},
         {"tokens": "env:HOME hosts=evil.example"},

@@ -57,23 +57,6 @@ def _without_durations(rows):
     return [{key: value for key, value in row.items() if "seconds" not in key} for row in rows]
 
 
-async def test_the_servers_of_a_queue_on_several_are_shown_with_what_they_have(dashboard_with, tmp_path):
-    queue = [f"sqlite:///{tmp_path}/{name}.db#{name}" for name in ("first", "second")]
-    async with dashboard_with(queue=queue) as dashboard, dashboard.client(READER) as reader:
-        run = await dashboard.make_run(pages=18)
-        servers = (await reader.get(f"/api/runs/{run.id}")).json()["servers"]
-        assert [(one["server"], one["is_home"]) for one in servers] == [("first", True), ("second", False)]
-        assert sum(one["counts"]["completed"] for one in servers) == 18
-        page = (await reader.get(f"/runs/{run.id}")).text
-        assert "Servers of the queue" in page and page.count("with the shared state") == 1
-
-
-async def test_a_queue_on_one_server_lists_none(dashboard, reader):
-    run = await dashboard.make_run()
-    assert (await reader.get(f"/api/runs/{run.id}")).json()["servers"] == []
-    assert "Servers of the queue" not in (await reader.get(f"/runs/{run.id}")).text
-
-
 async def test_a_run_has_the_fields_of_the_command(dashboard, reader):
     run = await dashboard.make_run()
     found = (await reader.get(f"/api/runs/{run.id}")).json()

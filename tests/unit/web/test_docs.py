@@ -8,14 +8,36 @@ import typer
 from shoal.cli.registry import app_for
 from shoal.fleet.run.enqueue import MAX_REPORTED
 from shoal.fleet.status.overview import MAX_RUNS
-from shoal.web import audit, context, middleware
+from shoal.fleet.status.rates import MAX_POINTS
+from shoal.web import audit, context, middleware, sampler, stream
 from shoal.web.actions import SETTINGS
 from shoal.web.auth import credentials, throttle, tickets
-from shoal.web.views import paging
+from shoal.web.pages import dead, enqueue, fleet, local_workers, overview, records, runs, start, tasks
+from shoal.web.views import models, paging
 
 DOCS = Path(__file__).parents[3] / "docs"
 SERVE, API = (DOCS / "how-to" / "serve.md").read_text(), (DOCS / "reference" / "api.md").read_text()
 CLI = (DOCS / "reference" / "cli.md").read_text()
+PARTS = (dead, enqueue, fleet, local_workers, overview, records, runs, start, tasks)
+CONFIRMATIONS = {
+    f"/runs/{{run_id}}/{verb}" for verb in ("cancel", "replay", "drop", "start-workers", "stop-workers")
+}
+
+
+def test_every_page_of_the_control_room_is_listed():
+    listed = re.findall(r"^\| `(/[^`]*)` \|", SERVE, re.MULTILINE)
+    named = {path.replace("RUN", "{run_id}").replace("LETTER", "{letter}") for path in listed}
+    there = {route.path for part in PARTS for route in part.router.routes if "GET" in route.methods}
+    assert named == there - CONFIRMATIONS
+
+
+def test_the_numbers_of_the_control_room_are_those_of_the_code():
+    assert "every two seconds" in SERVE and sampler.SAMPLE_INTERVAL.total_seconds() == 2
+    assert "for 30 seconds it pauses" in SERVE and sampler.IDLE_TIMEOUT.total_seconds() == 30
+    assert f"{stream.MAX_CLIENTS} tabs may be open" in SERVE
+    assert f"{records.ROWS} at a time" in SERVE
+    assert "the last five minutes" in SERVE and models.RECENT.total_seconds() == 300
+    assert f"{MAX_POINTS} points at most" in SERVE
 
 
 def test_the_docs_list_exactly_the_existing_routes(dashboard):

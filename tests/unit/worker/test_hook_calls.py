@@ -52,7 +52,7 @@ def process():
             run,
             ProcessorTools({"http": Host()}, None, threads, markers),
             WorkerCounters(),
-            waits=TaskWaits(Scheduler(lease=MINUTE, gap=ZERO, at_once=1)),
+            waits=TaskWaits(Scheduler(lease=MINUTE, gap=ZERO, concurrency=1)),
             may_cancel=lambda: may_cancel,
         )
         lease = Lease(

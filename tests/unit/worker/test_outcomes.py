@@ -67,9 +67,9 @@ def test_the_error_is_text_on_one_line_without_secrets():
     assert outcome.error.startswith("ValueError: line one with ***")
 
 
-def test_a_replayed_page_is_not_retried(monkeypatch):
+def test_a_played_back_page_is_not_retried(monkeypatch):
     bench = Bench(retries=3)
-    monkeypatch.setattr(bench.scraper, "settings", replace(bench.scraper.settings, replay=Path("pages")))
+    monkeypatch.setattr(bench.scraper, "settings", replace(bench.scraper.settings, playback=Path("pages")))
     bench.judge.read_settings(bench.run)
     assert isinstance(bench.judge.judge_error(lease(), ValueError("x")), Bury)
 

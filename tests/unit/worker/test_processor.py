@@ -79,7 +79,7 @@ def process(markers, threads):
             state=RunState.RUNNING,
             started_at=datetime.now(UTC),
         )
-        handle.scheduler = Scheduler(lease=MINUTE, gap=ZERO, at_once=1)
+        handle.scheduler = Scheduler(lease=MINUTE, gap=ZERO, concurrency=1)
         handle.tally = WorkerCounters()
         handle.processor = processor = TaskProcessor(
             scraper,

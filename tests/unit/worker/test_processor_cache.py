@@ -75,7 +75,7 @@ def process(host, markers, tmp_path):
             *, on_time=True, attempt=1, robots=None, only_look_up=False, lookup=None, memory=None
         ):
             tally = WorkerCounters()
-            scheduler = Scheduler(lease=MINUTE, gap=ZERO, at_once=1)
+            scheduler = Scheduler(lease=MINUTE, gap=ZERO, concurrency=1)
             scheduler.memory = memory or scheduler.memory
             scheduler.try_request = lambda start, now: on_time
             waits = TaskWaits(scheduler)

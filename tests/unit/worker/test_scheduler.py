@@ -32,7 +32,7 @@ class Desk:
     def __init__(self, **options):
         self.now = 100.0
         self.scheduler = Scheduler(
-            **{"lease": MINUTE, "gap": ZERO, "at_once": 4, "batch": 10, "uniform": max} | options
+            **{"lease": MINUTE, "gap": ZERO, "concurrency": 4, "batch": 10, "uniform": max} | options
         )
         self._next = 1
 
@@ -68,12 +68,12 @@ class Desk:
 
 
 def test_a_new_worker_claims_a_task_for_each_slot_and_one_beyond():
-    assert Desk(at_once=4, batch=50).claim_size == 8
-    assert Desk(at_once=4, batch=3).claim_size == 3
+    assert Desk(concurrency=4, batch=50).claim_size == 8
+    assert Desk(concurrency=4, batch=3).claim_size == 3
 
 
 def test_a_worker_claims_again_when_half_of_a_full_claim_is_used():
-    desk = Desk(at_once=4, batch=10)
+    desk = Desk(concurrency=4, batch=10)
     desk.claim(8)
     assert desk.start() == [1, 2, 3, 4]
     assert desk.claim_size == 0, "the high mark is reached"
@@ -89,7 +89,7 @@ def test_a_worker_claims_again_when_half_of_a_full_claim_is_used():
 
 
 def test_a_worker_with_quick_tasks_prefetches_a_whole_batch():
-    desk = Desk(at_once=4, batch=10)
+    desk = Desk(concurrency=4, batch=10)
     desk.claim(4)
     for number in desk.start():
         desk.now += 0.001
@@ -107,7 +107,7 @@ def test_little_prefetched_is_a_reason_to_claim_at_once():
 
 
 def test_while_all_slots_are_stuck_prefetched_leases_go_to_other_workers():
-    desk = Desk(at_once=1, batch=10)
+    desk = Desk(concurrency=1, batch=10)
     desk.claim(3)
     assert desk.start() == [1]
     assert desk.scheduler.take_unreachable(desk.now) == []
@@ -117,7 +117,7 @@ def test_while_all_slots_are_stuck_prefetched_leases_go_to_other_workers():
 
 
 def test_a_worker_that_pauses_prefetches_nothing_and_handles_one_task_at_a_time():
-    desk = Desk(at_once=4, slow_requests=9, pause=(SECOND, 3 * SECOND))
+    desk = Desk(concurrency=4, pause=(SECOND, 3 * SECOND))
     assert desk.claim_size == 1
     desk.claim(2)
     assert desk.start() == [1]
@@ -219,7 +219,7 @@ def test_nothing_starts_by_an_old_plan():
 
 
 def test_a_call_is_accepted_once_and_while_there_is_room():
-    desk = Desk(at_once=1)
+    desk = Desk(concurrency=1)
     assert desk.scheduler.may_accept_call(lease(1))
     desk.claim(1)
     assert not desk.scheduler.may_accept_call(lease(1)), "known"
@@ -249,7 +249,7 @@ def test_a_cached_page_need_not_wait_for_its_host():
 
 
 def test_without_a_free_slot_nothing_starts_and_no_timer_is_needed():
-    desk = Desk(at_once=2)
+    desk = Desk(concurrency=2)
     desk.claim(3)
     assert desk.start() == [1, 2]
     assert desk.scheduler.next_start_at(desk.now) is None
@@ -259,7 +259,8 @@ def test_without_a_free_slot_nothing_starts_and_no_timer_is_needed():
 
 
 def test_a_slow_host_leaves_its_slot_to_the_next_task():
-    desk = Desk(at_once=1, slow_requests=1)
+    desk = Desk(concurrency=1)
+    desk.scheduler.slots.max_slow = 1
     desk.claim(2)
     assert desk.start() == [1]
     desk.scheduler.slots.wait_for_host(1, desk.now)
@@ -295,7 +296,7 @@ def test_a_worker_without_a_gap_waits_for_no_host():
 
 
 def test_a_stop_releases_what_is_prefetched_and_what_a_claim_still_brings():
-    desk = Desk(at_once=1)
+    desk = Desk(concurrency=1)
     desk.claim(2)
     assert desk.start() == [1]
     assert [number for number, _ in desk.scheduler.stop(Stop.FINISH)] == [2]

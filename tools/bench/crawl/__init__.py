@@ -1,1 +1,1 @@
-"""The crawl benchmark: `make bench-crawl` runs it, docs/reference/benchmarks-crawl.md tells of it."""
+"""The crawl benchmark: `make bench-crawl` runs it, docs/reference/results.md has its results."""

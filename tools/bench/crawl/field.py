@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RUNNERS = Path(__file__).with_name("runners").resolve()
-AT_ONCE = 64
+CONCURRENCY = 64
 WRK_SECONDS = 5
 
 _FULL_SPEED = {
-    "CONCURRENT_REQUESTS": AT_ONCE,
-    "CONCURRENT_REQUESTS_PER_DOMAIN": AT_ONCE,
+    "CONCURRENT_REQUESTS": CONCURRENCY,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": CONCURRENCY,
     "DOWNLOAD_DELAY": 0,
     "ROBOTSTXT_OBEY": False,
     "LOG_LEVEL": "WARNING",
@@ -107,7 +107,7 @@ def _shoal(workers: int, kind: str = "", file: str = "shoal_manual.py") -> Comma
         scraper = f"{RUNNERS / file}:{'linked' if heat.task == 'B' else 'known'}{kind}"
         queue = heat.store or f"sqlite:///{heat.folder / 'queue.db'}"
         places: Words = ["--urls-file", heat.urls, "--queue", queue, "--out", heat.out]
-        options = ["--workers", str(workers), "--at-once", str(AT_ONCE)]
+        options = ["--workers", str(workers), "--concurrency", str(CONCURRENCY)]
         program = Path(sys.executable).with_name("shoal")
         return [program, "run", scraper, *places, *options, "--allow-private", heat.host, "--json"]
 
@@ -175,7 +175,7 @@ def _bare() -> Racer:
 
 
 def _wrk() -> Racer:
-    options = ["-t1", f"-c{AT_ONCE}", f"-d{WRK_SECONDS}s", "-s"]
+    options = ["-t1", f"-c{CONCURRENCY}", f"-d{WRK_SECONDS}s", "-s"]
     return Racer(
         name="wrk",
         label="wrk, which only fetches",

@@ -1,4 +1,4 @@
-"""What was found out: a table for the terminal, everything as JSON, and a page for the documentation."""
+"""What was found out: a table for the terminal, JSON, and a block of docs/reference/results.md."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,15 +9,12 @@ from typing import Any
 from tools.bench.crawl.chart import chart
 from tools.bench.crawl.profile import profile_markdown
 from tools.bench.crawl.summary import CALM, TASKS, Row, figures
-from tools.bench.report import Figure, many, shown
+from tools.bench.report import RESULTS, Figure, many, replace_block, shown
 from tools.bench.report import table as figure_table
 
-DOCS = Path("docs/reference")
-CHART = "benchmarks-crawl.svg"
-PAGE = "benchmarks-crawl.md"
-CAUTION = """
-> The machine was in use when this was measured: look at the CPU times, not at the rates or at the bars.
-"""
+BLOCK = "bench-crawl"
+CHART = "benchmarks-crawl.svg"  # beside the page
+CAUTION = "The machine was in use when this was measured: look at the CPU times, not at the rates."
 HEADINGS = (
     "",
     "pages/s crawling",
@@ -47,36 +44,25 @@ def write_json(path: Path, rows: Sequence[Row], heats: Sequence[Any], about: Map
     path.write_text(json.dumps(found, indent=2) + "\n")
 
 
-def write_docs(source: Path, folder: Path = DOCS) -> None:
-    """Make the page and its picture from the JSON of a run."""
+def write_docs(source: Path, page: Path = RESULTS) -> None:
+    """Write the tables of the page and its picture from the JSON of a run."""
     found = json.loads(source.read_text())
     rows = [Row(**row) for row in found["rows"]]
-    (folder / CHART).write_text(chart(rows), encoding="utf-8")
-    text = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
-    for name, value in _fillings(found, rows).items():
-        text = text.replace(f"{{{{{name}}}}}", value)
-    (folder / PAGE).write_text(text, encoding="utf-8")
+    page.with_name(CHART).write_text(chart(rows), encoding="utf-8")
+    parts = [_markdown(task, [row for row in rows if row.task == task]) for task in TASKS]
+    parts += [profile_markdown(found.get("profiles", {})), _conditions(found, rows), _missed(figures(rows))]
+    replace_block(page, BLOCK, "\n\n".join(part for part in parts if part))
 
 
-def _fillings(found: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
-    machine = found["machine"]
+def _conditions(found: Mapping[str, Any], rows: Sequence[Row]) -> str:
+    machine, others = found["machine"], max(row.others for row in rows)
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return {
-        "tables": "\n\n".join(
-            _markdown(task, [row for row in rows if row.task == task])
-            for task in TASKS
-            if any(row.task == task for row in rows)
-        ),
-        "bars": _bars(figures(rows)),
-        "profiles": profile_markdown(found.get("profiles", {})),
-        "when": found["began"][:10],
-        "machine": f"{machine['system'].partition('-')[0]}, {machine['cpus']} cores",
-        "others": f"{max(row.others for row in rows):.1f}",
-        "caution": CAUTION if any(row.others > CALM for row in rows) else "",
-        "versions": versions,
-        "rounds": many(found["rounds"], "round"),
-        "pages": f"{found['pages']:,}",
-    }
+    text = (
+        f"Measured on {found['began'][:10]}: {machine['system'].partition('-')[0]}, {machine['cpus']} cores, "
+        f"of which others used up to {others:.1f} meanwhile. {many(found['rounds'], 'round')}; medians. "
+        f"{versions}."
+    )
+    return f"{CAUTION} {text}" if others > CALM else text
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -99,15 +85,16 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _markdown(task: str, rows: Sequence[Row]) -> str:
+    if not rows:
+        return ""
     lines = [(f"task {task}", *HEADINGS[1:]), ("---", *["--:"] * 5, "---"), *map(_cells, rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _bars(found: Sequence[Figure]) -> str:
-    rows = [
-        (one.scenario, f"{shown(one.value)} {one.unit}", str(one.bar), one.verdict)
+def _missed(found: Sequence[Figure]) -> str:
+    missed = [
+        f"{one.scenario}: {shown(one.value)} {one.unit} ({one.bar})"
         for one in found
-        if one.bar
+        if one.verdict == "MISSED"
     ]
-    lines = [("", "found", "bar", ""), ("---", "--:", "--:", "---"), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"Targets missed: {'; '.join(missed)}." if missed else ""

@@ -1,1 +1,1 @@
-"""A simulated fleet: `make bench-fleet` runs it, docs/reference/benchmarks-fleet.md says what it measures."""
+"""A simulated fleet: `make bench-fleet` runs it, docs/reference/results.md has its results."""

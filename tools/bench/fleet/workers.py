@@ -187,7 +187,7 @@ class SimulatedPool(WorkerPool):
             self._tools,
             worker_id=config.worker_id,
             lease=config.lease,
-            at_once=config.at_once,
+            concurrency=config.concurrency,
             batch=config.batch,
             may_rest=config.may_rest,
             channel=DirectChannel(supervisor._handle_message),

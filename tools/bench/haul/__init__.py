@@ -1,1 +1,1 @@
-"""The long haul: `make bench-haul` runs it, docs/reference/benchmarks-fleet.md says what it measures."""
+"""The long haul: `make bench-haul` runs it, docs/reference/results.md has its results."""

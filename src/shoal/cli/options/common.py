@@ -35,8 +35,7 @@ Queue = Annotated[
         callback=use_queue,
         envvar="SHOAL_QUEUE",
         help="Queue for tasks and results (sqlite:///FILE, postgresql://…, redis://…, amqp://…). "
-        "Add ?namespace=NAME to keep several queues in one store. Write several addresses with spaces "
-        "between them to spread one queue over several servers.",
+        "Add ?namespace=NAME to keep several queues in one store.",
         metavar="URL",
     ),
 ]
@@ -124,26 +123,16 @@ Span = Annotated[
         "--for", help="Stop after this long, such as 90s or 2h; unfinished tasks stay queued.", metavar="TIME"
     ),
 ]
-AtOnce = Annotated[
+Concurrency = Annotated[
     int | None,
     typer.Option(
-        "--at-once",
+        "--concurrency",
         min=1,
-        envvar="SHOAL_AT_ONCE",
-        help="Maximum concurrent requests, and maximum concurrent steps, per worker.",
+        envvar="SHOAL_CONCURRENCY",
+        help="Maximum concurrent requests, and maximum concurrent steps, per worker. Without it, 1,000 more "
+        "may wait for hosts that take longer than 0.1 s to respond.",
         metavar="N",
         show_default="64",
-    ),
-]
-SlowRequests = Annotated[
-    int | None,
-    typer.Option(
-        "--slow-requests",
-        min=0,
-        envvar="SHOAL_SLOW_REQUESTS",
-        help="Extra concurrent requests per worker for hosts that take longer than 0.1 s to respond.",
-        metavar="N",
-        show_default="1000; 0 if --at-once is set",
     ),
 ]
 Memory = Annotated[
@@ -259,10 +248,10 @@ Again = Annotated[
         "--again", help="Fetch the pages of this run again and report what changed.", metavar="RUN|newest"
     ),
 ]
-Replay = Annotated[
+Playback = Annotated[
     str | None,
     typer.Option(
-        "--replay", help="Replay a WARC recording; make no network requests.", metavar="FILE|FOLDER"
+        "--playback", help="Play back a WARC recording; make no network requests.", metavar="FILE|FOLDER"
     ),
 ]
 Dedup = Annotated[

@@ -38,11 +38,10 @@ SECTIONS = {
         "dedup",
     ),
     "Fetching": ("fetch", "engine", "proxies", "tor", "tokens", "allow_private"),
-    "Caching and recording": ("again", "cache", "warc", "replay", "files"),
+    "Caching and recording": ("again", "cache", "warc", "playback", "files"),
     "Workers": (
         "batch_size",
-        "at_once",
-        "slow_requests",
+        "concurrency",
         "memory",
         "steps",
         "partitions",

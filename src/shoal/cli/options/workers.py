@@ -10,12 +10,13 @@ from shoal.cli.options.job import read_job
 from shoal.cli.options.telemetry import read_telemetry
 from shoal.fleet.build_job import check_served
 from shoal.fleet.job import Job
+from shoal.queue.open import load_backend
+from shoal.worker.process.forkserver import ForkServer
 
 WORKERS = (
     "workers",
     "span",
-    "at_once",
-    "slow_requests",
+    "concurrency",
     "memory",
     "steps",
     "partitions",
@@ -35,8 +36,7 @@ TELEMETRY: dict[str, Any] = {
 def _worker_options(
     workers: common.Workers = None,
     span: common.Span = None,
-    at_once: common.AtOnce = None,
-    slow_requests: common.SlowRequests = None,
+    concurrency: common.Concurrency = None,
     memory: common.Memory = common.DEFAULT_MEMORY,
     steps: common.Steps = None,
     partitions: common.Partitions = None,
@@ -76,7 +76,7 @@ class WorkerOptions:
         With `has_data` the command writes data to stdout, so log lines meant for stdout go to stderr.
         """
 
-        named = ("span", "at_once", "slow_requests", "memory", "partition_table", "heartbeat")
+        named = ("span", "concurrency", "memory", "partition_table", "heartbeat")
         lists = ("steps", "partitions")
         return {
             **{name: self.typed[name] for name in named if name in self.typed},
@@ -102,6 +102,15 @@ class WorkerOptions:
         )
         check_served(job.steps, job.scraper)
         return job
+
+
+def fork_server_for(queue: str) -> ForkServer:
+    """Fork the fork server of a command: after the imports, and before threads and the user's code.
+
+    Its workers have the driver of this queue imported already.
+    """
+    load_backend(queue)
+    return ForkServer(here=True)
 
 
 def takes_worker_options(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Command], Command]:

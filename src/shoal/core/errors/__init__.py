@@ -20,10 +20,6 @@ ShoalError
 │   ├── ScraperBusy           another process is running this scraper
 │   ├── SchemaTooNew          a newer Shoal has migrated this queue
 │   ├── QueueUnavailable      the server cannot be reached; a later retry may help
-│   │   └── PartlySettled     one server of several cannot be reached, the others have settled
-│   ├── ServersChanged        the run is on other servers than the address names
-│   ├── WrongServer           an address leads to a server that has another name in the queue
-│   ├── EditMovesServer       an edited dead letter would belong to another server
 │   ├── QueueRefused          the server rejects this user or password
 │   │   └── HandshakeFailed   no encrypted connection is possible with these certificates
 │   ├── QueueReadOnly         the store cannot be written to
@@ -80,7 +76,7 @@ ShoalError
     ├── RobotsUnavailable     robots.txt cannot be fetched at the moment
     ├── OutOfScope
     │   ├── PrivateAddress    the host is private, and not allowed
-    │   └── NotRecorded       the page is missing from the replayed recording
+    │   └── NotRecorded       the page is missing from the recording
     └── ParseFailed
 """
 
@@ -132,11 +128,9 @@ from shoal.core.errors.not_now import (
     TorDown,
 )
 from shoal.core.errors.queue import (
-    EditMovesServer,
     HandshakeFailed,
     ItemsLost,
     MissingDriver,
-    PartlySettled,
     QueueError,
     QueueFull,
     QueueReadOnly,
@@ -147,13 +141,11 @@ from shoal.core.errors.queue import (
     RunGone,
     SchemaTooNew,
     ScraperBusy,
-    ServersChanged,
     SettleFailed,
     UnknownLetter,
     UnknownQueue,
     UnknownRun,
     UnknownTask,
-    WrongServer,
 )
 from shoal.core.errors.run import (
     BreakpointRefused,
@@ -188,7 +180,6 @@ __all__ = [
     "ConnectFailed",
     "DnsFailed",
     "DutyFailed",
-    "EditMovesServer",
     "ExportFailed",
     "ExportUnavailable",
     "FetchError",
@@ -219,7 +210,6 @@ __all__ = [
     "OutOfScope",
     "PageCrashed",
     "ParseFailed",
-    "PartlySettled",
     "PluginFailed",
     "PrivateAddress",
     "ProxyFailed",
@@ -239,7 +229,6 @@ __all__ = [
     "SchemaTooNew",
     "ScraperBusy",
     "SeedsFailed",
-    "ServersChanged",
     "SettleFailed",
     "ShoalError",
     "SkipTask",
@@ -259,5 +248,4 @@ __all__ = [
     "UnknownScraper",
     "UnknownTask",
     "WrongFileType",
-    "WrongServer",
 ]

@@ -95,13 +95,13 @@ class PrivateAddress(OutOfScope):
 
 
 class NotRecorded(OutOfScope):
-    """The page is missing from the replayed recording."""
+    """The page is missing from the recording."""
 
     def __init__(self, url: str, record: str) -> None:
         self.url, self.record = url, record
         super().__init__(
-            f"{shorten(url)} is not in {record}, and a replay makes no network requests. "
-            f"Record it with: shoal run … --warc NEW_FILE.warc.gz, without --replay"
+            f"{shorten(url)} is not in {record}, and a playback makes no network requests. "
+            f"Record it with: shoal run … --warc NEW_FILE.warc.gz, without --playback"
         )
 
 

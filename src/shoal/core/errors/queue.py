@@ -1,6 +1,5 @@
 """Errors of the queue and its store."""
 
-from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -9,7 +8,7 @@ from shoal.core.errors.commands import shoal_command
 from shoal.core.text import shorten
 
 if TYPE_CHECKING:
-    from shoal.core.model import Fate
+    pass
 
 
 class QueueError(ShoalError):
@@ -125,51 +124,6 @@ class QueueUnavailable(QueueError):
         self.fact = f"The queue at {address} cannot be reached: {reason.rstrip('.')}."
         usual = "Nothing was lost. Start the server or fix the URL, then run the same command again"
         super().__init__(f"{self.fact} {advice or usual}.")
-
-
-class PartlySettled(QueueUnavailable):
-    """A server of several cannot be reached: its outcomes are not settled, those for the others are."""
-
-    def __init__(self, address: str, reason: str, fates: "Sequence[Fate | None]") -> None:
-        self.fates = fates  # of each outcome, None for those to send again
-        super().__init__(address, reason)
-
-
-class ServersChanged(QueueError):
-    """The queue, or the run, is on other servers than the address names."""
-
-    def __init__(self, run_id: str, had: Sequence[str], named: Sequence[str]) -> None:
-        self.run_id, self.had, self.named = run_id, list(had), list(named)
-        super().__init__(
-            f"Run {run_id!r} has tasks on the servers {', '.join(had)}, and the queue's address names "
-            f"{', '.join(named)}. Work on it with those servers until it has ended, or cancel it there: "
-            f"{shoal_command(f'cancel {run_id}')}. If a server only has a new address, add its old name to "
-            "the new one: postgresql://new-host/db#OLD-NAME"
-        )
-
-
-class WrongServer(QueueError):
-    """An address of a queue on several servers leads to a server that has another name in it."""
-
-    def __init__(self, name: str, found: str) -> None:
-        self.name, self.found = name, found
-        super().__init__(
-            f"The address of the server {name} leads to the server {found} of the same queue. Two addresses "
-            "lead to one database, or they were swapped: give each server its own address, and keep its name "
-            "(postgresql://host/db#NAME)"
-        )
-
-
-class EditMovesServer(QueueError):
-    """An edit of a dead letter would move it to another server of the queue."""
-
-    def __init__(self, run_id: str, letter_id: str, url: str | None) -> None:
-        self.run_id, self.letter_id, self.url = run_id, letter_id, url
-        super().__init__(
-            f"Dead letter {letter_id} of run {run_id} cannot become {url or 'a task without a URL'}, whose "
-            "place is on another server of the queue. Enqueue the new URL, then drop the letter: "
-            f"{shoal_command(f'dead drop {run_id} {letter_id}')}"
-        )
 
 
 class QueueRefused(QueueError):

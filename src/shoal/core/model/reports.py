@@ -41,7 +41,6 @@ class Stats(Counts):
     steps: Mapping[str, Counts] = field(default_factory=dict)
     partitions: Mapping[str, Counts] = field(default_factory=dict)
     lost: int = 0  # tasks that the store no longer has and has given up; no other count has them
-    unreachable: Sequence[str] = ()  # servers of the queue whose tasks are not counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

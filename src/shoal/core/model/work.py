@@ -21,8 +21,6 @@ LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 9
 # In the payload of a task that downloads a file. It may carry an item, so it is never left out because an
 # earlier run knows its key, and never expires.
 DOWNLOAD_KEY = "$download"
-# The step of tasks that carry follow-up tasks to another server of the queue; no worker ever gets one.
-OUTBOX_STEP = "$outbox"
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

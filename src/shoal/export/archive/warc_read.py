@@ -39,7 +39,7 @@ class WarcArchive:
             self._index(number)
         if not self._positions:
             again = record_command(Path(path))
-            raise InvalidSetting("replay", f"found no response in {path}. Make a recording: {again}")
+            raise InvalidSetting("playback", f"found no response in {path}. Make a recording: {again}")
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -97,7 +97,7 @@ def files_of(path: Path) -> list[Path]:
         ):
             found.append(after)
     if not found:
-        raise InvalidSetting("replay", f"found no recording at {path}. Make one: {record_command(path)}")
+        raise InvalidSetting("playback", f"found no recording at {path}. Make one: {record_command(path)}")
     return found
 
 
@@ -115,7 +115,7 @@ def _records(path: Path) -> Iterator[tuple[Any, int]]:
         except Exception as error:  # of warcio, of zlib, and what odd bytes cause in either
             if records.offset == 0:
                 reason = shorten(" ".join(str(error).split()), 200)
-                raise InvalidSetting("replay", f"cannot read {path}: not a WARC file: {reason}") from error
+                raise InvalidSetting("playback", f"cannot read {path}: not a WARC file: {reason}") from error
 
 
 def _is_response(head: Any) -> bool:

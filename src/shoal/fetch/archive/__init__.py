@@ -1,1 +1,1 @@
-"""Recording exchanges, and replaying them."""
+"""Recording exchanges, and playing them back."""

@@ -37,8 +37,7 @@ class WorkersSettings:
     """How many workers each machine runs, and what they work on."""
 
     count: int | None = None
-    at_once: int | None = None
-    slow_requests: int | None = None
+    concurrency: int | None = None
     batch_size: int | None = None
     memory: int | None = None
     scrapers: tuple[str, ...] = ()
@@ -119,10 +118,6 @@ def _number(key: str, value: Any) -> int:
     return read_whole(key, value, least=1)
 
 
-def _number_or_none(key: str, value: Any) -> int:
-    return read_whole(key, value, least=0)
-
-
 def _checked(read: Callable[[str, Any], Any]) -> Callable[[str, Any], str]:
     """Return a reader that validates a text with `read`, and returns it unchanged."""
 
@@ -141,8 +136,7 @@ _TABLES: dict[str, dict[str, Callable[[str, Any], Any]]] = {
     "coordinator": {"scrapers": read_words, "resume": read_flag, "rejects": read_pattern},
     "workers": {
         "count": _number,
-        "at_once": _number,
-        "slow_requests": _number_or_none,
+        "concurrency": _number,
         "batch_size": _number,
         "memory": read_size,
         "scrapers": read_words,

@@ -29,8 +29,7 @@ class Variable(NamedTuple):
 VARIABLES = (
     Variable("SHOAL_QUEUE", "--queue", "queue", DEFAULT_QUEUE),
     Variable("SHOAL_WORKERS", "--workers", "workers.count"),
-    Variable("SHOAL_AT_ONCE", "--at-once", "workers.at_once", "64"),
-    Variable("SHOAL_SLOW_REQUESTS", "--slow-requests", "workers.slow_requests", "1000, or 0 with --at-once"),
+    Variable("SHOAL_CONCURRENCY", "--concurrency", "workers.concurrency", "64"),
     Variable("SHOAL_MEMORY", "--memory", "workers.memory", DEFAULT_MEMORY),
     Variable("SHOAL_HEARTBEAT", "--heartbeat", "workers.heartbeat", DEFAULT_HEARTBEAT),
     Variable("SHOAL_METRICS", "--metrics", "workers.metrics"),

@@ -17,7 +17,7 @@ from shoal.fleet.project.deploy import NO_DEPLOY, DeploySettings
 from shoal.fleet.project.dotenv import is_trusted
 from shoal.fleet.project.lines import Lines, line_of, toml_lines, yaml_lines
 from shoal.fleet.telemetry.logs import read_log_target
-from shoal.queue.addresses import join_addresses
+from shoal.queue.address import ONE_SERVER
 from shoal.registry.extras import install_command
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
@@ -28,8 +28,7 @@ FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
 QUEUE = "SHOAL_QUEUE"
 VARIABLES = {
     "count": "SHOAL_WORKERS",
-    "at_once": "SHOAL_AT_ONCE",
-    "slow_requests": "SHOAL_SLOW_REQUESTS",
+    "concurrency": "SHOAL_CONCURRENCY",
     "memory": "SHOAL_MEMORY",
     "heartbeat": "SHOAL_HEARTBEAT",
     "metrics": "SHOAL_METRICS",
@@ -179,12 +178,10 @@ def _variables(file: Path, data: Mapping[str, Any], cluster: ClusterSettings) ->
 
 
 def _queue(file: Path, given: Any) -> str:
-    """Return the address of the queue; a list is that of one on several servers."""
-    if not isinstance(given, list):
-        return _text(file, "queue", given)
-    if not given:
-        raise InvalidSetting(f"{file.name}: queue", "names no server. Write the address of one, or of each")
-    return join_addresses(_text(file, "queue", address) for address in given)
+    """Return the address of the queue; raises InvalidSetting for a list."""
+    if isinstance(given, list):
+        raise InvalidSetting(f"{file.name}: queue", ONE_SERVER)
+    return _text(file, "queue", given)
 
 
 def _routes(file: Path, rules: Any) -> Routes:

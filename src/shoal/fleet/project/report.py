@@ -6,7 +6,7 @@ from shoal.core.redact import redacted
 from shoal.fleet.project.config import VARIABLES, WITHOUT_OPTION, Config
 from shoal.fleet.project.file import LoadedScraper
 from shoal.fleet.project.shown import shown_setting
-from shoal.queue.namespace import shown_queue
+from shoal.queue.address import shown_queue
 from shoal.scrape.settings.scraper import SETTING_NAMES
 
 DEFAULT = "default"

@@ -25,8 +25,7 @@ def debug_session(job: Job, run: Run, say: Callable[[str], None]) -> DebugSessio
     config = msgspec.structs.replace(
         job.worker_config(run),
         worker_id=new_worker_id(),
-        at_once=1,
-        slow_requests=0,
+        concurrency=1,
         batch=1,
         sharing=None,
         listening=None,

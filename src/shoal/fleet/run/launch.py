@@ -139,7 +139,6 @@ class Summary:
             "files": self.snapshot.files.as_json(),
             "hooks": hooks_as_json(self.snapshot.hooks),
             "failures": list(dict.fromkeys(self.ending.failures)),
-            "late_starts": self.snapshot.late_starts,
             "lost_counts": self.snapshot.lost_counts,
             "seconds": round(self.seconds, 3),
             "pages_per_second": round(max(stats.completed - self.before, 0) / self.seconds, 2)
@@ -281,7 +280,6 @@ async def launch(
         )
         # A port that is in use is refused before anything is queued.
         metrics = await stack.enter_async_context(metrics_of(job.metrics, pool, observer.on_message))
-        await stack.enter_async_context(pool.started_ahead())
         enqueued = await queue.enqueue(run.id, seeds, on_invalid=on_invalid)
         enqueued += await queue.enqueue(run.id, known)
         results = await stack.enter_async_context(results or ResultWriter(queue, run.id, None))

@@ -1,8 +1,8 @@
 """The worker pool of one run on this machine: starts workers, restarts dead ones, stops them together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
@@ -81,7 +81,6 @@ class WorkerPool:
         self._limits, self._on_event, self._stagger = limits, on_event, stagger.total_seconds()
         self._first, self._lock = first, lock
         self._supervisors: dict[int, WorkerSupervisor] = {}
-        self._ahead: dict[int, _SlotWorker] = {}  # they wait for `run`
         self._heartbeats = HeartbeatSender(queue, config.run_id)
         self._past, self._past_completed = WorkerCounters(), 0
         self._breaker, self._suspects = Breaker(), Suspects()
@@ -92,7 +91,6 @@ class WorkerPool:
         self._slots_left = count
         self._stops = 0
         self._stopping = asyncio.Event()
-        self._has_run = False
         self._is_over = False  # whether a worker has found the run drained
 
     @property
@@ -141,21 +139,6 @@ class WorkerPool:
             self._membership.retire()
         return self._stops
 
-    @asynccontextmanager
-    async def started_ahead(self) -> AsyncIterator[None]:
-        """Start the workers inside the block, in which `run` is called: they load the scraper meanwhile."""
-        fork_server = self._fork_server = self._fork_server or ForkServer()
-        count = 1 if self._stagger else self._count  # the others are to start later
-        for number in range(self._first, self._first + count):
-            self._ahead[number] = self._new_worker(fork_server, number)
-            self._ahead[number].supervisor.start_ahead()
-        try:
-            yield
-        finally:
-            await self._discard_unused()
-            if not self._has_run:
-                fork_server.close()
-
     async def run(self) -> PoolExit:
         """Run until the run is drained or stopped, or no worker can run; raises ScraperBusy."""
         ending = PoolExit()
@@ -188,28 +171,17 @@ class WorkerPool:
                     supervisor.announce_settings()
 
     async def _run_slots(self, ending: PoolExit) -> None:
-        self._has_run = True
         try:
             with self._fork_server or ForkServer() as fork_server:
-                try:
-                    async with asyncio.TaskGroup() as group:
-                        for number in range(self._first, self._first + self._count):
-                            slot = group.create_task(self._keep_slot_running(fork_server, number, ending))
-                            slot.add_done_callback(self._count_slot)
-                finally:
-                    # The fork server ends after its last worker.
-                    await self._discard_unused()
+                async with asyncio.TaskGroup() as group:
+                    for number in range(self._first, self._first + self._count):
+                        slot = group.create_task(self._keep_slot_running(fork_server, number, ending))
+                        slot.add_done_callback(self._count_slot)
         except ExceptionGroup as errors:
             first = errors.exceptions[0]
             if isinstance(first, ShoalError):
                 raise first from errors
             raise DutyFailed("Supervising a worker", first) from errors
-
-    async def _discard_unused(self) -> None:
-        """End the workers that were started ahead and are not needed: the run was stopped before."""
-        while self._ahead:
-            _, unused = self._ahead.popitem()
-            await unused.supervisor.discard()
 
     def _count_slot(self, _slot: asyncio.Task[None]) -> None:
         self._slots_left -= 1
@@ -314,8 +286,7 @@ class WorkerPool:
         return _SlotWorker(supervisor, entry)
 
     async def _run_worker(self, fork_server: ForkServer, number: int) -> WorkerExit:
-        waiting = self._ahead.pop(number) if number in self._ahead else None
-        supervisor, entry = waiting or self._new_worker(fork_server, number)
+        supervisor, entry = self._new_worker(fork_server, number)
         self._supervisors[number], worker_id = supervisor, supervisor.config.worker_id
         try:
             async with self._membership.member(worker_id) if self._membership else nullcontext():
@@ -331,7 +302,6 @@ class WorkerPool:
             del self._supervisors[number]
             self._past += supervisor.tally
             self._past_completed += supervisor.completed
-            await supervisor.discard()
 
     @property
     def _completed(self) -> int:

@@ -45,7 +45,7 @@ FIXED: Mapping[str, str] = {
     "dedup": "applies to a task when it is queued, and the run has queued tasks",
     "again": "says which pages the run began with",
     "recrawl": "decides what is recorded of each page from the first one on",
-    "replay": "is the recording that the run was made from",
+    "playback": "is the recording that the run was made from",
 }
 NO_TASKS_LEFT = "It has no tasks left until you replay or add some."
 FOLLOWED = "Its workers follow within two seconds."

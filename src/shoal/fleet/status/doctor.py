@@ -20,8 +20,8 @@ from shoal.fetch.tor.tor import installed_tor
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.partitions.table import check_table, read_table_file
 from shoal.fleet.status.proxies import check_proxies
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 from shoal.queue.open import file_of, open_queue
 from shoal.scrape.discarded import discarded_calls
 from shoal.scrape.scraper import Scraper

@@ -16,7 +16,6 @@ from shoal.fleet.status.at_work import has_lost_counts, has_workers
 from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
 from shoal.worker.files.counts import FileCounts, file_counts
-from shoal.worker.left_out.late_starts import late_starts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
 from shoal.worker.left_out.reasons import ROBOTS, cuts_of, describe_cuts
 from shoal.worker.run_hooks.record import HookRecord, hook_records
@@ -49,7 +48,6 @@ class Snapshot:
     cuts: Sequence[str] = ()  # by what links were cut; known once no task is left
     files: FileCounts = field(default_factory=FileCounts)
     hooks: Mapping[str, HookRecord] = field(default_factory=dict)  # of the run, by kind
-    late_starts: int = 0  # requests that may have been closer to those of other workers than the delay
     lost_counts: bool = False  # whether what it has left out is a lower bound; known while it is not at work
     private: Sequence[str] = ()  # private hosts that workers have to allow; known while it is stopped
     lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
@@ -68,7 +66,6 @@ class Snapshot:
     def is_finished(self) -> bool:
         """Whether the run is active and has no task left."""
         is_done = self.stats.remaining == 0 and bool(self.stats.tasks) and not self.lacks_seeds
-        is_done = is_done and not self.stats.unreachable
         return self.run.state is RunState.RUNNING and is_done
 
     @property
@@ -119,12 +116,6 @@ class Snapshot:
         return "; ".join(filter(None, [self.run.reason or cut, self.lost_tasks if is_lost else ""]))
 
     @property
-    def unreachable(self) -> str:
-        """The servers whose tasks are not counted, as text; empty if all are."""
-        names = self.stats.unreachable
-        return f"without {'server' if len(names) == 1 else 'servers'} {', '.join(names)}" if names else ""
-
-    @property
     def lost_tasks(self) -> str:
         """What the store has lost of the run, as text; empty if nothing."""
         if not self.stats.lost:
@@ -149,7 +140,6 @@ class Snapshot:
             "pages": self.pages,
             **counts_as_json(self.stats),
             "lost": self.stats.lost,
-            "unreachable": list(self.stats.unreachable),
             "rate": round(self.rate, 2),
             "eta_seconds": round(self.eta.total_seconds()) if self.eta else None,
             "steps": {name: counts_as_json(counts) for name, counts in self.stats.steps.items()},
@@ -160,7 +150,6 @@ class Snapshot:
             "missing": self.missing.as_json(),
             "files": self.files.as_json(),
             "hooks": hooks_as_json(self.hooks),
-            "late_starts": self.late_starts,
             "lost_counts": self.lost_counts,
         }
 
@@ -219,7 +208,6 @@ async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
         missing=await missing_pages(queue, run_id),
         files=await file_counts(queue, run_id),
         hooks=await hook_records(queue, run_id),
-        late_starts=await late_starts(queue, run_id),
         lost_counts=snapshot.has_final_counts and await has_lost_counts(queue, run_id),
     )
 
@@ -232,11 +220,10 @@ class ProgressReader:
         self._queue, self._run_id, self._with_hosts = queue, run_id, with_hosts
         self._stats: Stats | None = None  # when hosts and links were last read
         self._seen: deque[tuple[float, int]] = deque()
-        self._unreachable: Sequence[str] = ()
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
         self._not_followed: dict[str, SkippedLinks] = {}
         self._at_work, self._at_work_at = False, 0.0
-        self._missing, self._files, self._late_starts = MissingPages(), FileCounts(), 0
+        self._missing, self._files = MissingPages(), FileCounts()
         self._hooks: dict[str, HookRecord] = {}
 
     async def read(self, *, last: bool = False, at_work: bool | None = None) -> Snapshot:
@@ -245,12 +232,8 @@ class ProgressReader:
         Who has read the workers already says with `at_work` whether one of them works on the run.
         """
         run = await self._queue.run(self._run_id)
-        stats = await self._queue.reachable_stats(self._run_id)
+        stats = await self._queue.stats(self._run_id)
         now = time.monotonic()
-        if stats.unreachable != self._unreachable:
-            # The rate would count the tasks of a server that is missing, or is back, as its change.
-            self._unreachable = stats.unreachable
-            self._seen.clear()
         rate = self._rate(now, stats.completed + stats.dead)
         await self._read_details(now, stats, last=last)
         lacks_seeds = await _lacks_seeds(self._queue, run, stats)
@@ -268,7 +251,6 @@ class ProgressReader:
             missing=self._missing,
             files=self._files,
             hooks=self._hooks,
-            late_starts=self._late_starts,
             lacks_seeds=lacks_seeds,
         ).with_rate(rate)
         if not (last or snapshot.has_final_counts):
@@ -300,7 +282,7 @@ class ProgressReader:
         is_idle = stats == self._stats and not self._paused
         interval = IDLE_HOSTS_INTERVAL_SECONDS if is_idle else HOSTS_INTERVAL_SECONDS
         is_due = now >= self._hosts_at + interval
-        if self._with_hosts and (is_due or not self._hosts) and not stats.unreachable:
+        if self._with_hosts and (is_due or not self._hosts):
             await self._read_hosts()
         if is_due or last:
             await self._read_left_out()
@@ -323,7 +305,6 @@ class ProgressReader:
         self._missing = await missing_pages(self._queue, self._run_id)
         self._files = await file_counts(self._queue, self._run_id)
         self._hooks = await hook_records(self._queue, self._run_id)
-        self._late_starts = await late_starts(self._queue, self._run_id)
 
 
 async def follow_progress(

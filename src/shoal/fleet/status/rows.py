@@ -18,7 +18,7 @@ from shoal.core.model import (
     TaskStatus,
 )
 from shoal.fleet.status.progress import counts_as_json, snapshot_of
-from shoal.queue.contract import Queue, ServerStatus, StoreSize
+from shoal.queue.contract import Queue, StoreSize
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.failures.pages import FailedPage
 
@@ -62,12 +62,6 @@ async def read_run_row(queue: Queue, run: Run, *, at_work: bool = True) -> dict[
 def store_row(size: StoreSize) -> dict[str, Any]:
     """Return the size of a store as in `shoal status --json`."""
     return {"bytes": size.bytes, "text": size.text}
-
-
-def server_row(server: ServerStatus) -> dict[str, Any]:
-    """Return what a server of the queue has of a run; `counts` is None while it cannot be reached."""
-    counts = counts_as_json(server.counts) if server.counts else None
-    return {"server": server.name, "is_home": server.is_home, "counts": counts}
 
 
 def letter_row(letter: DeadLetter) -> dict[str, Any]:

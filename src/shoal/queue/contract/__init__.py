@@ -7,7 +7,7 @@ from typing import Self
 
 from shoal.queue.contract.admin import EditFate, LetterEdit, QueueAdmin, RunLimits
 from shoal.queue.contract.notes import GONE, Fence, NotesSize, SharedNotes
-from shoal.queue.contract.reports import Evictions, QueueReports, ServerStatus, StoreSize
+from shoal.queue.contract.reports import Evictions, QueueReports, StoreSize
 from shoal.queue.contract.work import DEFAULT_LEASE, OnInvalid, Tasks, WorkerBeat, WorkQueue
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "QueueAdmin",
     "QueueReports",
     "RunLimits",
-    "ServerStatus",
     "SharedNotes",
     "StoreSize",
     "Tasks",

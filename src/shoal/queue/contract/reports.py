@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 
 from shoal.core.model import (
-    Counts,
     DeadFilter,
     DeadLetter,
     Durability,
@@ -35,15 +34,6 @@ class Evictions:
 
     text: str
     count: int
-
-
-@dataclass(frozen=True, slots=True)
-class ServerStatus:
-    """A server of a queue on several, and what it has of a run."""
-
-    name: str
-    is_home: bool  # it has the notes, and decides on the state of runs
-    counts: Counts | None  # None while it cannot be reached
 
 
 class QueueReports(ABC):
@@ -76,10 +66,6 @@ class QueueReports(ABC):
     @abstractmethod
     async def stats(self, run_id: str) -> Stats:
         """Return the counts of a run, exact as of the last claim or reclaim."""
-
-    async def reachable_stats(self, run_id: str) -> Stats:
-        """Return the counts of a run to show them: of a queue on several servers, those that reply."""
-        return await self.stats(run_id)
 
     @abstractmethod
     def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
@@ -135,7 +121,3 @@ class QueueReports(ABC):
     @abstractmethod
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         """Return the workers that have ever sent a heartbeat, of one run or of all."""
-
-    async def servers(self, run_id: str) -> Sequence[ServerStatus]:
-        """Return the servers of a queue that is on several, and what each has of a run; others have none."""
-        return ()

@@ -51,8 +51,7 @@ class WorkQueue(ABC):
         """Lease up to `limit` tasks whose hosts may get a request now, or `lead` from now.
 
         No task of a host starts sooner than `lead` from now: so a reply that takes less brings no start that
-        has passed. Without `steps`, tasks of every step but OUTBOX_STEP are leased. With a fence, nothing is
-        leased unless that note still has that stamp: `Grant.outdated`.
+        has passed. With a fence, nothing is leased unless that note still has that stamp: `Grant.outdated`.
         """
 
     @abstractmethod

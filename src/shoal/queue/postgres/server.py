@@ -23,7 +23,7 @@ from shoal.core.errors import (
     UnknownRun,
 )
 from shoal.core.values import counted
-from shoal.queue.namespace import take_namespace, with_namespace
+from shoal.queue.address import take_namespace, with_namespace
 from shoal.queue.postgres.array_types import NoStatement, described
 from shoal.queue.postgres.sql import in_schema, schema_of
 from shoal.queue.postgres.turns import GrowingTurns

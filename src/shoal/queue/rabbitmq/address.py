@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import shown_address
-from shoal.queue.namespace import take_namespace, with_namespace
+from shoal.queue.address import take_namespace, with_namespace
 from shoal.queue.redis import address as redis_address
 
 HEARTBEAT_INTERVAL_SECONDS = 15  # after twice that the broker requeues the bundle of a frozen worker

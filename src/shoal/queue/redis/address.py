@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import shown_address
-from shoal.queue.namespace import take_namespace, with_namespace
+from shoal.queue.address import take_namespace, with_namespace
 
 FILE_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 TLS_OPTIONS = (*FILE_OPTIONS, "ssl_ca_path", "ssl_check_hostname", "ssl_cert_reqs", "ssl_password")

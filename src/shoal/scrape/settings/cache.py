@@ -1,4 +1,4 @@
-"""The settings `cache`, `warc` and `replay`: a response cache, a recording to write, and one to replay."""
+"""The settings `cache`, `warc` and `playback`: a response cache, a recording to write, one to play back."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -41,7 +41,7 @@ def read_warc(key: str, value: Any) -> Path:
     return path
 
 
-def read_replay(key: str, value: Any) -> Path:
+def read_playback(key: str, value: Any) -> Path:
     """Read the path of an existing recording."""
     path = _path(key, value)
     if not path.exists():

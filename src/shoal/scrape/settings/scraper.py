@@ -32,7 +32,7 @@ from shoal.registry.installed import installed
 from shoal.scrape.other_tools import setting_instead_of
 from shoal.scrape.scope import Scope
 from shoal.scrape.settings.browser import read_browser
-from shoal.scrape.settings.cache import CacheSettings, read_cache, read_replay, read_warc
+from shoal.scrape.settings.cache import CacheSettings, read_cache, read_playback, read_warc
 from shoal.scrape.settings.compact import Reader, optional
 from shoal.scrape.settings.dedup import DedupSettings, read_dedup
 from shoal.scrape.settings.files import read_files
@@ -93,7 +93,7 @@ class ScraperSettings:
     sessions: SessionSettings | None = None
     tor: TorSettings | None = None
     warc: Path | None = None
-    replay: Path | None = None
+    playback: Path | None = None
     recrawl: bool = False
     again: str | None = None
     failed_pages: timedelta | None = FAILED_PAGES
@@ -116,8 +116,8 @@ class ScraperSettings:
         if "mode" in changes:
             changes["mode_given"] = True
         changed = replace(self, **changes)
-        if changed.replay:
-            # A replay sends no requests: no host needs a gap, and a retry returns the same recording.
+        if changed.playback:
+            # A playback sends no requests: no host needs a gap, and a retry returns the same recording.
             changed = replace(changed, delay=ZERO, pause=None, retries=0, cache=None, warc=None)
             changed = replace(changed, recrawl=False, again=None, tor=None, proxies=None)
             changed = replace(changed, retry=NO_RETRY_SETTINGS, dedup=None)
@@ -331,7 +331,7 @@ _READERS: dict[str, Reader] = {
     "sessions": read_sessions,
     "tor": read_tor,
     "warc": optional(read_warc),
-    "replay": optional(read_replay),
+    "playback": optional(read_playback),
     "recrawl": read_flag,
     "again": optional(_read_line),
     "failed_pages": _read_failed_pages,

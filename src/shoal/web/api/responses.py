@@ -106,14 +106,6 @@ class StoreResponse(ResponseModel):
     text: str
 
 
-class ServerResponse(ResponseModel):
-    """A server of a queue on several; `counts` is null while it cannot be reached."""
-
-    server: str
-    is_home: bool
-    counts: CountsResponse | None
-
-
 class RunStatus(RunInOverview):
     """A run, with counts by step and by partition."""
 
@@ -121,14 +113,11 @@ class RunStatus(RunInOverview):
     partitions: dict[str, CountsResponse]
     not_followed: dict[str, SkippedLinksResponse]
     store: StoreResponse
-    servers: list[ServerResponse]
     missing: MissingPagesResponse
     pages: int
     files: FilesResponse
     hooks: dict[str, RunHookResponse]
-    late_starts: int
     lost_counts: bool
-    unreachable: list[str]
 
 
 class WorkerResponse(ResponseModel):

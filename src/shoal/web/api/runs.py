@@ -8,7 +8,7 @@ from shoal.core.model import Run
 from shoal.fleet.run.change import list_settings
 from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader, Snapshot, with_details
-from shoal.fleet.status.rows import read_run_row, server_row, store_row
+from shoal.fleet.status.rows import read_run_row, store_row
 from shoal.web.api import action_responses, responses
 from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
 from shoal.web.api.requests import EnqueueBody, PurgeBody, SettingsBody, StartRunBody, WorkersBody
@@ -34,8 +34,7 @@ async def run(context: Context, run_id: RunId) -> dict[str, Any]:
     snapshot = seen or await ProgressReader(context.app.queue, run_id, with_hosts=False).read()
     queue = context.app.queue
     report = await with_details(queue, snapshot)
-    servers = [server_row(one) for one in await queue.servers(run_id)]
-    return report.as_json() | {"store": store_row(await queue.size()), "servers": servers}
+    return report.as_json() | {"store": store_row(await queue.size())}
 
 
 @router.post("/runs", response_model=action_responses.EnqueueResponse, status_code=201)

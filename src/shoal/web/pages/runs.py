@@ -24,7 +24,6 @@ from shoal.web.views.models import run_data, run_title
 from shoal.web.views.paging import take
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
 from shoal.worker.left_out.last_counts import LOST
-from shoal.worker.left_out.late_starts import describe_late_starts
 
 TABS = (
     ("Run", ""),
@@ -106,12 +105,9 @@ async def run(request: Request, run_id: RunId) -> Response:
     context = context_of(request)
     sample, snapshot = await load_run(request, run_id)
     async with queue_timeout(context):
-        # A list of hosts would wait for the server that is away.
-        is_partial = bool(snapshot.stats.unreachable)
-        hosts = [] if is_partial else await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
+        hosts = await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
         report = await with_details(context.app.queue, snapshot)
         settings = await list_settings(context.app.queue, run_id)
-        servers = await context.app.queue.servers(run_id)
         await load_names(context)
         data = await run_data(context, sample, snapshot)
     return await render_page(
@@ -128,8 +124,6 @@ async def run(request: Request, run_id: RunId) -> Response:
         missing=report.missing,
         files=report.files,
         hooks=report.hooks,
-        servers=servers,
-        late_starts=describe_late_starts(report.late_starts),
         lost=LOST if report.lost_counts else "",
         settings=settings,
         web_settings=SETTINGS,

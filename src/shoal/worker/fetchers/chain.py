@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from shoal.core.model import MINUTE, Run
 from shoal.export.archive.warc import WarcWriter
 from shoal.export.archive.warc_read import WarcArchive
+from shoal.fetch.archive.playback import PlaybackFetcher
 from shoal.fetch.archive.recording import RecordingFetcher
-from shoal.fetch.archive.replay import ReplayFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.cache.store import CacheStore, DiskStore
@@ -47,16 +47,16 @@ async def open_fetchers(
     once: bool = False,
     egress: Egress | None = None,
 ) -> dict[str, Fetcher]:
-    """Return the fetchers of a scraper's steps by name; a replay has no network access.
+    """Return the fetchers of a scraper's steps by name; a playback has no network access.
 
     `wanted` are the names that its steps use. With `once` some tasks are attempted once at most. `egress` is
     the one of `open_egress` by default.
     """
     limits = Limits(max_body=settings.max_body)
-    if settings.replay:
-        record = WarcArchive(settings.replay, max_body=settings.max_body)
-        replayed = ReplayFetcher(record.find, record=record.name, limits=limits)
-        return dict.fromkeys(("http", "browser", "auto", *plugin_fetchers(wanted)), replayed)
+    if settings.playback:
+        record = WarcArchive(settings.playback, max_body=settings.max_body)
+        played = PlaybackFetcher(record.find, record=record.name, limits=limits)
+        return dict.fromkeys(("http", "browser", "auto", *plugin_fetchers(wanted)), played)
     fetcher = _open_direct(settings, limits, wanted, user_agent, once=once, egress=egress)
     fetcher = await with_tor(settings, queue, fetcher, run_id=run_id)
     fetcher = await with_proxies(settings, queue, fetcher, run_id=run_id)
@@ -123,10 +123,10 @@ def _open_direct(
 def open_robots(
     settings: ScraperSettings, queue: Queue, fetcher: Fetcher, *, user_agent: str
 ) -> Robots | None:
-    """Return the robots.txt rules, shared between workers except in a replay; None if robots is off."""
+    """Return the robots.txt rules, shared between workers except in a playback; None if robots is off."""
     if not settings.robots:
         return None
-    store = None if settings.replay else QueueCacheStore(queue, max_bytes=MAX_ROBOTS_BYTES, topic="robots")
+    store = None if settings.playback else QueueCacheStore(queue, max_bytes=MAX_ROBOTS_BYTES, topic="robots")
     return Robots(fetcher, user_agent, store=store)
 
 
@@ -157,7 +157,7 @@ async def open_downloads(scraper: Scraper, queue: Queue, run: Run) -> Downloads:
     downloads = Downloads(store, KnownFiles(queue, store.place), run.id)
     # A scraper without downloads may run where nothing can be written.
     is_used = settings.files or any(step.may_download for step in scraper.steps.values())
-    if is_used and not settings.replay:
+    if is_used and not settings.playback:
         await downloads.check_place()
     await asyncio.to_thread(store.remove_leftovers)
     return downloads

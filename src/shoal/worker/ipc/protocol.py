@@ -18,7 +18,6 @@ from shoal.worker.ipc.calls import Listening
 from shoal.worker.partitions import PartitionRole
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-BEGIN = b">"  # the supervisor's word to a worker that was started ahead: the seeds are enqueued
 STOP = b"."  # the supervisor's request to stop; unlike two signals, two of them never merge into one
 WAKE = b"!"  # its advice to look for work now
 SETTINGS_CHANGED = b"s"  # the settings of the run are not what they were
@@ -45,8 +44,7 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     overrides: dict[str, Any] = {}
     lease: timedelta
     at_most_once: bool = False  # some of its tasks: if it dies, those that it held are not retried
-    at_once: int = 64  # requests in flight, and running steps
-    slow_requests: int = 0  # more requests, to slow hosts
+    concurrency: int | None = None  # requests in flight, and running steps; None: the default
     batch: int = 50
     memory: int  # maximum bytes of pages held at once
     steps: list[str] | None = None
@@ -59,7 +57,6 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     measure: bool = False
     trace: bool = False
     queue_option: str = ""  # in the commands that messages show
-    waits: bool = False  # for BEGIN, before it works: it was started ahead
 
 
 class LeasesClaimed(msgspec.Struct, tag="claimed", frozen=True):

@@ -2,8 +2,7 @@
 
 Importing takes a good part of a second. Every new worker would have to wait for it, and so would every
 replacement of a dead worker. The fork server has no threads, no event loop and none of the user's code, so a
-fork of it is as good as a new process. It imports the modules of workers by itself, while the process that
-started it, which does not need them, goes on.
+fork of it is as good as a new process.
 """
 
 import asyncio
@@ -56,7 +55,8 @@ class ForkServerDied(Exception):
 class ForkServer:
     """Forks worker processes."""
 
-    may_fork_here = True  # whether this process has none of the user's code; a script sets it to false
+    # Whether this process has none of the user's code, which a fork would share: a file with `main()` has it.
+    may_fork_here = True
 
     def __init__(self, *, here: bool = False) -> None:
         """Start one; `here` forks it off this process, which must have no threads and no user code yet."""
@@ -148,8 +148,6 @@ def _serve(sock: socket.socket) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     child_exits = _sigchld_pipe()
-    # Imported here, because the process that starts workers does not need it.
-
     gc.freeze()  # without a collection first, for which the first worker would wait
     requests: list[socket.socket | int] = [sock]
     status_pipes: dict[int, int] = {}  # by the pid of each live worker

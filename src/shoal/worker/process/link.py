@@ -1,8 +1,4 @@
-"""What connects a supervisor to the process of its worker: the channel, the output and the step markers.
-
-A worker that is started ahead loads the scraper and opens its queue, and then waits: meanwhile its launcher
-enqueues the seeds.
-"""
+"""What connects a supervisor to the process of its worker: the channel, the output and the step markers."""
 
 import asyncio
 import os
@@ -10,9 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import Self
 
-import msgspec
-
-from shoal.worker.ipc.protocol import BEGIN, MAX_MESSAGE_BYTES, WorkerConfig, write_config
+from shoal.worker.ipc.protocol import MAX_MESSAGE_BYTES, WorkerConfig, write_config
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.process.forkserver import ForkServer, ForkServerDied, WorkerProcess, read_pipe
 
@@ -28,28 +22,21 @@ class WorkerLink:
         self.reader: asyncio.StreamReader | None = None
         self.writer: asyncio.StreamWriter | None = None
         self.reading: asyncio.Task[None] | None = None  # of its output
-        self._waits = False
 
     @classmethod
     async def open(
-        cls,
-        fork_server: ForkServer,
-        config: WorkerConfig,
-        on_output: Callable[[str], None],
-        *,
-        waits: bool = False,
+        cls, fork_server: ForkServer, config: WorkerConfig, on_output: Callable[[str], None]
     ) -> Self:
-        """Start a worker with this configuration; one that `waits` does not begin to work before `begin`."""
+        """Start a worker with this configuration."""
         link = cls(on_output)
         try:
-            await link._start(fork_server, msgspec.structs.replace(config, waits=waits))
+            await link._start(fork_server, config)
         except BaseException:
             link.close()
             raise
         return link
 
     async def _start(self, fork_server: ForkServer, config: WorkerConfig) -> None:
-        self._waits = config.waits
         try:
             ours = await self._fork(fork_server)
         except ForkServerDied:
@@ -75,12 +62,6 @@ class WorkerLink:
             theirs.close()
             os.close(output_writer)
         return ours
-
-    def begin(self) -> None:
-        """Let a worker that waits begin to work."""
-        if self._waits and self.writer:
-            self.writer.write(BEGIN)
-            self._waits = False
 
     def close(self) -> None:
         """Kill the process, and close everything."""

@@ -22,7 +22,7 @@ import uvloop
 from shoal.core.errors import InvalidSetting, ShoalError
 from shoal.core.errors.commands import commands_use
 from shoal.core.events import LOG, Event, Level
-from shoal.core.model import ZERO, Lease, Run
+from shoal.core.model import Lease, Run
 from shoal.core.redact import redactor
 from shoal.core.version import VERSION
 from shoal.fetch.egress import Egress
@@ -57,13 +57,12 @@ from shoal.worker.ipc.protocol import (
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers
 from shoal.worker.ondemand.listener import CallListener
 from shoal.worker.partitions import PartitionShare
-from shoal.worker.process.begin import opens_unnoticed, wait_for_begin
 from shoal.worker.process.blocked_loop import BlockedLoopWatch
 from shoal.worker.process.procfs import is_process_running, pid_scope
 from shoal.worker.requests.attempt import OnError, ProcessorTools
 from shoal.worker.requests.turns import HostTurns
 from shoal.worker.run_hooks.calls import RunHookCalls, ThisWorker
-from shoal.worker.run_settings.follow import FOLLOW_INTERVAL, SUPERVISED_INTERVAL, SettingsFollower
+from shoal.worker.run_settings.follow import SUPERVISED_INTERVAL, SettingsFollower
 from shoal.worker.run_settings.stored import live_part, merged, read_note
 from shoal.worker.scheduler import Stop
 from shoal.worker.secrets import all_secrets
@@ -124,9 +123,6 @@ async def work(
             # The scraper of the user's module gets them too: its login function may read them there.
             args = scraper.declared_args.restore(await stored_args(queue, run.id) or {})
             loaded.args = scraper.args = args
-        waited, opens_ahead = ZERO, opens_unnoticed(scraper)
-        if config.waits and not opens_ahead:
-            waited = await wait_for_begin(sock)
         await stack.enter_async_context(open_resources(scraper, partial(report_warning, channel)))
         beat_forever(markers)
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
@@ -152,10 +148,6 @@ async def work(
         gc.set_threshold(*GARBAGE)
         gc.collect()
         gc.freeze()
-        if config.waits and opens_ahead:
-            waited = await wait_for_begin(sock)
-        if waited > FOLLOW_INTERVAL:
-            await follower.check()
         worker.start(follower.run(SUPERVISED_INTERVAL), "following the run's settings")
         handle_messages(sock, worker.stop, {WAKE: worker.wake_up, SETTINGS_CHANGED: follower.check_soon})
         stack.callback(watch_loop(worker, config, channel, scraper, markers).stop)
@@ -230,12 +222,11 @@ async def open_worker(
             on_error,
             failed_pages,
             downloads=downloads,
-            turns=None if settings.replay else HostTurns(queue),
+            turns=None if settings.playback else HostTurns(queue),
         ),
         worker_id=config.worker_id,
         lease=config.lease,
-        at_once=config.at_once,
-        slow_requests=config.slow_requests,
+        concurrency=config.concurrency,
         batch=config.batch,
         memory=config.memory,
         steps=config.steps,

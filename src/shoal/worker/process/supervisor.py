@@ -105,7 +105,6 @@ class WorkerSupervisor:
         self._is_ending, self._is_killed = asyncio.Event(), asyncio.Event()
         self._exit: WorkerExit | None = None
         self._failure: DutyFailed | None = None
-        self._starting: asyncio.Task[WorkerLink] | None = None
         self._process: WorkerProcess | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._stops = 0
@@ -157,8 +156,7 @@ class WorkerSupervisor:
 
     async def run(self) -> WorkerExit:
         """Start the worker and return how it ended, with its leases settled or released."""
-        link = await (self._starting or self._start())
-        self._starting = None
+        link = await WorkerLink.open(self._fork_server, self.config, self._record_output)
         try:
             code = await self._run_process(link)
             return await self._close(code, link.markers)
@@ -166,27 +164,10 @@ class WorkerSupervisor:
             self.kill()
             link.close()
 
-    def start_ahead(self) -> None:
-        """Start the worker now; it loads the scraper and opens its queue, and waits for `run`."""
-        self._starting = asyncio.create_task(self._start(waits=True))
-
-    async def discard(self) -> None:
-        """End a worker that was started ahead, and that `run` does not supervise."""
-        starting, self._starting = self._starting, None
-        if starting:
-            starting.cancel()
-            await asyncio.wait([starting])
-            if not starting.cancelled() and not starting.exception():
-                starting.result().close()
-
-    async def _start(self, *, waits: bool = False) -> WorkerLink:
-        return await WorkerLink.open(self._fork_server, self.config, self._record_output, waits=waits)
-
     async def _run_process(self, link: WorkerLink) -> int | None:
         """Supervise a worker until it has ended, and return its exit code."""
         assert link.reader and link.writer and link.reading
         self._process, self._writer = link.process, link.writer
-        link.begin()
         self._writer.write(STOP * self._stops)
         listening = _background("reading its messages", self._listen(link.reader))
         tasks = [

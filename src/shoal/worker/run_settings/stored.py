@@ -23,7 +23,7 @@ LIVE = (
     *("statuses", "allow_private"),
 )
 _SAME = {"rate": "delay", "delay": "rate"}  # two names of one setting
-PATH_SETTINGS = ("warc", "replay", "files")  # each is one path
+PATH_SETTINGS = ("warc", "playback", "files")  # each is one path
 _BARE_PROXY = re.compile(r"([a-z0-9]+://)?([^\s@:/]+|\[[0-9a-f:.]+\])(:[0-9]+)?/?", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"\s*(bearer|basic|digest|token|negotiate)\s+\S", re.IGNORECASE)
 _OFF = ("off", "none", "false", "no")

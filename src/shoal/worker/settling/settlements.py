@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shoal.core.errors import InvalidInput, PartlySettled, QueueUnavailable, SettleFailed
+from shoal.core.errors import InvalidInput, QueueUnavailable, SettleFailed
 from shoal.core.failures import error_text
 from shoal.core.model import MINUTE, Bury, Fate, Outcome
 from shoal.core.tasks import exact_time, wait_for_event
@@ -87,9 +87,6 @@ class Settler:
                 fates = await self._settle_piece(piece)
             except FINAL:
                 raise
-            except PartlySettled as error:
-                last, has_settled = error, True
-                self._record_failure(self._take_settled(piece, error.fates), error)
             except InvalidInput as error:
                 pieces.extendleft(_split_invalid(piece, error))
             except Exception as error:
@@ -112,8 +109,6 @@ class Settler:
     async def _settle_piece(self, piece: Sequence[Outcome]) -> list[Fate]:
         try:
             fates = await self._queue.settle(piece)
-        except PartlySettled:
-            raise
         except QueueUnavailable:
             # Perhaps the store does reply, but not to a batch of this size.
             self._max_batch = max(1, len(piece) // 2)
@@ -122,14 +117,6 @@ class Settler:
         for outcome in piece:
             self._failures.pop(_key(outcome), None)
         return fates
-
-    def _take_settled(self, piece: Sequence[Outcome], fates: Sequence[Fate | None]) -> list[Outcome]:
-        """Report what some servers of the queue have settled, and return the rest."""
-        settled = [(outcome, fate) for outcome, fate in zip(piece, fates, strict=True) if fate is not None]
-        for outcome, _ in settled:
-            self._failures.pop(_key(outcome), None)
-        self._on_settled([outcome for outcome, _ in settled], [fate for _, fate in settled])
-        return [outcome for outcome, fate in zip(piece, fates, strict=True) if fate is None]
 
     def _record_failure(self, piece: Sequence[Outcome], error: Exception) -> None:
         self._keep_for_retry(piece, error)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shoal.core.errors import PartlySettled, QueueError
+from shoal.core.errors import QueueError
 from shoal.core.events import (
     CLAIM_FAILED,
     HOST_PAUSED,
@@ -69,8 +69,7 @@ class EventReporter(Observer):
             self.report(Level.INFO, TASK_BEGUN, **_describe(lease))
 
     def on_queue_error(self, verb: str, error: QueueError) -> None:
-        if not isinstance(error, PartlySettled):  # the other servers respond
-            self._mark_away()
+        self._mark_away()
         name = CLAIM_FAILED if verb == "claim" else SETTLE_FAILED
         self.report(Level.WARNING, name, error=type(error).__name__, message=str(error))
 

@@ -105,7 +105,7 @@ async def worker_pids(folder):
 async def test_the_death_of_a_worker_is_reported_with_json_too(folder, origin):
     origin.answer = lambda path: Answer(after=0.3)
     urls = [word for n in range(40) for word in ("--url", f"{origin.url}/{n}")]
-    process = await start("run", "pages.py", "--json", "--at-once", "1", *urls, folder=folder)
+    process = await start("run", "pages.py", "--json", "--concurrency", "1", *urls, folder=folder)
     try:
         async with asyncio.timeout(60):
             while not (pids := await worker_pids(folder)) or not origin.visits:

@@ -28,7 +28,7 @@ async def page(page: Page):
 """
 PAGE_COUNT = 120
 CANARY = "c4nary"
-SETTING = ("--at-once", "4", "--workers", "2", "--trace", "--queue")
+SETTING = ("--concurrency", "4", "--workers", "2", "--trace", "--queue")
 
 
 class Collector:

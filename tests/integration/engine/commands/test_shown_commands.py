@@ -205,7 +205,7 @@ def look_at_an_empty_queue(project):
         ("enqueue", "films.py"),
         ("fleet", "films.py", "--workers", "1"),
         ("run", "nowhere.py", "--url", "http://a.example/"),
-        ("run", "films.py", "--url", "http://a.example/", "--replay", "none.warc"),
+        ("run", "films.py", "--url", "http://a.example/", "--playback", "none.warc"),
     ):
         project.type(*words, code=Exit.USAGE)
     project.read(typed("shell"))

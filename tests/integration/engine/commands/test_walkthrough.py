@@ -15,7 +15,7 @@ from tests.servers.process import free_port
 WALKTHROUGH = (Path(__file__).parents[4] / "docs" / "walkthrough.md").read_text()
 BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.S)
 SITE_PORT, SERVE_PORT = "8642", "8700"
-SERVERS = ("python -m shoal.demo.site", "shoal serve")
+SERVERS = ("python -m shoal.demo.site", "shoal demo --serve", "shoal serve")
 TIMEOUT = 90.0
 
 
@@ -58,7 +58,10 @@ class Terminal:
         return text
 
     async def type(self, command):
-        """Return what a command prints."""
+        """Return what a command prints; `cd` changes the folder of the next ones."""
+        if command.startswith("cd "):
+            self._folder = self._folder / command.removeprefix("cd ")
+            return ""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         process = await asyncio.create_subprocess_shell(
             command,

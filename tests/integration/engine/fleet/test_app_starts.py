@@ -287,10 +287,10 @@ async def test_a_scraper_is_routed_by_its_mode_as_the_command_does_it(app):
 
 
 async def test_what_is_said_of_workers_reaches_them(app):
-    job = app.job("people", workers=3, steps=["person"], at_once=2, stagger=timedelta(seconds=1))
-    assert (job.workers, job.steps, job.at_once, job.stagger.total_seconds()) == (3, ["person"], 2, 1.0)
+    job = app.job("people", workers=3, steps=["person"], concurrency=2, stagger=timedelta(seconds=1))
+    assert (job.workers, job.steps, job.concurrency, job.stagger.total_seconds()) == (3, ["person"], 2, 1.0)
     run = await app.start(
-        "people", tasks=[Task(payload={"name": "ann"})], workers=1, at_once=1, steps=["person"]
+        "people", tasks=[Task(payload={"name": "ann"})], workers=1, concurrency=1, steps=["person"]
     )
     assert (await run.wait(MINUTE)).items == 1
     (worker,) = await run.workers()

@@ -199,7 +199,7 @@ async def test_a_worker_that_dies_on_start_is_given_up_while_the_others_drain_th
     monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
     origin.answer = lambda path: Answer(after=0.1)
     urls = [f"{origin.url}/{number}" for number in range(150)]
-    summary = await bench.run(ONE_IS_WELL, urls, workers=2, at_once=4, batch=4)
+    summary = await bench.run(ONE_IS_WELL, urls, workers=2, concurrency=4, batch=4)
     assert summary.snapshot.stats.completed == 150 and not summary.ending.failed
     assert bench.witness.pool.restarts == 5
     (failure,) = summary.ending.failures
@@ -239,7 +239,7 @@ async def test_workers_start_one_after_the_other(bench, origin, tmp_path):
     plan = LogPlan(folder=tmp_path / "logs", format=LogFormat.JSON)
     urls = [f"{origin.url}/{number}" for number in range(160)]
     gap = timedelta(seconds=1)
-    await bench.run(PLAIN, urls, workers=3, at_once=4, batch=4, stagger=gap, logs=plan)
+    await bench.run(PLAIN, urls, workers=3, concurrency=4, batch=4, stagger=gap, logs=plan)
     events = map(json.loads, (plan.folder / "fleet.log").read_text().splitlines())
     starts = [datetime.fromisoformat(event["at"]) for event in events if event["event"] == "worker started"]
     assert len(starts) == 3

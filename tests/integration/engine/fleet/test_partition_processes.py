@@ -57,7 +57,17 @@ async def unfenced(self, *given, fence=None, **named):
     return await claim(self, *given, **named)
 PostgresQueue.claim = unfenced
 """
-PLANNED = ("--partitions", "exclusive", "--heartbeat", "1s", "--at-once", "2", "--batch-size", "4", "--json")
+PLANNED = (
+    "--partitions",
+    "exclusive",
+    "--heartbeat",
+    "1s",
+    "--concurrency",
+    "2",
+    "--batch-size",
+    "4",
+    "--json",
+)
 
 
 @pytest.fixture

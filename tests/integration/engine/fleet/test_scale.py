@@ -51,7 +51,7 @@ async def staffed(bench, origin, count):
         queue=bench.queue_url,
         allow_private=["127.0.0.0/8"],
         changes=["mode=distributed"],
-        at_once=4,
+        concurrency=4,
         batch=4,
     )
     async with open_queue(bench.queue_url) as queue:
@@ -323,7 +323,19 @@ async def test_with_json_everything_it_says_is_json(folder, origin):
     code = (folder / "scraper.py").read_text()
     (folder / "scraper.py").write_text(code.replace("    yield", "    print('seen')\n    yield", 1))
     origin.answer = lambda path: Answer(after=0.5)
-    words = ("scale", "r", "scraper.py", "--max", "1", "--at-once", "2", "--every", "0.2s", "--json", *LOCAL)
+    words = (
+        "scale",
+        "r",
+        "scraper.py",
+        "--max",
+        "1",
+        "--concurrency",
+        "2",
+        "--every",
+        "0.2s",
+        "--json",
+        *LOCAL,
+    )
     process = await start(*words, folder=folder)
     await until(lambda: has_begun(origin, 4))
     os.killpg(process.pid, signal.SIGINT)
@@ -338,7 +350,18 @@ async def test_with_json_everything_it_says_is_json(folder, origin):
 @pytest.mark.long
 async def test_ctrl_c_lets_the_workers_finish_and_leaves_nobody_behind(folder, origin):
     origin.answer = lambda path: Answer(after=0.5)
-    words = ("scale", "r", "scraper.py", "--max", "2", "--at-once", "2", "--tasks-per-worker", "1", *LOCAL)
+    words = (
+        "scale",
+        "r",
+        "scraper.py",
+        "--max",
+        "2",
+        "--concurrency",
+        "2",
+        "--tasks-per-worker",
+        "1",
+        *LOCAL,
+    )
     process = await start(*words, folder=folder)
     await until(lambda: has_begun(origin, 4))
     os.killpg(process.pid, signal.SIGINT)

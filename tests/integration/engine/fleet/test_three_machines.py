@@ -172,7 +172,7 @@ async def work(machine, tmp_path, run, network, server, environment):
     url = server.url().replace("127.0.0.1", network.address)
     process = await start(
         *("work", tmp_path / "pages.py", "--run", run.id, "--queue", url, "--allow-private", network.range),
-        *("--at-once", 4, "--batch-size", 4, "--log-dir", "logs", "--log-format", "json"),
+        *("--concurrency", 4, "--batch-size", 4, "--log-dir", "logs", "--log-format", "json"),
         folder=folder,
         within=machine.inside,
         **environment,

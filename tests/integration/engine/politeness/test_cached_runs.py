@@ -1,4 +1,4 @@
-"""Exchanges that are kept, typed as a person would: the cache, the recording, the replay."""
+"""Exchanges that are kept, typed as a person would: the cache, the recording, the playback."""
 
 import asyncio
 import os
@@ -87,26 +87,26 @@ async def test_the_project_may_turn_the_cache_on(folder, site):
     assert site.visits["/p1"] == 1
 
 
-async def test_a_recording_is_replayed_without_a_network(folder, site):
+async def test_a_recording_is_played_back_without_a_network(folder, site):
     recorded = await run(folder, f"--url={site.url}/", "--warc", "shop.warc.gz")
     assert recorded.row["completed"] == PRODUCTS + 3
     assert recorded.row["not_followed"]["forbidden by robots.txt"]["count"] == 1
     kept = WarcArchive(folder / "shop.warc.gz", max_body=MOST)
     assert kept.find(f"{site.url}/old").status == 301
     asked = dict(site.visits)
-    replayed = await run(folder, "--replay", "shop.warc.gz")
+    played = await run(folder, "--playback", "shop.warc.gz")
     assert site.visits == asked  # the site is there, and nobody came
     for key in ("completed", "dead", "items", "not_followed"):
-        assert replayed.row[key] == recorded.row[key]
-    assert await items(folder, replayed.row["run_id"]) == await items(folder, recorded.row["run_id"])
+        assert played.row[key] == recorded.row[key]
+    assert await items(folder, played.row["run_id"]) == await items(folder, recorded.row["run_id"])
 
 
 async def test_a_page_that_was_not_recorded_is_a_dead_letter_that_says_what_to_do(folder, site):
     await run(folder, f"--url={site.url}/p1", "--warc", "one.warc.gz")
-    replayed = await run(folder, "--replay", "one.warc.gz", f"--url={site.url}/p2")
-    assert replayed.code == Exit.PARTIAL
+    played = await run(folder, "--playback", "one.warc.gz", f"--url={site.url}/p2")
+    assert played.code == Exit.PARTIAL
     async with open_queue(f"sqlite:///{folder}/shoal.db") as queue:
-        (letter,) = [letter async for letter in queue.dead(replayed.row["run_id"])]
+        (letter,) = [letter async for letter in queue.dead(played.row["run_id"])]
     assert "NotRecorded" in letter.error and "--warc" in letter.error
     assert site.visits["/p2"] == 0
 
@@ -115,7 +115,17 @@ async def test_a_page_that_was_not_recorded_is_a_dead_letter_that_says_what_to_d
 async def test_a_worker_that_is_killed_leaves_a_recording_that_can_be_read(folder):
     async with Origin(lambda path: Answer(shop(path).body, after=0.05)) as site:
         urls = [f"--url={site.url}/p{number}" for number in range(300)]
-        words = ["run", "shop.py", *urls, "--warc", "shop.warc.gz", "--at-once", "4", "--set", "robots=false"]
+        words = [
+            "run",
+            "shop.py",
+            *urls,
+            "--warc",
+            "shop.warc.gz",
+            "--concurrency",
+            "4",
+            "--set",
+            "robots=false",
+        ]
         process = await start(*words, folder=folder)
         async with asyncio.timeout(60):
             while sum(site.visits.values()) < 40:
@@ -137,7 +147,7 @@ async def test_a_worker_that_is_killed_leaves_a_recording_that_can_be_read(folde
     ("words", "says"),
     [
         (["--warc", "there.warc.gz", "--url=http://127.0.0.1:1/"], "already exists"),
-        (["--replay", "there.warc.gz"], "found no response in there.warc.gz"),
+        (["--playback", "there.warc.gz"], "found no response in there.warc.gz"),
     ],
 )
 async def test_what_cannot_be_done_is_refused_before_anything_is(folder, words, says):

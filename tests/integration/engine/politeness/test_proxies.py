@@ -248,7 +248,7 @@ async def test_a_hosts_gap_may_be_kept_for_each_exit_by_itself(bench, rack, orig
     rules = {"rate": "2/s", "per_host": 4, "per_exit": True, "before": "await two_workers()"}
     code = BY_EXIT + TWO_WORKERS + scraper(rack.write(), **rules)
     # Few at a time, so that neither worker has all of them in its hands.
-    summary = await bench.run(code, urls(origin, 30), workers=2, at_once=3, batch=3)
+    summary = await bench.run(code, urls(origin, 30), workers=2, concurrency=3, batch=3)
     assert_all_came(summary, 30)
     sends = read_sends(bench.folder)
     for proxy in rack.good:

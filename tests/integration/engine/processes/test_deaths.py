@@ -11,7 +11,7 @@ import pytest
 from shoal.fleet import job as job_module
 from shoal.fleet.run.pool import MAX_RESTARTS
 from shoal.worker.process.supervisor import WorkerSupervisor
-from shoal.worker.slots import AT_ONCE
+from shoal.worker.slots import CONCURRENCY
 from tests.cases import long
 from tests.integration.engine.origin import Answer
 
@@ -142,7 +142,7 @@ async def test_killed_workers_are_replaced_and_nothing_is_lost_or_stored_twice(b
     assert len(killed) >= 2
     assert items == Counter({f"good{number}": 1 for number in range(1_500)}) and not letters
     # The supervisor hears of a claim a little later: a worker may have had as many again as it can handle.
-    assert sum(origin.visits.values()) - 1_500 <= sum(killed) + AT_ONCE
+    assert sum(origin.visits.values()) - 1_500 <= sum(killed) + CONCURRENCY
 
 
 async def test_a_worker_that_cannot_start_is_given_up_with_its_last_words(bench, origin, monkeypatch):
@@ -200,7 +200,7 @@ async def test_a_step_that_kills_every_worker_is_given_up_after_five_tasks_and_b
     code = scraper("os.abort()").replace("retries=1", "retries=9")
     urls = [f"{origin.url}/bad{number}" for number in range(60)]
     async with asyncio.timeout(120):
-        summary = await bench.run(code, urls, workers=workers, at_once=1)
+        summary = await bench.run(code, urls, workers=workers, concurrency=1)
     assert summary.ending.failed
     assert "CrashLoop: " in summary.ending.failures[-1] and "SIGABRT" in summary.ending.failures[-1]
     assert len(bench.witness.said_lines) < 30
@@ -214,7 +214,7 @@ async def test_tasks_that_kill_their_workers_among_good_ones_stop_nobody(bench, 
     mixed = [f"{origin.url}/{'bad' if number % 5 == 4 else 'good'}{number}" for number in range(40)]
     code = scraper("os.abort()").replace("retries=1", "retries=0")
     async with asyncio.timeout(90):
-        summary = await bench.run(code, mixed, at_once=1)
+        summary = await bench.run(code, mixed, concurrency=1)
     items, letters = await outcome(bench, summary)
     assert len(items) == 32 and len(letters) == 8 and not summary.ending.failures
 
@@ -229,7 +229,7 @@ async def test_the_first_stop_finishes_what_is_in_hand(bench, origin):
     stopped = []
     bench.witness.on_saw = stop
     urls = [f"{origin.url}/good{number}" for number in range(3_000)]
-    summary = await bench.run(scraper("pass"), urls, at_once=10)
+    summary = await bench.run(scraper("pass"), urls, concurrency=10)
     stats = summary.snapshot.stats
     assert summary.ending.reasons == ["stopped"]
     assert stats.completed == sum(origin.visits.values()) > 0
@@ -267,7 +267,7 @@ async def test_at_most_once_a_page_is_requested_once_whichever_process_is_killed
     bench.witness.on_saw = kill_all
     urls = [f"{origin.url}/good{number}" for number in range(400)]
     code = scraper("pass").replace("retries=1, ", 'delivery="at_most_once", ')
-    summary = await bench.run(code, urls, at_once=20)
+    summary = await bench.run(code, urls, concurrency=20)
     items, letters = await outcome(bench, summary)
     assert killed and set(origin.visits.values()) == {1}
     assert len(items) + len(letters) == 400 and set(items.values()) == {1}

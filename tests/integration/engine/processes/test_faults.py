@@ -242,6 +242,6 @@ async def test_a_worker_process_goes_on_when_a_full_store_has_room_again(bench, 
     code = BROKEN_STORE.format(verb="claim", times=3, error='QueueFull("here", "its disk is full")')
     urls = [f"{origin.url}/{number}" for number in range(120)]
     async with asyncio.timeout(60):
-        summary = await bench.run(code, urls, at_once=4, batch=4)
+        summary = await bench.run(code, urls, concurrency=4, batch=4)
     assert summary.snapshot.stats.completed == 120 and not summary.ending.failures
     assert sum("retries automatically" in line for line in bench.witness.printed_lines) == 1

@@ -12,6 +12,7 @@ import pytest
 from shoal.worker.ipc.step_markers import make_file
 from shoal.worker.process import forkserver
 from shoal.worker.process.forkserver import ForkServer, ForkServerDied, read_pipe
+from shoal.worker.process.procfs import is_process_running
 from tests.integration import fork_workers
 from tests.integration.engine.origin import Answer
 
@@ -146,6 +147,35 @@ async def test_a_run_goes_on_when_its_fork_server_and_a_worker_are_killed(bench,
     summary = await bench.run(code, [f"{origin.url}/{number}" for number in range(1_500)], workers=2)
     assert killed and any("vanished" in line for line in bench.witness.said_lines), bench.witness.said_lines
     assert summary.snapshot.stats.items == summary.snapshot.stats.completed == 1_500
+
+
+async def test_a_worker_that_a_killed_fork_server_did_not_report_reads_nothing_of_the_next(
+    bench, monkeypatch
+):
+    forked, spawn = [], ForkServer._spawn
+
+    async def lose_first_report(server, *descriptors):
+        worker = await spawn(server, *descriptors)
+        forked.append(worker.pid)
+        if len(forked) == 1:
+            os.kill(server.pid, signal.SIGKILL)
+            raise ConnectionError("the fork server has died")
+        return worker
+
+    monkeypatch.setattr(ForkServer, "_spawn", lose_first_report)
+    code = """
+    plain = Scraper("plain", rate=None)
+
+    @plain.step(fetch=None)
+    async def page(task: Task):
+        yield {"url": task.url}
+    """
+    summary = await bench.run(code, ["https://a.example/0"])
+    assert summary.snapshot.stats.completed == 1 and summary.ending.reasons == ["drained"]
+    assert len(forked) == 2, "another worker was started in its place, with another channel"
+    async with asyncio.timeout(20):
+        while is_process_running(forked[0]):
+            await asyncio.sleep(0.01)
 
 
 def _parent(pid):

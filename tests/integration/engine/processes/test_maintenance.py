@@ -35,6 +35,6 @@ async def test_workers_clear_old_receipts_and_fold_counts_while_they_work(
         "INSERT INTO shoal.receipt SELECT gen_random_uuid(), now() - interval '2 hours', '{1}'"
         " FROM generate_series(1, 500)"
     )
-    await bench.run(SCRAPER, [f"{origin.url}/{number}" for number in range(PAGES)], workers=1, at_once=4)
+    await bench.run(SCRAPER, [f"{origin.url}/{number}" for number in range(PAGES)], workers=1, concurrency=4)
     assert await direct.fetchval(LEFT) == 0
     assert await direct.fetchval("SELECT count(*) FROM shoal.section_tally WHERE kind = 0") == 1

@@ -186,7 +186,7 @@ async def test_where_nobody_asked_for_single_mode_others_may_join_a_run(app, fol
     (folder / "shoal.toml").unlink()
     origin.answer = lambda path: Answer(after=8 if path == "/slow" else 0)
     first = await start(
-        "run", "pages.py", f"--url={origin.url}/slow", "--run", "r1", "--at-once=1", folder=folder
+        "run", "pages.py", f"--url={origin.url}/slow", "--run", "r1", "--concurrency=1", folder=folder
     )
     await held(origin)
     await app.queue.enqueue("r1", [shoal.Task(url=f"{origin.url}/2", step="page")])

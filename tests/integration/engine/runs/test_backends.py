@@ -169,7 +169,7 @@ async def test_one_run_has_a_reliable_lane_and_one_at_most_once_whichever_proces
     origin.answer = kill_one
     tasks = lanes(origin, 30)
     mixed = [task for pair in zip(*tasks.values(), strict=True) for task in pair]
-    summary = await any_bench.run(LANES, mixed, at_once=20)
+    summary = await any_bench.run(LANES, mixed, concurrency=20)
     items = Counter(item["url"] for item in await any_bench.items(summary.run.id))
     letters = {letter.task.url: letter.error for letter in await any_bench.dead(summary.run.id)}
     assert killed and set(items.values()) == {1}

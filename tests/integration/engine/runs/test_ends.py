@@ -234,7 +234,7 @@ async def test_the_command_to_go_on_is_the_one_that_was_stopped(folder, origin):
     )
     options = {
         "--workers": "2", "--stagger": "0.1s", "--log-dir": "my logs", "--out": "items.jsonl",
-        "--partitions": "CA", "--at-once": "3", "--set": "rate=20/s", "--for": "1s",
+        "--partitions": "CA", "--concurrency": "3", "--set": "rate=20/s", "--for": "1s",
     }  # fmt: skip
     typed_options = [word for pair in options.items() for word in pair]
     done = await typed(

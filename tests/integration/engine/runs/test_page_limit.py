@@ -38,7 +38,7 @@ def two_ways_on(path):
 @pytest.mark.parametrize("sharing", [None, *long("auto")])
 async def test_many_workers_together_ask_for_as_many_pages_as_a_run_may_have(any_bench, origin, sharing):
     origin.answer = two_ways_on
-    more = {"workers": 4, "batch": 8, "at_once": 8}
+    more = {"workers": 4, "batch": 8, "concurrency": 8}
     if sharing:
         more["partitions"] = [sharing]
     summary = await any_bench.run(ENDLESS.format(more=""), [f"{origin.url}/"], **more)

@@ -80,7 +80,7 @@ async def test_a_recording_knows_what_was_answered_to_which_post(bench, origin, 
     record = f"warc={tmp_path}/shop.warc.gz"
     first = await bench.run(RECORDED, [f"{origin.url}/"], changes=[record])
     visits = sum(origin.visits.values())
-    again = await bench.run(RECORDED, [f"{origin.url}/"], changes=[f"replay={tmp_path}/shop.warc.gz"])
+    again = await bench.run(RECORDED, [f"{origin.url}/"], changes=[f"playback={tmp_path}/shop.warc.gz"])
     assert again.snapshot.stats.dead == 0 and sum(origin.visits.values()) == visits
     by_number = [
         {item["number"]: item["said"] for item in await bench.items(run.run.id)} for run in (first, again)

@@ -46,7 +46,6 @@ async def test_every_page_becomes_one_item(bench, origin):
         "left_to_other_steps": {},
         "refused": [],
         "failures": [],
-        "late_starts": 0,
         "lost_counts": False,
         "first_errors": {},
         "first_reject": None,
@@ -237,7 +236,7 @@ async def test_a_crawl_delay_of_robots_txt_becomes_the_host_s_pace(bench, origin
         TITLES,
         [f"{origin.url}/{number}" for number in range(8)],
         changes=["robots=true", "per_host=1"],
-        at_once=1,
+        concurrency=1,
     )
     assert summary.snapshot.stats.completed == 8
     times = [moment for moment, _ in origin.moments]

@@ -5,7 +5,7 @@ import pytest
 from shoal.cli.options.workers import takes_worker_options
 from tests.unit.cli.options.test_sources import options_of
 
-WORKERS = {"--at-once", "--memory", "--set", "--allow-private", "--log-dir"}
+WORKERS = {"--concurrency", "--memory", "--set", "--allow-private", "--log-dir"}
 PARTITIONS = {"--steps", "--partitions"}
 FETCH_SETTINGS = {"--proxies", "--tor", "--fetch", "--tokens"}
 

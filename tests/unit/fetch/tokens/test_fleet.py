@@ -16,7 +16,7 @@ SEEDS = [0, *long(*range(1, int(os.environ.get("SHOAL_SEEDS", "2"))))]
 TOKENS = ["alpha", "beta", "gamma", "delta", "epsilon"]
 
 
-async def worker(loop, pool, host, jobs, at_once=16):
+async def worker(loop, pool, host, jobs, concurrency=16):
     async def hand():
         while True:
             if not jobs.take(loop.time()):
@@ -37,7 +37,7 @@ async def worker(loop, pool, host, jobs, at_once=16):
             else:
                 await pool.finish(permit, rate_limit_in(response, loop.moment()))
 
-    await asyncio.gather(*(hand() for _ in range(at_once)))
+    await asyncio.gather(*(hand() for _ in range(concurrency)))
 
 
 async def fleet(loop, seed, *, workers=8, pages=2_000, share=True, **host):

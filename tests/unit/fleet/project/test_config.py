@@ -142,6 +142,7 @@ def test_every_variable_is_that_of_its_option():
     assert set(options(get_command(app_for("")))) == {(one.name, one.option) for one in VARIABLES}
 
 
-def test_a_list_of_addresses_is_a_queue_on_several_servers(tmp_path):
+def test_a_list_of_addresses_is_refused_and_a_cluster_named(tmp_path):
     (tmp_path / "shoal.toml").write_text('queue = ["redis://a", "redis://b"]')
-    assert Config.read(tmp_path, {}).queue == "redis://a redis://b"
+    with pytest.raises(InvalidSetting, match=r"shoal.toml: queue takes one address.*cluster=true"):
+        Config.read(tmp_path, {})

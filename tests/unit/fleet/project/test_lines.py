@@ -12,7 +12,7 @@ queue = "sqlite:///a.db"
 logs.level = "info"
 [ workers ]  # how many
 count = 4
-"at_once" = 3
+"concurrency" = 3
 [scrapers."a-b"]
 module = """
 rate = 1
@@ -32,7 +32,7 @@ def test_the_lines_of_a_toml_file():
         "logs.level": 3,
         "workers": 4,
         "workers.count": 5,
-        "workers.at_once": 6,
+        "workers.concurrency": 6,
         "scrapers.a-b": 7,
         "scrapers.a-b.module": 8,
         "scrapers.a-b.rate": 12,

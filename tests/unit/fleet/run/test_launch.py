@@ -5,6 +5,7 @@ import pytest
 from shoal import Page, Scraper
 from shoal.core.model import Run, RunSettings, RunState
 from shoal.fleet.job import Job
+from shoal.worker.slots import ConcurrencySlots
 
 pages = Scraper("pages")
 RUN = Run(
@@ -18,18 +19,15 @@ async def page(page: Page):
 
 
 @pytest.mark.parametrize(
-    ("given", "at_once", "slow_requests"),
-    [
-        ({}, 64, 1_000),
-        ({"at_once": 5}, 5, 0),
-        ({"at_once": 64}, 64, 0),
-        ({"at_once": 5, "slow_requests": 7}, 5, 7),
-        ({"slow_requests": 0}, 64, 0),
-    ],
+    ("given", "concurrency", "max_slow"),
+    [({}, 64, 1_000), ({"concurrency": 5}, 5, 0), ({"concurrency": 64}, 64, 0)],
 )
 def test_a_bound_that_is_given_holds_and_slow_requests_come_beside_the_default_only(
-    given, at_once, slow_requests
+    given, concurrency, max_slow
 ):
     job = Job(scraper=pages, name="p", reference="p.py", queue_url="sqlite:///", **given)
-    config = job.worker_config(RUN)
-    assert (config.at_once, config.slow_requests) == (at_once, slow_requests)
+    slots = ConcurrencySlots(job.worker_config(RUN).concurrency)
+    for number in range(concurrency):
+        assert slots.is_free
+        slots.take(number, 0.0)
+    assert not slots.is_free and slots.max_slow == max_slow

@@ -35,8 +35,6 @@ class Queue:
     async def stats(self, run_id):
         return self._stats
 
-    reachable_stats = stats
-
     async def notes(self, topic, keys=None):
         return {}
 
@@ -207,23 +205,3 @@ async def test_partitions_are_reported_by_name():
     stats = Stats(pending=4, partitions={name: Counts(pending=1) for name in names})
     snapshot = await ProgressReader(Queue(stats), "r").read()
     assert list(snapshot.as_json()["partitions"]) == sorted(names)
-
-
-async def test_a_run_of_which_a_server_does_not_reply_is_not_finished_and_its_hosts_are_not_read():
-    queue = Queue(Stats(completed=3), host("a.example"))
-    assert (await ProgressReader(queue, "r").read()).is_finished
-    queue = Queue(Stats(completed=3, unreachable=["db-b"]), host("a.example"))
-    snapshot = await ProgressReader(queue, "r").read()
-    assert not snapshot.is_finished and queue.looks == 0
-    assert snapshot.as_json()["unreachable"] == ["db-b"]
-    assert snapshot.unreachable == "without server db-b"
-
-
-async def test_a_server_that_is_missing_is_no_change_of_the_rate():
-    queue = Queue(Stats(pending=1, completed=1_000))
-    progress = ProgressReader(queue, "r")
-    await progress.read()
-    queue._stats = Stats(pending=1, completed=10, unreachable=["db-b"])
-    assert (await progress.read()).rate == 0
-    queue._stats = Stats(pending=1, completed=1_000)
-    assert (await progress.read()).rate == 0

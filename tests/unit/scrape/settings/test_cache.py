@@ -1,4 +1,4 @@
-"""The settings `cache`, `warc` and `replay`, as users write them."""
+"""The settings `cache`, `warc` and `playback`, as users write them."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -78,8 +78,8 @@ def test_a_recording_leaves_out_the_cache_that_the_scraper_has_and_refuses_one_t
         read(cache="10m", warc=file)
 
 
-def test_a_replay_spares_no_host_and_tries_nothing_twice(tmp_path):
-    settings = read(rate="1/s", retries=3, pause="8-20s", cache="10m").replace(replay=str(tmp_path))
+def test_a_playback_spares_no_host_and_tries_nothing_twice(tmp_path):
+    settings = read(rate="1/s", retries=3, pause="8-20s", cache="10m").replace(playback=str(tmp_path))
     assert (settings.delay, settings.retries, settings.pause, settings.cache) == (timedelta(0), 0, None, None)
     with pytest.raises(InvalidSetting, match="Make one: shoal run … --warc"):
-        read(replay=str(tmp_path / "nothing"))
+        read(playback=str(tmp_path / "nothing"))

@@ -63,8 +63,8 @@ def test_pages_that_are_visited_again_are_not_left_out_at_the_same_time():
             ScraperSettings.read(dedup="30d", **other)
 
 
-def test_a_replay_leaves_nothing_out(tmp_path):
-    assert ScraperSettings.read(dedup="30d", replay=str(tmp_path)).dedup is None
+def test_a_playback_leaves_nothing_out(tmp_path):
+    assert ScraperSettings.read(dedup="30d", playback=str(tmp_path)).dedup is None
 
 
 def scraper_with(dedup):

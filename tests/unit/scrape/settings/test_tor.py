@@ -61,5 +61,5 @@ def test_tor_and_proxies_do_not_go_together():
     assert settings.replace(tor=True, proxies="off").tor
 
 
-def test_a_replay_needs_no_tor(tmp_path):
-    assert ScraperSettings.read(tor=True, replay=str(tmp_path)).tor is None
+def test_a_playback_needs_no_tor(tmp_path):
+    assert ScraperSettings.read(tor=True, playback=str(tmp_path)).tor is None

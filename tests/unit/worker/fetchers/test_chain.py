@@ -1,12 +1,12 @@
-"""Which fetchers a scraper's settings give; a replay has no network access."""
+"""Which fetchers a scraper's settings give; a playback has no network access."""
 
 import pytest
 
 from shoal.core.errors import NotRecorded
 from shoal.core.http import Request, Response
 from shoal.export.archive.warc import WarcWriter
+from shoal.fetch.archive.playback import PlaybackFetcher
 from shoal.fetch.archive.recording import RecordingFetcher
-from shoal.fetch.archive.replay import ReplayFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.aiohttp import AioHttpFetcher
@@ -48,9 +48,9 @@ async def recording(tmp_path):
     return str(tmp_path / "a.warc.gz")
 
 
-async def test_a_replay_has_no_egress_at_all(egresses, recording):
-    fetcher = await open_http(replay=recording)
-    assert isinstance(fetcher, ReplayFetcher)
+async def test_a_playback_has_no_egress_at_all(egresses, recording):
+    fetcher = await open_http(playback=recording)
+    assert isinstance(fetcher, PlaybackFetcher)
     assert (await fetcher.fetch(Request(url=URL))).body == b"page"
     with pytest.raises(NotRecorded):
         await fetcher.fetch(Request(url=f"{URL}other"))

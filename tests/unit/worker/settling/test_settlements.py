@@ -6,7 +6,6 @@ import pytest
 
 from shoal.core.errors import (
     InvalidItem,
-    PartlySettled,
     QueueError,
     QueueFull,
     QueueRefused,
@@ -108,15 +107,6 @@ async def test_settling_is_retried_while_the_server_is_unreachable(batcher):
     batcher.put(done(1))
     await close(batcher)
     assert len(batcher.settled) == 1
-
-
-async def test_what_one_of_several_servers_has_settled_is_not_sent_again(batcher):
-    batcher.queue.failures = [PartlySettled("db", "refused", [Fate.ACCEPTED, None, Fate.ACCEPTED])]
-    for number in range(3):
-        batcher.put(done(number))
-    await close(batcher)
-    assert [outcome.lease.task_id[-1] for outcome in batcher.settled] == ["0", "2", "1"]
-    assert batcher.queue.batches == [[done(1)]]
 
 
 async def test_outcomes_do_not_pile_up_without_bound(batcher):

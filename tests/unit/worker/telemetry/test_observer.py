@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.core.errors import FetchTimeout, PartlySettled, QueueUnavailable
+from shoal.core.errors import FetchTimeout, QueueUnavailable
 from shoal.core.events import QUEUE_AWAY, Level, as_event
 from shoal.core.http import Request, Response
 from shoal.core.model import ZERO, Bury, Done, Fate, Grant, Lease, Reject, Release, Retry, Task
@@ -150,14 +150,11 @@ async def test_at_level_warning_success_is_not_reported(queue, events):
     assert events == []
 
 
-async def test_a_part_of_a_settlement_that_failed_does_not_make_the_queue_away(events):
+async def test_the_first_claim_after_an_outage_says_that_the_queue_is_back(events):
     reporter = EventReporter(events.append, Level.INFO)
-    reporter.on_queue_error("settle", PartlySettled("b", "it does not respond", [None]))
-    reporter.on_claim([lease()])  # from another server
-    assert [event.name for event in events] == ["settle failed"]
     reporter.on_queue_error("claim", QueueUnavailable("b", "it does not respond"))
     reporter.on_claim([lease()])
-    assert [event.name for event in events[1:]] == ["claim failed", "queue is back"]
+    assert [event.name for event in events] == ["claim failed", "queue is back"]
 
 
 async def test_a_stale_result_is_reported_as_refused_and_not_as_failed(queue, events):

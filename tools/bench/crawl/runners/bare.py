@@ -11,14 +11,14 @@ import aiohttp
 import uvloop
 from selectolax.lexbor import LexborHTMLParser
 
-AT_ONCE = 64
+CONCURRENCY = 64
 
 
 async def crawl(task: str, urls: list[str], out: str) -> None:
     """Fetch the URLs, and in task B everything of their site that they lead to."""
     origin = urls[0].rpartition("/")[0] + "/" if task == "B" else ""
     waiting, seen, busy = deque(urls), set(urls), 0
-    connector = aiohttp.TCPConnector(limit=AT_ONCE)
+    connector = aiohttp.TCPConnector(limit=CONCURRENCY)
     with Path(out).open("w", encoding="utf-8") as lines:
         async with aiohttp.ClientSession(connector=connector) as session:
 
@@ -46,7 +46,7 @@ async def crawl(task: str, urls: list[str], out: str) -> None:
                             seen.add(link)
                             waiting.append(link)
 
-            await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+            await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
 
 
 if __name__ == "__main__":

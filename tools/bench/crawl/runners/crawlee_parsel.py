@@ -10,7 +10,7 @@ from crawlee import ConcurrencySettings, service_locator
 from crawlee.crawlers import ParselCrawler, ParselCrawlingContext
 from crawlee.storage_clients import FileSystemStorageClient, MemoryStorageClient, SqlStorageClient
 
-AT_ONCE = 64
+CONCURRENCY = 64
 STORAGES = {"memory": MemoryStorageClient, "files": FileSystemStorageClient, "sql": SqlStorageClient}
 
 
@@ -19,7 +19,7 @@ async def crawl(storage: str, task: str, urls: list[str], out: str) -> None:
     service_locator.set_storage_client(STORAGES[storage]())
     crawler = ParselCrawler(
         concurrency_settings=ConcurrencySettings(
-            min_concurrency=AT_ONCE, desired_concurrency=AT_ONCE, max_concurrency=AT_ONCE
+            min_concurrency=CONCURRENCY, desired_concurrency=CONCURRENCY, max_concurrency=CONCURRENCY
         ),
         request_handler_timeout=timedelta(minutes=1),
     )

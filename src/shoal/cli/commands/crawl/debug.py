@@ -80,8 +80,7 @@ def closing_lines(
 # Options that a run in one process cannot obey, by parameter.
 REFUSED = {
     "workers": "--workers",
-    "at_once": "--at-once",
-    "slow_requests": "--slow-requests",
+    "concurrency": "--concurrency",
     "log_dir": "--log-dir",
     "metrics": "--metrics",
     "trace": "--trace",

@@ -30,9 +30,8 @@ from shoal.cli.first_errors import first_error_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.declared import choose_seeds, resumed_seeds
-from shoal.cli.options.fork_server import fork_server_for
 from shoal.cli.options.sources import SOURCES, takes_sources
-from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import remember_options, resume_command
 from shoal.cli.signals import obey_signals
@@ -51,8 +50,8 @@ from shoal.fleet.scale.preview import LaunchPreview, preview_launch
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine, partitions_complete
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 
 NEWEST = "newest"
 DEFAULT_STAGGER = "2s"

@@ -16,8 +16,7 @@ from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.options.fork_server import fork_server_for
-from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView
 from shoal.cli.signals import obey_signals
 from shoal.core.errors import CallFailed, InvalidSetting, QueueError

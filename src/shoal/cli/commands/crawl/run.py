@@ -8,7 +8,7 @@ from shlex import quote
 
 import typer
 
-from shoal.cli.commands.crawl.cache_options import as_changes, fill_again, replayed_seeds
+from shoal.cli.commands.crawl.cache_options import as_changes, fill_again, playback_seeds
 from shoal.cli.commands.crawl.enqueue import report
 from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.commands.crawl.start_notices import start_notices
@@ -20,9 +20,8 @@ from shoal.cli.left_out import file_words, hook_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.declared import choose_seeds, resumed_seeds
-from shoal.cli.options.fork_server import fork_server_for
 from shoal.cli.options.sources import SOURCES, takes_sources
-from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import remember_options, resume_command
 from shoal.cli.signals import obey_signals
@@ -40,8 +39,8 @@ from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.recrawl import recrawl_tasks
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.progress import Snapshot
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 from shoal.worker.counters import format_counts
 
 NEWEST = "newest"
@@ -69,7 +68,7 @@ def run(
     again: common.Again = None,
     cache: common.Cache = None,
     warc: common.Warc = None,
-    replay: common.Replay = None,
+    playback: common.Playback = None,
     files: common.Files = None,
     worker_options: WorkerOptions,
     debug: common.Debug = False,
@@ -84,8 +83,8 @@ def run(
         from shoal.cli.commands.crawl.debug import check_options
 
         check_options(context)
-    kept = as_changes(cache, warc, replay, again, resume=resume is not None)
-    typed, seeds = seeds, replayed_seeds(seeds, replay)
+    kept = as_changes(cache, warc, playback, again, resume=resume is not None)
+    typed, seeds = seeds, playback_seeds(seeds, playback)
     job = worker_options.job(
         scraper,
         queue,
@@ -143,7 +142,6 @@ def run(
             overwrite=overwrite,
             append=append,
         ),
-        meanwhile=import_modules,
     )
     if as_json:
         has_cache = (summary.job or job).scraper.settings.cache
@@ -157,10 +155,6 @@ def run(
     else:
         say(summary_text(summary, out, job))
     raise typer.Exit(exit_code(summary))
-
-
-def import_modules() -> None:
-    """Import what `carry_out` uses."""
 
 
 async def carry_out(

@@ -8,8 +8,7 @@ from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.console import put_json, say
 from shoal.cli.open_queue import with_existing_queue
 from shoal.cli.options import common
-from shoal.cli.options.fork_server import fork_server_for
-from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import remember_options
 from shoal.cli.signals import obey_signals
@@ -17,8 +16,8 @@ from shoal.fleet.job import Job
 from shoal.fleet.run.launch import Summary, launch
 from shoal.fleet.run.settings import open_job
 from shoal.fleet.status.find import find_run
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 
 
 @remember_options()

@@ -9,8 +9,8 @@ from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.status.cache import CacheStatus, cache_status
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 
 COLUMNS = ("run_id", "hits", "misses", "hit_rate")
 

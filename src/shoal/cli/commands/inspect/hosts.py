@@ -15,8 +15,8 @@ from shoal.core.values import read_positive_duration
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.status.find import describe_unknown_host
 from shoal.fleet.status.overview import host_row
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 
 app = typer.Typer(invoke_without_command=True, help="List hosts; pause, slow or resume one.")
 

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -26,10 +25,10 @@ from shoal.fleet.status.at_work import GONE_SHOWN, is_live, runs_at_work
 from shoal.fleet.status.overview import worker_row
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.status.rates import recent_rate
-from shoal.fleet.status.rows import read_run_row, server_row, store_row
+from shoal.fleet.status.rows import read_run_row, store_row
 from shoal.fleet.status.tokens import tokens
-from shoal.queue.contract import Queue, ServerStatus, StoreSize
-from shoal.queue.namespace import shown_queue
+from shoal.queue.address import shown_queue
+from shoal.queue.contract import Queue, StoreSize
 
 SAME_LINE_SECONDS = 10.0  # after which `watch` repeats a line
 
@@ -42,12 +41,11 @@ def status(
 ) -> None:
     """Show the progress of a run, by step and partition."""
 
-    _, (snapshot, retired, size, again, servers) = with_run(
+    _, (snapshot, retired, size, again) = with_run(
         queue, run_id, lambda opened, run: _with_tokens(opened, run, queue)
     )
     if as_json:
-        store = {"store": store_row(size), "servers": [server_row(one) for one in servers]}
-        put_json(snapshot.as_json() | {"queue": shown_queue(queue)} | store)
+        put_json(snapshot.as_json() | {"queue": shown_queue(queue), "store": store_row(size)})
         return
     say_queue(queue)
     report = snapshot.as_json()
@@ -60,9 +58,6 @@ def status(
             {"step": f"partition {name or '-'}", **counts_of}
             for name, counts_of in report["partitions"].items()
         ]
-    for one in servers:
-        name = f"server {one.name}" if one.counts else f"server {one.name} (cannot be reached)"
-        rows.append({"step": name, **(server_row(one)["counts"] or {})})
     rows.append({"step": "all", **{name: report[name] for name in counts}})
     put_rows(
         rows,
@@ -73,8 +68,6 @@ def status(
         folds=("step",),
         wide=wide,
     )
-    if snapshot.unreachable:
-        put_text(f"The counts are {snapshot.unreachable}, which cannot be reached.")
     if snapshot.is_over and snapshot.stats.remaining:
         put_text(f"{counted(snapshot.stats.remaining, 'task')} left, but the run has ended.")
     elif snapshot.lacks_seeds and snapshot.state is ReportedState.STOPPED:
@@ -189,18 +182,16 @@ def line_of(snapshot: "Snapshot") -> str:
         f"{report['state']:9}  {report['completed']:,} done  {report['remaining']:,} left  "
         f"{counted(report['items'], 'item')}  {report['dead']:,} dead  {report['rate']:,.1f}/s  "
         f"ETA {duration(report['eta_seconds'])}"
-    ) + (f"  ({snapshot.unreachable})" if snapshot.unreachable else "")
+    )
 
 
-async def _with_tokens(
-    queue: "Queue", run_id: str, url: str
-) -> "tuple[Snapshot, int, StoreSize, str, Sequence[ServerStatus]]":
-    """Return a run's progress, its retired API tokens, the store's size, how to resume, and its servers."""
+async def _with_tokens(queue: "Queue", run_id: str, url: str) -> "tuple[Snapshot, int, StoreSize, str]":
+    """Return a run's progress, its retired API tokens, the store's size, and how to resume."""
 
     snapshot = await _snapshot(queue, run_id)
     retired = sum(bool(one.budget.retired) for one in await tokens(queue, snapshot.run.id))
     again = await command_to_resume(queue, url, snapshot.run)
-    return snapshot, retired, await queue.size(), again, await queue.servers(snapshot.run.id)
+    return snapshot, retired, await queue.size(), again
 
 
 async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":

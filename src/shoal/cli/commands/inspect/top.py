@@ -22,8 +22,8 @@ from shoal.cli.options import common
 from shoal.core.errors import QueueUnavailable
 from shoal.core.tasks import wait_for_event
 from shoal.fleet.status.overview import Overview, OverviewReader
+from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.queue.namespace import shown_queue
 
 FIRST_INTERVAL_SECONDS = 0.5  # between the first two samples: a rate needs two
 FILE_HEIGHT = 60  # lines of a screen that is written to a file

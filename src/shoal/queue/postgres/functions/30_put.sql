@@ -12,8 +12,6 @@ SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS
 DECLARE
     hosts    int[] := shoal.host_ids(p_hosts);
     sections int[] := shoal.section_ids(p_run, p_steps, p_partitions, p_bands);
-    -- The parcels of a call are in one bundle: those that complete them take hundreds at a time, and no other claim gets any.
-    parcels  int := sections[array_position(p_steps, '$outbox')];
     ts       timestamptz := clock_timestamp();
     got      record;
 BEGIN
@@ -28,7 +26,7 @@ BEGIN
         ON CONFLICT (id) DO NOTHING
         RETURNING id, host, section, priority, ttl, delay
     ), placed AS (
-        SELECT *, CASE WHEN section = parcels THEN get_byte(p_ids[1], 15) & 7 WHEN host = 0 THEN get_byte(id, 15) & 7 ELSE 0 END AS shard
+        SELECT *, CASE WHEN host = 0 THEN get_byte(id, 15) & 7 ELSE 0 END AS shard
         FROM fresh
     ), numbered AS (
         SELECT *, row_number() OVER (PARTITION BY host, section, shard, priority, ttl, delay) AS n

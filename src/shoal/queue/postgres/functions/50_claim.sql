@@ -11,7 +11,6 @@
 -- Floors. Lanes leave the due index on the left and come back on the right. The entries they leave are dead, but while an old transaction is open,
 -- vacuum cannot remove them. So the caller remembers, for each (section, band), a time before which it found nothing, and passes it back.
 --
--- Parcels, of the step $outbox, are for the queue on several servers that stored them: a claim of any step gets none.
 --
 -- Lead. A claim with a lead takes what it would take that much later, and so are its starts. The caller adds the lead to each `start_in`.
 --
@@ -120,7 +119,7 @@ BEGIN
             SELECT s.id AS section, b.band::smallint AS band, s.id::bigint * 16 + b.band + 1 AS key
             FROM shoal.section s CROSS JOIN LATERAL generate_series(0, 9) AS b(band)
             WHERE s.run = run.id AND (s.bands >> b.band) & 1 = 1
-              AND (s.step = ANY (p_steps) OR p_steps IS NULL AND s.step <> '$outbox') AND (p_partitions IS NULL OR s.partition = ANY (p_partitions))
+              AND (p_steps IS NULL OR s.step = ANY (p_steps)) AND (p_partitions IS NULL OR s.partition = ANY (p_partitions))
             ORDER BY b.band DESC, random()
         ) k;
         -- Lanes of a run without a gap give several tasks at once; others as many as may start within the horizon.

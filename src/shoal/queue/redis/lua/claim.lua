@@ -43,11 +43,11 @@ local function must_hold()
     return hold > now
 end
 
--- The sections that the claim selects, nil for all, and one that it does not.
+-- The sections that the claim selects, nil for all.
 local function selected_sections()
     local steps, partitions = unpack(unpack_all(ARGV[10]))
     if not steps and not partitions then
-        return nil, parcel_section(run)
+        return nil
     end
     local function set(names)
         local found = {}
@@ -60,18 +60,18 @@ local function selected_sections()
     local selected, names = {}, call('HGETALL', run.R .. 'names')
     for i = 1, #names, 2 do
         local step, partition = names[i + 1]:match('^(%Z*)%z(%Z*)$')
-        if (not steps and step ~= '$outbox' or steps and steps[step]) and (not partitions or partitions[partition]) then
+        if (not steps or steps[step]) and (not partitions or partitions[partition]) then
             selected[tonumber(names[i])] = true
         end
     end
     return selected
 end
 
-local function tracks_of(selected, left_out)
+local function tracks_of(selected)
     local tracks = {}
     for _, code in ipairs(call('SMEMBERS', run.R .. 'tracks')) do
         local section, priority = floor(code / 10), code % 10
-        if selected and selected[section] or not selected and section ~= left_out then
+        if not selected or selected[section] then
             local place = section .. ':' .. priority
             tracks[#tracks + 1] = {
                 section = section, priority = priority, key = run.R .. 'due:' .. place, lanes = run.R .. 'q:' .. place .. ':',

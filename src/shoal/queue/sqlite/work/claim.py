@@ -53,7 +53,6 @@ class ClaimableRun(msgspec.Struct, array_like=True, frozen=True):
     next_expiry: int | None
     next_delayed: int | None
     worker: int | None
-    parcels: int | None  # a section
 
     def has_lost_lease(self, now: int) -> bool:
         """Tell whether a lease of any run is lost."""
@@ -229,7 +228,7 @@ class _Claim:
     def _find_sections(self) -> str | None:
         """Return the sections that match the filters; None if all of them do."""
         steps, partitions = self._request.steps, self._request.partitions
-        if steps is None and partitions is None and self._run.parcels is None:
+        if steps is None and partitions is None:
             return None
         text: str = self._store.value(
             "claim_sections",

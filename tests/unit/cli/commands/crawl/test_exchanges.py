@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from shoal.cli.commands.crawl.cache_options import as_changes, replayed_seeds
+from shoal.cli.commands.crawl.cache_options import as_changes, playback_seeds
 from shoal.core.errors import InvalidSetting
 from shoal.fleet.sources.seeds import Seeds
 from shoal.registry.extras import install_command
 
 
-def changes(*, cache=None, warc=None, replay=None, again=None, resume=False):
-    return as_changes(cache, warc, replay, again, resume=resume)
+def changes(*, cache=None, warc=None, playback=None, again=None, resume=False):
+    return as_changes(cache, warc, playback, again, resume=resume)
 
 
 def test_options_become_scraper_settings(tmp_path):
@@ -31,12 +31,12 @@ def test_an_existing_recording_is_extended_only_by_a_resumed_run(tmp_path):
 
 
 @pytest.mark.parametrize("other", ["cache", "warc", "again"])
-def test_a_replay_excludes_cache_recording_and_recrawl(other):
+def test_a_playback_excludes_cache_recording_and_recrawl(other):
     with pytest.raises(InvalidSetting, match="no network requests"):
-        changes(replay="a.warc.gz", **{other: "x"})
+        changes(playback="a.warc.gz", **{other: "x"})
 
 
-@pytest.mark.parametrize("option", ["warc", "replay"])
+@pytest.mark.parametrize("option", ["warc", "playback"])
 def test_a_missing_library_is_named(option, monkeypatch):
     for name in ("warcio", "warcio.archiveiterator", "warcio.warcwriter"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -44,14 +44,14 @@ def test_a_missing_library_is_named(option, monkeypatch):
         changes(**{option: "a.warc.gz"})
 
 
-def test_a_replay_takes_no_source_from_the_network():
+def test_a_playback_takes_no_source_from_the_network():
     with pytest.raises(InvalidSetting, match="--sitemap"):
-        replayed_seeds(Seeds(sitemaps=["https://shop.test/"]), "a.warc.gz")
+        playback_seeds(Seeds(sitemaps=["https://shop.test/"]), "a.warc.gz")
     typed = Seeds(urls=["https://shop.test/"])
-    assert replayed_seeds(typed, "a.warc.gz") is typed
-    assert replayed_seeds(Seeds(), None) == Seeds()
+    assert playback_seeds(typed, "a.warc.gz") is typed
+    assert playback_seeds(Seeds(), None) == Seeds()
 
 
-def test_a_replay_of_nothing_says_how_to_record(tmp_path):
+def test_a_playback_of_nothing_says_how_to_record(tmp_path):
     with pytest.raises(InvalidSetting, match="Make one: shoal run … --warc"):
-        replayed_seeds(Seeds(), str(tmp_path / "a.warc.gz"))
+        playback_seeds(Seeds(), str(tmp_path / "a.warc.gz"))

@@ -1,17 +1,14 @@
 """What `runs`, `status` and `check` print for a queue with a namespace."""
 
 import asyncio
-import json
 
 import msgspec
 import pytest
 
 from shoal.cli.commands.inspect.status import runs, status
-from shoal.core.errors import QueueUnavailable
-from shoal.core.model import MINUTE, Task
+from shoal.core.model import MINUTE
 from shoal.fleet.status.doctor import _check_queue
 from shoal.queue.open import open_queue
-from shoal.queue.sharded.members import Member
 from shoal.worker.run_hooks import record
 from shoal.worker.run_hooks.record import FINISH, START, interrupted, new_record, topic_of
 
@@ -67,51 +64,3 @@ def test_a_hook_that_is_running_and_one_that_was_interrupted_are_named(address, 
     out = capsys.readouterr().out
     assert "The hook on_run_start prepare is running (in worker machine-7-abcd)." in out
     assert "The hook on_run_finish report failed: it was stopped (in worker machine-8-efgh)." in out
-
-
-def test_the_status_of_a_run_shows_what_each_server_has(tmp_path, capsys):
-    address = f"sqlite:///{tmp_path}/a.db#first sqlite:///{tmp_path}/b.db#second"
-
-    async def fill():
-        async with open_queue(address) as queue:
-            run = await queue.start_run("books")
-            await queue.enqueue(run.id, [Task(url=f"https://h{number}.example/") for number in range(20)])
-
-    asyncio.run(fill())
-    status(None, address, as_json=True)
-    servers = json.loads(capsys.readouterr().out)["servers"]
-    assert [(one["server"], one["is_home"]) for one in servers] == [("first", True), ("second", False)]
-    assert sum(one["counts"]["pending"] for one in servers) == 20
-    status(None, address)
-    said = capsys.readouterr()
-    assert "server first" in said.out
-    assert address in said.err
-
-
-def test_while_a_server_is_away_the_counts_of_the_others_are_shown_as_such(tmp_path, capsys, monkeypatch):
-    address = " ".join(f"sqlite:///{tmp_path / name}.db#{name}" for name in ("first", "second"))
-
-    async def fill():
-        async with open_queue(address) as queue:
-            run = await queue.start_run("books")
-            await queue.enqueue(run.id, [Task(url=f"https://h{number}.example/") for number in range(20)])
-
-    asyncio.run(fill())
-    call = Member.call
-
-    async def away(member, verb):
-        if member.name == "second":
-            member.is_away = True
-            raise QueueUnavailable(member.name, "it is switched off")
-        return await call(member, verb)
-
-    monkeypatch.setattr(Member, "call", away)
-    status(None, address, as_json=True)
-    report = json.loads(capsys.readouterr().out)
-    assert (report["unreachable"], report["state"]) == (["second"], "stopped")
-    assert 0 < report["pending"] == report["servers"][0]["counts"]["pending"] < 20
-    assert report["servers"][1]["counts"] is None
-    status(None, address)
-    said = capsys.readouterr().out
-    assert "The counts are without server second, which cannot be reached." in said
-    assert "1 of 2 servers together" in said

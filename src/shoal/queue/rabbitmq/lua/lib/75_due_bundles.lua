@@ -37,10 +37,10 @@ local function has_overdue()
     return call('ZCOUNT', P .. 'unsent', '-inf', now - RESEND_AFTER) > 0
 end
 
--- The sections that a claim asks for; nil for all, but not those of parcels.
+-- The sections that a claim asks for; nil for all.
 local function chosen_sections(run, packed)
     local steps, partitions = unpack(unpack_all(packed))
-    if not steps and not partitions and not parcel_section(run) then
+    if not steps and not partitions then
         return nil
     end
     local function has(list, name)
@@ -54,7 +54,7 @@ local function chosen_sections(run, packed)
     local chosen, names = {}, call('HGETALL', run.R .. 'names')
     for i = 1, #names, 2 do
         local step, partition = names[i + 1]:match('^(%Z*)%z(%Z*)$')
-        chosen[tonumber(names[i])] = (steps or step ~= '$outbox') and has(steps or nil, step) and has(partitions or nil, partition)
+        chosen[tonumber(names[i])] = has(steps or nil, step) and has(partitions or nil, partition)
     end
     return chosen
 end

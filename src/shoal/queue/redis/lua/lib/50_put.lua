@@ -47,11 +47,6 @@ local function section_numbers(run, names)
     return found
 end
 
--- The section of parcels, which only claims that name its step get; nil if there is none. See queue/sharded/parcels.py.
-local function parcel_section(run)
-    return tonumber(call('HGET', run.R .. 'sections', '$outbox\0$outbox'))
-end
-
 -- Store tasks for another shard, as wire.py reads them.
 local function send(run, shard, base, tasks)
     call('XADD', run.R .. 'outbox', '*', 'shard', shard, 'at', digits(base), 'tasks', tasks)

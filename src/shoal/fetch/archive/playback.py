@@ -1,4 +1,4 @@
-"""A fetcher that only replays a recording: it has no access to the network."""
+"""A fetcher that only plays back a recording: it has no access to the network."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ ROBOTS = "/robots.txt"
 Find = Callable[[str], Response | None]
 
 
-class ReplayFetcher:
+class PlaybackFetcher:
     """Responds from a recording; `find` returns the response to a canonical URL, or to a POST to it."""
 
     def __init__(self, find: Find, *, record: str, limits: Limits = DEFAULT_LIMITS) -> None:

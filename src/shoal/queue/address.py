@@ -1,15 +1,28 @@
-"""The namespace in a queue's address: several separate queues on one server."""
+"""The address of a queue: one server or file, and a namespace for several separate queues on it."""
 
 import re
 from urllib.parse import unquote
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import shown_address
-from shoal.queue.addresses import addresses_in, join_addresses
 
 OPTION = "namespace"
+ONE_SERVER = (
+    "takes one address, and Shoal does not spread a queue over several servers by itself. If one server is "
+    "not enough, use a Redis Cluster and name one of its nodes, redis://NODE:6379?cluster=true, or a "
+    "RabbitMQ cluster, amqp://USER:PASSWORD@NODE-1,NODE-2,NODE-3/?state=redis://HOST:6379/0"
+)
 _NAME = re.compile("[a-z0-9_-]{1,32}")
 _IN_URL = re.compile(rf"[?&]{OPTION}=([a-z0-9_-]{{1,32}})(?=[&#]|$)")
+# A space in the path of a SQLite file does not begin another address.
+_NEXT_ADDRESS = re.compile(r"\s[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def one_address(queue: object) -> str:
+    """Return the address of a queue; raises InvalidSetting for a list, or a text with several."""
+    if not isinstance(queue, str) or _NEXT_ADDRESS.search(queue.strip()):
+        raise InvalidSetting("queue", ONE_SERVER)
+    return queue
 
 
 def take_namespace(query: str) -> tuple[str, str]:
@@ -32,10 +45,10 @@ def take_namespace(query: str) -> tuple[str, str]:
 
 
 def with_namespace(address: str, namespace: str) -> str:
-    """Return an address with a namespace; of a queue on several servers, on each of them."""
+    """Return an address with a namespace."""
     if not namespace:
         return address
-    return join_addresses(_with_option(one, f"{OPTION}={namespace}") for one in addresses_in(address))
+    return f"{address}{'&' if '?' in address else '?'}{OPTION}={namespace}"
 
 
 def namespace_in(url: str) -> str:
@@ -46,18 +59,9 @@ def namespace_in(url: str) -> str:
 
 def shown_queue(url: str) -> str:
     """Return a queue's address to display: with its namespace, without a password."""
-    return join_addresses(map(_shown, addresses_in(url)))
-
-
-def _shown(url: str) -> str:
     shown, namespace = shown_address(url), namespace_in(url)
     # Between the user of a broker and that of its Redis it was redacted with the passwords.
     return shown if namespace_in(shown) == namespace else with_namespace(shown, namespace)
-
-
-def _with_option(address: str, option: str) -> str:
-    place, mark, name = address.partition("#")  # the name of a server
-    return f"{place}{'&' if '?' in place else '?'}{option}{mark}{name}"
 
 
 def _is_namespace(option: str) -> bool:

@@ -1,11 +1,11 @@
-"""A replay responds from the recording, and sends nothing."""
+"""A playback responds from the recording, and sends nothing."""
 
 import pytest
 
 from shoal.core.errors import NotRecorded, OutOfScope
 from shoal.core.http import Headers, Request, Response
 from shoal.core.request_options import asked_for
-from shoal.fetch.archive.replay import ReplayFetcher
+from shoal.fetch.archive.playback import PlaybackFetcher
 
 SITE = "https://shop.test"
 
@@ -16,7 +16,7 @@ def answer(url, status=200, body=b"", **fields):
 
 def fetcher_of(*answers):
     record = {response.url: response for response in answers}
-    return ReplayFetcher(record.get, record="shop.warc.gz")
+    return PlaybackFetcher(record.get, record="shop.warc.gz")
 
 
 async def fetch(fetcher, path, **more):
@@ -74,7 +74,7 @@ async def test_a_post_has_an_answer_of_its_own_and_goes_along_with_redirects_tha
         asked_for(f"{SITE}/b", b"1"): answer(f"{SITE}/b", status=303, location="/c"),
         f"{SITE}/c": answer(f"{SITE}/c", body=b"C"),
     }
-    fetcher = ReplayFetcher(posted.get, record="shop.warc.gz")
+    fetcher = PlaybackFetcher(posted.get, record="shop.warc.gz")
     assert (await fetch(fetcher, "/a", post=b"1")).body == b"C"
     with pytest.raises(NotRecorded):
         await fetch(fetcher, "/a", post=b"2")

@@ -1,4 +1,4 @@
-"""`--at-once N`: never more than N requests in flight and N steps that run, however long they take."""
+"""`--concurrency N`: never more than N requests in flight and N steps that run, however long they take."""
 
 import asyncio
 import time
@@ -66,30 +66,33 @@ def jobs(running):
     return jobs
 
 
-@pytest.mark.parametrize("at_once", [4, *long(1)])
+@pytest.mark.parametrize("concurrency", [4, *long(1)])
 @pytest.mark.parametrize("step", ["job", "page", "thread"])
-async def test_no_more_steps_run_than_there_may_be_at_once(queue, jobs, running, step, at_once):
+async def test_no_more_steps_run_than_there_may_be_at_once(queue, jobs, running, step, concurrency):
     tasks = [Task(url=url if step == "page" else None, payload={"u": url}, step=step) for url in URLS]
-    tasks = tasks[: 2 * at_once + 2]
-    async with scene(queue, jobs, tasks=tasks, at_once=at_once) as here, asyncio.timeout(30):
+    tasks = tasks[: 2 * concurrency + 2]
+    async with scene(queue, jobs, tasks=tasks, concurrency=concurrency) as here, asyncio.timeout(30):
         assert await here.worker.run() == "drained"
         assert (await queue.stats(here.run.id)).completed == len(tasks)
-    assert running.most == at_once
+    assert running.most == concurrency
 
 
-@pytest.mark.parametrize("at_once", [1, 4])
-async def test_no_more_requests_are_in_flight_than_there_may_be_at_once(queue, jobs, running, at_once):
-    tasks = [Task(url=url, step="page") for url in URLS[: 2 * at_once + 2]]
+@pytest.mark.parametrize("concurrency", [1, 4])
+async def test_no_more_requests_are_in_flight_than_there_may_be_at_once(queue, jobs, running, concurrency):
+    tasks = [Task(url=url, step="page") for url in URLS[: 2 * concurrency + 2]]
     web = Web(seconds=LONG)
-    async with scene(queue, jobs, tasks=tasks, web=web, at_once=at_once) as here, asyncio.timeout(30):
+    async with scene(queue, jobs, tasks=tasks, web=web, concurrency=concurrency) as here, asyncio.timeout(30):
         assert await here.worker.run() == "drained"
-    assert web.most == at_once and running.most <= at_once
+    assert web.most == concurrency and running.most <= concurrency
 
 
-async def test_requests_to_slow_hosts_may_wait_beside_them_and_their_steps_may_not(queue, jobs, running):
-    tasks = [Task(url=url, step="page") for url in URLS]
-    web, beside = Web(seconds=2 * LONG), {"at_once": 2, "slow_requests": 6}
-    async with scene(queue, jobs, tasks=tasks, web=web, **beside) as here, asyncio.timeout(30):
+async def test_requests_to_slow_hosts_may_wait_beside_them_and_their_steps_may_not(
+    queue, jobs, running, monkeypatch
+):
+    monkeypatch.setattr(slots, "CONCURRENCY", 2)
+    monkeypatch.setattr(slots, "MAX_SLOW", 6)
+    tasks, web = [Task(url=url, step="page") for url in URLS], Web(seconds=2 * LONG)
+    async with scene(queue, jobs, tasks=tasks, web=web) as here, asyncio.timeout(30):
         assert await here.worker.run() == "drained"
     assert 2 < web.most <= 2 + 6
     assert running.most == 2
@@ -98,7 +101,7 @@ async def test_requests_to_slow_hosts_may_wait_beside_them_and_their_steps_may_n
 async def test_a_worker_with_long_steps_leaves_the_rest_to_others(queue, jobs, running, monkeypatch):
     monkeypatch.setattr(slots, "HORIZON", 2 * LONG)
     tasks = [Task(payload={"u": url}, step="job") for url in URLS[:8]]
-    async with scene(queue, jobs, tasks=tasks, at_once=1, batch=50) as here, asyncio.timeout(30):
+    async with scene(queue, jobs, tasks=tasks, concurrency=1, batch=50) as here, asyncio.timeout(30):
         working = asyncio.create_task(here.worker.run())
         ahead = set()
         while not working.done():
@@ -118,7 +121,7 @@ async def page(page: Page):
 """
 
 
-def most_at_once(spans):
+def most_overlapping(spans):
     """Return how many of these spans overlap at most."""
     edges = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
     now = most = 0
@@ -128,14 +131,13 @@ def most_at_once(spans):
     return most
 
 
-@pytest.mark.parametrize(("more", "bound"), [({}, 2), ({"slow_requests": 3}, 5)])
-async def test_a_run_keeps_to_what_was_typed(bench, origin, more, bound):
+async def test_a_run_keeps_to_what_was_typed(bench, origin):
     origin.answer = lambda path: Answer(after=LONG)
     urls = [f"{origin.url}/{number}" for number in range(12)]
-    summary = await bench.run(SLOW_PAGES, urls, at_once=2, **more)
+    summary = await bench.run(SLOW_PAGES, urls, concurrency=2)
     assert summary.snapshot.stats.completed == 12
     # A host is certain of a request from its arrival to its response.
-    assert most_at_once([(moment, moment + LONG) for moment, _ in origin.moments]) <= bound
+    assert most_overlapping([(moment, moment + LONG) for moment, _ in origin.moments]) <= 2
 
 
 async def test_a_worker_that_holds_too_much_has_another_one_woken_for_the_hosts_that_it_served(queue):
@@ -146,7 +148,7 @@ async def test_a_worker_that_holds_too_much_has_another_one_woken_for_the_hosts_
         pass
 
     urls = [f"http://{host}.example/{number}" for host in "ab" for number in range(2)]
-    async with scene(queue, polite, urls, web=Web(LONG), at_once=1) as stage:
+    async with scene(queue, polite, urls, web=Web(LONG), concurrency=1) as stage:
         send = stage.ledger.send
 
         def listen(message):

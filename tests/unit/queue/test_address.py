@@ -1,4 +1,4 @@
-"""The namespace in a queue's address: extracted, checked, and displayed."""
+"""The address of a queue: one server, and its namespace: extracted, checked, and displayed."""
 
 import re
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from shoal.core.errors import InvalidSetting
-from shoal.queue.namespace import namespace_in, shown_queue, take_namespace
-from shoal.queue.open import file_of
+from shoal.queue.address import namespace_in, shown_queue, take_namespace
+from shoal.queue.open import file_of, load_backend, open_queue
 from shoal.queue.postgres import sql
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.rabbitmq import address as rabbitmq
@@ -120,3 +120,21 @@ def test_a_namespace_of_the_redis_alone_is_refused_with_what_to_write() -> None:
 def test_a_shown_address_keeps_the_namespace_and_hides_the_password() -> None:
     assert shown_queue("redis://:secret@host/0?namespace=a") == "redis://:…@host/0?namespace=a"
     assert shown_queue("sqlite:///books.db") == "sqlite:///books.db"
+
+
+@pytest.mark.parametrize("read", [open_queue, load_backend, file_of])
+def test_several_addresses_are_refused_and_the_clusters_are_named(read: Callable[[str], object]) -> None:
+    with pytest.raises(InvalidSetting, match="takes one address") as refused:
+        read("sqlite:///a.db postgresql://me:secret@b/db")
+    assert "redis://NODE:6379?cluster=true" in str(refused.value)
+    assert "RabbitMQ cluster, amqp://" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_list_of_addresses_is_refused_in_python_too() -> None:
+    with pytest.raises(InvalidSetting, match="use a Redis Cluster"):
+        open_queue(["redis://a", "redis://b"])  # type: ignore[arg-type]
+
+
+def test_the_path_of_a_file_may_have_spaces() -> None:
+    assert str(file_of("sqlite:///my books.db")) == "my books.db"

@@ -1,1 +1,0 @@
-"""The queue on several servers: each host belongs to one of them."""
