@@ -1,8 +1,8 @@
 # `make` alone lists the targets. Every target does its own set-up.
 
 PYTHON ?= python3
-# Tests wait for servers and leases most of the time: four processes kept two cores busy for three quarters of it.
-# A few tests start sooner in one process.
+# Workers of pytest-xdist. Tests wait for servers and leases most of the time: four kept two cores busy for
+# three quarters of it. A few tests start sooner without them.
 JOBS ?= $(if $(ARGS),0,5)
 # The tests of the long tier wait longer.
 LONG_JOBS ?= $(if $(ARGS),0,6)
@@ -11,14 +11,14 @@ BIN := $(VENV)/bin
 PINS := constraints/pins.txt
 # RETRIES=5 runs up to five failed tests once more, by themselves, as CI does.
 RETRIES ?=
-PYTEST := $(BIN)/python -m $(if $(RETRIES),tools.retried $(RETRIES),pytest)
+PYTEST := $(if $(RETRIES),tools/retry.sh $(RETRIES)) $(BIN)/python -m pytest -q --dist worksteal
 
 # The tests start some thousands of processes; compiled modules halve the time of each.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-tiers test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos histories soak complete mutations image-test setup servers pins clean
+.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos histories soak complete mutations image-test setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,39 +43,33 @@ example-social: setup ## Run the example of a social network's tasks on SQLite a
 
 # Every promise on every backend, the parts of it that wait in parallel.
 test: setup ## Run the tests against real servers; ARGS='-k claim' narrows it
-	$(PYTEST) -q --jobs $(JOBS) -m 'not long and not alone and not full' $(ARGS)
+	$(PYTEST) -n $(JOBS) -m 'not long and not alone and not full' $(ARGS)
 
-# ARGS may leave none (exit code 5).
-test-long: setup ## Run the tests that take longer: random histories, races, storms, the rest of each matrix
-	$(PYTEST) -q --jobs $(LONG_JOBS) -m 'long and not alone and not full' $(ARGS) || [ $$? -eq 5 ]
-
-# One collection, one start of every server, and no process that is idle while the last tests of the short tier run.
-test-tiers: setup ## Run the short and the long tier in one go, as `make check` does
-	$(PYTEST) -q --jobs $(LONG_JOBS) -m 'not alone and not full' $(ARGS)
+# One collection, one start of every server, and no worker that is idle while the last short tests run.
+test-long: setup ## Run these and the longer tests: random histories, races, storms, the rest of each matrix
+	$(PYTEST) -n $(LONG_JOBS) -m 'not alone and not full' $(ARGS)
 
 # To collect all tests takes 10 s, and few files have one of these.
 ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 test-alone: setup ## Run the tests that measure time or need both cores, one at a time
-	$(PYTEST) -q -m 'alone and not full' $(or $(ARGS),$(ALONE)) || [ $$? -eq 5 ]
+	$(PYTEST) -m 'alone and not full' $(or $(ARGS),$(ALONE)) || [ $$? -eq 5 ]
 
-test-full: setup ## Run the tests that repeat a proof of the others in another shape: before a release
+test-full: setup ## Run what is tested before a release only: the queue's promises on Valkey, the image
 	@tools/servers.sh $(IMAGE_TOOLS)
-	$(PYTEST) -q --jobs $(JOBS) -m full $(ARGS) || [ $$? -eq 5 ]
+	SHOAL_TEST_BACKENDS=valkey $(PYTEST) -n $(JOBS) tests/conformance
+	$(PYTEST) -m full $(ARGS)
 
 # Without those that read the whole tree or start a process for each test; `make test` runs them.
-# Nor whole sites, bombs and fleets, which take seconds each.
-NOT_QUICK := $(addprefix --ignore=tests/unit/,docs tools suite deploy \
-	$(addprefix scrape/,test_ordinary_sites.py test_trapped_site.py links/test_whole_sites.py links/test_budgets.py) \
-	scrape/parsing/test_tree.py fetch/tokens/test_fleet.py)
+NOT_QUICK := $(addprefix --ignore=tests/unit/,docs tools suite deploy)
 quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLite: the loop of daily work
 	SHOAL_TEST_BACKENDS=sqlite SHOAL_EXAMPLES=8 \
-		$(BIN)/python -m pytest -q --jobs 4 -m 'not slow and not long and not alone and not full' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
+		$(PYTEST) -n 4 -m 'not long and not alone and not full' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
 
 # Types are checked while the tests are collected, which keeps one core busy. Errors in them are printed at once,
 # and fail the target after the tests.
 check: lint imports setup ## Lint, import contracts, types and all tests: what CI runs
 	@$(MAKE) --no-print-directory types & types=$$!; \
-		$(MAKE) --no-print-directory test-tiers; tests=$$?; \
+		$(MAKE) --no-print-directory test-long; tests=$$?; \
 		wait $$types && exit $$tests
 	@$(MAKE) --no-print-directory test-alone
 
@@ -137,7 +131,7 @@ mutations: setup ## Break one guarantee at a time in a copy, and see whether the
 IMAGE_TOOLS := buildah debootstrap
 image-test: setup ## Build the image of a project without an engine, and run a fleet from it; as root, with 3 GB of disk
 	@tools/servers.sh $(IMAGE_TOOLS)
-	$(BIN)/python -m pytest -q -m full tests/integration/deploy/test_image.py $(ARGS)
+	$(PYTEST) -m full tests/integration/deploy/test_image.py $(ARGS)
 
 setup: $(VENV)/installed servers ## Make .venv, and install the servers that are missing
 

@@ -6,23 +6,22 @@ import itertools
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.keywords import KeywordFiles
-from tests.parallel import ForkedProcesses
+from tests.order import sort_for_workers
 from tests.reporting import TestReporting
 from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import USER, PostgresServer
 from tests.servers.postgres_talk import PostgresTalk
 from tests.servers.process import ServerMissing
-from tests.servers.rabbitmq import RabbitServer
+from tests.servers.rabbitmq import RabbitServer, SharedRabbit
 from tests.servers.redis import RedisCluster, RedisServer, ValkeyServer
-from tests.tiers import TestTiers
 
 Server = TypeVar("Server")
 TEMPLATE = "shoal_template"
@@ -41,10 +40,6 @@ settings.register_profile(
 settings.load_profile("shoal")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--jobs", type=int, default=0, help="run the tests in so many processes")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     # A shell ignores Ctrl-C for what it starts with `&`, and so would every command that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -55,11 +50,24 @@ def pytest_configure(config: pytest.Config) -> None:
     # they are made, and at every collection afterwards, they cost a third of the start.
     gc.disable()
     config.pluginmanager.register(TestReporting())
-    config.pluginmanager.register(TestTiers())
-    if config.option.jobs:
-        config.pluginmanager.register(ForkedProcesses(config.option.jobs))
-    if words := config.option.keyword:
-        config.pluginmanager.register(KeywordFiles(words))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Start once, before xdist starts its workers, what is too costly to start in each of them."""
+    config = session.config
+    if not config.getoption("numprocesses", 0) or config.option.collectonly:
+        return
+    with suppress(ServerMissing):  # each test that needs it says so
+        server = RabbitServer()
+        config.add_cleanup(server.close)
+        server.begin()
+        SharedRabbit.announce(server)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if workers := getattr(config, "workerinput", {}).get("workercount"):
+        items[:] = sort_for_workers(items, workers)
 
 
 def pytest_collection_finish() -> None:
@@ -180,13 +188,13 @@ def redis_cluster_url(redis_cluster: RedisCluster) -> str:
 
 
 @pytest.fixture(scope="session")
-def rabbitmq() -> Iterator[RabbitServer]:
-    """A private RabbitMQ, which the processes of `--jobs` share.
+def rabbitmq() -> Iterator[RabbitServer | SharedRabbit]:
+    """A private RabbitMQ, which the workers of `-n` share.
 
     A test that stops it or raises an alarm takes `unshared_rabbitmq`.
     """
-    if shared := ForkedProcesses.rabbitmq:
-        shared.join()
+    if shared := SharedRabbit.announced():
+        shared.wait_until_ready()
         yield shared
         return
     with or_skip(RabbitServer) as server:
@@ -197,14 +205,14 @@ def rabbitmq() -> Iterator[RabbitServer]:
 def unshared_rabbitmq() -> Iterator[RabbitServer]:
     """A RabbitMQ of this process alone, which tests kill, start again and raise alarms of.
 
-    A start takes 5 s of processor time: the files with such tests run in one process, see `parallel.py`.
+    A start takes 5 s of processor time: the files with such tests run in one worker, see `order.py`.
     """
     with or_skip(RabbitServer) as server:
         yield server
 
 
 @pytest.fixture
-def rabbitmq_url(rabbitmq: RabbitServer, redis_url: str) -> str:
+def rabbitmq_url(rabbitmq: RabbitServer | SharedRabbit, redis_url: str) -> str:
     """The address of the private RabbitMQ with the private Redis, emptied, as its memory."""
     return rabbitmq.with_state(redis_url)
 

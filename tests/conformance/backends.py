@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import pytest
 
 from shoal.queue.contract import Queue
+from tests.cases import long
 from tests.conformance.model import ModelQueue
-from tests.tiers import CHOSEN_BACKENDS
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 
@@ -108,7 +108,8 @@ class ServerClock:
     async def _connect(self) -> None:
         import asyncpg
 
-        self._pool = await asyncpg.create_pool(self._url, min_size=0, max_size=1)
+        # A pooler such as PgBouncer keeps no prepared statements.
+        self._pool = await asyncpg.create_pool(self._url, min_size=0, max_size=1, statement_cache_size=0)
 
     async def close(self) -> None:
         if self._pool is not None:
@@ -227,17 +228,30 @@ async def _rabbitmq(store: StoreUnderTest) -> AsyncIterator[Bench]:
         await bench.queue.close()
 
 
-_ALL: dict[str, Callable[[StoreUnderTest], AbstractAsyncContextManager[Bench]]] = {
+BACKENDS: dict[str, Callable[[StoreUnderTest], AbstractAsyncContextManager[Bench]]] = {
     "model": _model,
     "sqlite": _sqlite,
     "postgres": _postgres,
     "redis": _redis,
+    "rabbitmq": _rabbitmq,
+    "pgbouncer": _postgres,
     "redis-cluster": _redis,
     "valkey": _redis,
-    "rabbitmq": _rabbitmq,
 }
-# A test that is never made costs less than one that is left out.
-BACKENDS = {name: _ALL[name] for name in os.environ.get(CHOSEN_BACKENDS, "").split() or _ALL}
+# `make test` runs the first; the others run their code in another mode.
+SHORT, LONG = ("model", "sqlite", "postgres", "redis", "rabbitmq"), ("pgbouncer", "redis-cluster")
+CHOSEN = os.environ.get("SHOAL_TEST_BACKENDS", "").split()  # all tests run on these, and on no other
 
+
+def short_on(*names: str) -> pytest.MarkDecorator:
+    """Run a test on every store, and in the short tier on these only."""
+    return pytest.mark.parametrize("store", _cases(names), indirect=True)
+
+
+def _cases(short: Sequence[str]) -> list[Any]:
+    return list(CHOSEN) or [*short, *long(*(name for name in SHORT + LONG if name not in short))]
+
+
+STORES = _cases(SHORT)
 # For tests of what outlives a queue object: the model stores nothing.
-lasting = pytest.mark.parametrize("store", [name for name in BACKENDS if name != "model"], indirect=True)
+lasting = pytest.mark.parametrize("store", [case for case in STORES if case != "model"], indirect=True)

@@ -8,8 +8,9 @@ import pytest
 import pytest_asyncio
 
 from shoal.queue.contract import Queue
-from tests.conformance.backends import BACKENDS, Bench, Clock, StoreUnderTest
+from tests.conformance.backends import STORES, Bench, Clock, StoreUnderTest
 from tests.servers.eraser import Eraser
+from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import PostgresServer
 
 DATABASE = "conformance"
@@ -17,6 +18,7 @@ HERE = Path(__file__).parent
 
 URLS = {
     "postgres": "postgres_url",
+    "pgbouncer": "pgbouncer_url",
     "redis": "redis_url",
     "redis-cluster": "redis_cluster_url",
     "valkey": "valkey_url",
@@ -60,7 +62,12 @@ def postgres_url(postgres: PostgresServer, eraser: Eraser, warm_pools: None) -> 
     return postgres.url(DATABASE)
 
 
-@pytest.fixture(params=list(BACKENDS))
+@pytest.fixture
+def pgbouncer_url(pgbouncer: PgBouncer, postgres_url: str) -> str:
+    return pgbouncer.url(DATABASE)
+
+
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> StoreUnderTest:
     """A backend, and a fresh store for it."""
     name: str = request.param

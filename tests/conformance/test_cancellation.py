@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from shoal.queue.contract import Queue
 from tests.conformance.helpers import pages, start
 
@@ -11,7 +9,6 @@ ROUNDS = 30
 MAX_DELAY = 0.012  # seconds; calls of every backend are running by then
 
 
-@pytest.mark.short_for(store=("model", "sqlite", "postgres", "redis"))
 async def test_a_caller_who_is_cancelled_stops(queue: Queue) -> None:
     run = await start(queue, *pages(50))
 

@@ -113,7 +113,6 @@ async def check_dead_letters_that_come_and_go(queue: Queue) -> None:
     assert set(found) - set(before) <= young
 
 
-@pytest.mark.slow
 async def test_the_pages_of_every_list_together_are_the_list(queue: Queue, clock: Clock) -> None:
     await check_pages(queue, clock)
 

@@ -9,7 +9,7 @@ import pytest
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import ZERO, Bury, Done, EnqueueReport, Fate, Run, RunSettings, Task
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Bench, Clock, lasting
+from tests.conformance.backends import Bench, Clock, lasting, short_on
 from tests.conformance.helpers import claim_all, claim_one, page, pages, start, unhurried
 
 DAY = timedelta(days=1)
@@ -54,8 +54,7 @@ async def test_a_known_task_that_comes_twice_is_counted_twice(queue: Queue) -> N
     assert report == EnqueueReport(added=1, duplicate=1, known=2)
 
 
-@pytest.mark.slow
-@pytest.mark.short_for(store=("model", "sqlite", "redis"))
+@short_on("model", "sqlite", "redis")
 async def test_many_keys_are_all_known(queue: Queue) -> None:
     many = pages(15_000)
     await deduping(queue, *many)
@@ -182,7 +181,6 @@ async def test_a_purge_of_the_run_keeps_its_keys_known(queue: Queue) -> None:
     assert (await queue.enqueue(second.id, articles())).known == len(articles())
 
 
-@pytest.mark.slow
 async def test_what_a_scraper_has_queued_can_be_forgotten(queue: Queue) -> None:
     many = [*pages(5_000), *articles()]
     first = await deduping(queue, *many)
@@ -195,7 +193,6 @@ async def test_what_a_scraper_has_queued_can_be_forgotten(queue: Queue) -> None:
     assert (await queue.enqueue(shoes.id, [page(1)])).known == 1
 
 
-@pytest.mark.slow
 async def test_two_producers_at_the_same_time_queue_each_article_once(queue: Queue) -> None:
     runs = [await deduping(queue) for _ in range(4)]
 

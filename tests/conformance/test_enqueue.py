@@ -8,7 +8,7 @@ import pytest
 from shoal.core.errors import InvalidTask, UnknownRun
 from shoal.core.model import MINUTE, Bury, Done, EnqueueReport, Run, Task
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Clock
+from tests.conformance.backends import Clock, short_on
 from tests.conformance.helpers import HOUR, claim_all, claim_one, page, pages, start, start_one, url
 
 Prepare = Callable[[Queue, Clock], Awaitable[Run]]
@@ -143,8 +143,7 @@ async def test_no_task_at_all_is_no_error(queue: Queue) -> None:
     assert await queue.enqueue(run.id, []) == EnqueueReport()
 
 
-@pytest.mark.slow
-@pytest.mark.short_for(store=("model", "sqlite", "redis"))
+@short_on("model", "sqlite", "redis")
 async def test_twenty_thousand_tasks_stream_in_from_a_generator(queue: Queue) -> None:
     def source() -> Iterator[Task]:
         for number in range(20_000):
@@ -202,26 +201,21 @@ BAD = {
 }
 
 
-@pytest.mark.shared_rule
-@pytest.mark.parametrize("what", BAD)
-async def test_a_task_that_cannot_be_queued_is_counted_with_its_reason_and_the_rest_lands(
-    queue: Queue, what: str
+async def test_tasks_that_cannot_be_queued_are_counted_with_their_reasons_and_the_rest_lands(
+    queue: Queue,
 ) -> None:
-    bad, reason = BAD[what]
-    refused: list[tuple[int, InvalidTask]] = []
+    refused: dict[int, InvalidTask] = {}
     run = await start(queue)
-    report = await queue.enqueue(
-        run.id, [page(1), bad, page(2)], on_invalid=lambda position, error: refused.append((position, error))
-    )
-    assert report == EnqueueReport(added=2, invalid=1)
-    ((position, error),) = refused
-    assert position == 1
-    assert error.task is bad
-    assert reason in error.reason
-    assert (await queue.stats(run.id)).tasks == 2
+    tasks = [task for number, (bad, _) in enumerate(BAD.values()) for task in (page(number), bad)]
+    report = await queue.enqueue(run.id, tasks, on_invalid=refused.__setitem__)
+    assert report == EnqueueReport(added=len(BAD), invalid=len(BAD))
+    assert list(refused) == list(range(1, 2 * len(BAD), 2))
+    for error, (what, (bad, reason)) in zip(refused.values(), BAD.items(), strict=True):
+        assert error.task is bad, what
+        assert reason in error.reason, what
+    assert (await queue.stats(run.id)).tasks == len(BAD)
 
 
-@pytest.mark.slow
 async def test_positions_of_refused_tasks_count_over_the_whole_stream(queue: Queue) -> None:
     tasks = pages(5_000)
     wrong = [0, 1_999, 2_000, 4_999]

@@ -338,7 +338,6 @@ async def test_promise_5_a_blocked_host_does_not_stand_in_front_of_a_free_one(qu
     assert paths(await claim(queue, run, limit=1)) == ["free.example/free"]
 
 
-@pytest.mark.short_for(store=("model", "sqlite", "postgres", "redis"))
 async def test_many_blocked_hosts_do_not_stand_in_front_of_a_free_one(queue: Queue) -> None:
     blocked = [page(n, f"h{host}.example", priority=9) for host in range(300) for n in range(2)]
     run = await start(queue, *blocked, host_delay=HOUR)

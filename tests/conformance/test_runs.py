@@ -59,11 +59,10 @@ async def test_a_run_of_another_scraper_is_a_conflict(queue: Queue) -> None:
     assert (await queue.run("mine")).scraper == "books"
 
 
-@pytest.mark.shared_rule
-@pytest.mark.parametrize("run_id", ["", "a b", "a/b", "../up", "ü", "x\n", "a\0b", "x" * 101, "newest"])
-async def test_an_odd_run_id_is_refused(queue: Queue, run_id: str) -> None:
-    with pytest.raises(InvalidSetting):
-        await queue.start_run("books", run_id=run_id)
+async def test_an_odd_run_id_is_refused(queue: Queue) -> None:
+    for run_id in ("", "a b", "a/b", "../up", "ü", "x\n", "a\0b", "x" * 101, "newest"):
+        with pytest.raises(InvalidSetting):
+            await queue.start_run("books", run_id=run_id)
     assert not list(await queue.runs())
 
 
@@ -72,14 +71,17 @@ async def test_a_run_id_may_have_a_hundred_characters(queue: Queue) -> None:
     assert (await claim_one(queue, run)).run_id == "x" * 100
 
 
-@pytest.mark.shared_rule
-@pytest.mark.parametrize(
-    "settings",
-    [{"host_delay": -MINUTE}, {"per_host": 0}, {"max_attempts": 0}, {"ttl": ZERO}, {"ttl": -MINUTE}],
-)
-async def test_settings_that_no_run_can_have_are_refused(queue: Queue, settings: dict[str, Any]) -> None:
-    with pytest.raises(InvalidSetting, match=next(iter(settings))):
-        await queue.start_run("books", settings=RunSettings(**settings))
+async def test_settings_that_no_run_can_have_are_refused(queue: Queue) -> None:
+    impossible: list[dict[str, Any]] = [
+        {"host_delay": -MINUTE},
+        {"per_host": 0},
+        {"max_attempts": 0},
+        {"ttl": ZERO},
+        {"ttl": -MINUTE},
+    ]
+    for settings in impossible:
+        with pytest.raises(InvalidSetting, match=next(iter(settings))):
+            await queue.start_run("books", settings=RunSettings(**settings))
     assert not list(await queue.runs())
 
 

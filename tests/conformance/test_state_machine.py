@@ -10,7 +10,8 @@ from hypothesis.errors import UnsatisfiedAssumption
 from hypothesis.stateful import run_state_machine_as_test
 
 from shoal.core.model import ZERO, Grant, RunSettings
-from tests.conformance.backends import BACKENDS, Bench, StoreUnderTest, VirtualClock
+from tests.cases import long
+from tests.conformance.backends import Bench, StoreUnderTest, VirtualClock
 from tests.conformance.events import RUNS, Claimed
 from tests.conformance.faults import FAULTS
 from tests.conformance.helpers import ME, TEN, page
@@ -28,7 +29,6 @@ SETTINGS = settings(
 )
 # Sixteen shards make histories slow, and so does a broker; the plain server covers the same scripts.
 SLOW = ("redis-cluster", "rabbitmq")
-SHORT_STORES = tuple(name for name in BACKENDS if name != "valkey")
 FEW, MANY = 3, HISTORIES  # histories in the short tier, and in the long one
 ONE_TRY = RunSettings(host_delay=ZERO, max_attempts=1)
 CLAIM = Claimed(
@@ -59,8 +59,7 @@ STEPS = {
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.short_for(histories=FEW, store=SHORT_STORES)
-@pytest.mark.parametrize("histories", [FEW, MANY])
+@pytest.mark.parametrize("histories", [FEW, *long(MANY)])
 def test_every_history_goes_as_the_rules_say(store: StoreUnderTest, histories: int) -> None:
     # One queue for all examples: its connections live in one event loop.
     with asyncio.Runner() as runner:

@@ -19,7 +19,7 @@ SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/s
 START_TIMEOUT = 180.0  # a server that ends instead is noticed at once; one on a busy machine only needs time
 STOP_TIMEOUT = 30.0
 PORTS = range(15_000, 32_000)
-PROCESS = "SHOAL_TEST_PROCESS"  # the variable with the number of a process of a test run
+WORKER = "PYTEST_XDIST_WORKER"  # the variable with the name of a worker of a test run, such as gw1
 PROCESSES = 16  # of one test run, each with its own share of the ports
 _chance = random.SystemRandom()  # the common one is seeded by Hypothesis, alike in every process
 _given: deque[int] = deque(maxlen=500)  # the last ports that were given
@@ -56,8 +56,8 @@ def free_port() -> int:
     Seconds may pass until the server binds it, so no port is given twice: not by this process, and not by
     another of the same test run.
     """
-    number = int(os.environ.get(PROCESS, "0"))
-    share = PORTS[number % PROCESSES :: PROCESSES]
+    number = int(os.environ.get(WORKER, "gw-1").removeprefix("gw"))
+    share = PORTS[(number + 1) % PROCESSES :: PROCESSES]
     while True:
         port = _chance.choice(share)
         if port in _given:

@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -25,6 +26,7 @@ CTL_TIMEOUT = 60.0
 # Seconds until a node takes a silent one for dead. With RabbitMQ's 60, publishers of a queue whose leader is
 # frozen wait for 76 s before they get an error, and the consumers take as long again.
 NET_TICK_TIME = 8
+SHARED = "SHOAL_TEST_RABBITMQ"  # the variable with the port and the pid of the one that workers share
 # Erlang's schedulers look for work again and again before they sleep, which the other tests would pay for.
 NO_SPINNING = "+sbwt none +sbwtdcpu none +sbwtdio none"
 
@@ -115,7 +117,7 @@ class RabbitServer(ServerProcess):
     @property
     def url(self) -> str:
         """The address of the node."""
-        return f"amqp://guest:guest@127.0.0.1:{self.port}/"
+        return _url_at(self.port)
 
     def with_state(self, redis_url: str) -> str:
         """Return the address of a queue whose memory is in a Redis."""
@@ -130,12 +132,6 @@ class RabbitServer(ServerProcess):
         """Start the node without waiting for it."""
         self._epmd.start()
         self._begin([*self._environment(), self._program])
-
-    def join(self) -> None:
-        """Wait, in any process or thread, until a node that has begun is ready; raises ServerFailed."""
-        wait_until(lambda: not is_alive(self.pid) or self._is_ready(), f"{self.name} to start", START_TIMEOUT)
-        if not is_alive(self.pid):
-            raise ServerFailed(f"{self.name} has ended:\n{self.log_tail()}")
 
     def restart(self) -> None:
         """Stop the node in good order and start it again on the same port."""
@@ -233,21 +229,58 @@ class RabbitServer(ServerProcess):
         return ["/usr/bin/env", *(f"{name}={value}" for name, value in variables.items())]
 
     def _is_ready(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as probe:
-                probe.settimeout(1)
-                probe.sendall(b"AMQP\x00\x00\x09\x01")
-                return bool(probe.recv(8))
-        except OSError:
-            return False
+        return _answers(self.port)
 
 
-class SharedRabbit(RabbitServer):
-    """One RabbitMQ for the processes of a test run, which are forked while it starts.
+@dataclass(frozen=True)
+class SharedRabbit:
+    """The RabbitMQ that the workers of a test run share, as one of them sees it.
 
     A start takes 5 s of processor time, and an idle node one per cent of a core. Shoal names its queues after
     their store in Redis, of which each test has a fresh one, so that no test meets those of another.
     """
+
+    port: int
+    pid: int
+
+    @staticmethod
+    def announce(server: RabbitServer) -> None:
+        """Let the processes that this one starts find a node that has begun to start."""
+        os.environ[SHARED] = f"{server.port} {server.pid}"
+
+    @classmethod
+    def announced(cls) -> "SharedRabbit | None":
+        """Return the node that the process above has announced."""
+        return cls(*map(int, os.environ[SHARED].split())) if SHARED in os.environ else None
+
+    @property
+    def url(self) -> str:
+        """The address of the node."""
+        return _url_at(self.port)
+
+    def with_state(self, redis_url: str) -> str:
+        """Return the address of a queue whose memory is in a Redis."""
+        return f"{self.url}?state={redis_url}"
+
+    def wait_until_ready(self) -> None:
+        """Wait until the node answers; raises ServerFailed."""
+        wait_until(lambda: not is_alive(self.pid) or _answers(self.port), "RabbitMQ to start", START_TIMEOUT)
+        if not is_alive(self.pid):
+            raise ServerFailed("RabbitMQ has ended")
+
+
+def _url_at(port: int) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{port}/"
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
+            probe.settimeout(1)
+            probe.sendall(b"AMQP\x00\x00\x09\x01")
+            return bool(probe.recv(8))
+    except OSError:
+        return False
 
 
 class RabbitCluster:

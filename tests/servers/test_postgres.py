@@ -11,6 +11,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tests.cases import long
 from tests.conftest import or_skip
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import ServerFailed, wait_until
@@ -23,8 +24,7 @@ def server():
         yield server
 
 
-@pytest.mark.short_for(how="kill")
-@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("how", ["kill", *long("stop")])
 def test_what_was_committed_is_there_after_a_restart(server, how):
     getattr(server, how)()
     server.start()

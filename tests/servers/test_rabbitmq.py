@@ -54,11 +54,12 @@ def test_a_closed_node_leaves_nothing_behind():
             os.kill(pid, 0)
 
 
-def test_the_processes_of_a_test_run_share_one(rabbitmq, request):
-    assert isinstance(rabbitmq, SharedRabbit) == bool(request.config.option.jobs)
+def test_the_workers_of_a_test_run_share_one(rabbitmq, request):
+    assert isinstance(rabbitmq, SharedRabbit) == hasattr(request.config, "workerinput")
 
 
-def test_it_listens_on_loopback_only(rabbitmq):
+def test_it_listens_on_loopback_only(unshared_rabbitmq):
+    rabbitmq = unshared_rabbitmq
     ports = [rabbitmq.port, rabbitmq._dist_port, rabbitmq._epmd.port]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))  # nothing is sent
@@ -69,13 +70,15 @@ def test_it_listens_on_loopback_only(rabbitmq):
 
 
 @pytest.mark.long
-def test_it_answers_rabbitmqctl(rabbitmq):
+def test_it_answers_rabbitmqctl(unshared_rabbitmq):
+    rabbitmq = unshared_rabbitmq
     assert "shoal-" in rabbitmq.ctl("eval", "node().")
     with pytest.raises(ServerFailed, match="list_nonsense"):
         rabbitmq.ctl("list_nonsense")
 
 
-def test_it_evaluates_erlang_and_says_what_is_wrong_with_it(rabbitmq):
+def test_it_evaluates_erlang_and_says_what_is_wrong_with_it(unshared_rabbitmq):
+    rabbitmq = unshared_rabbitmq
     assert rabbitmq.evaluate("Two = 1 + 1, {Two, node()}") == f"{{2, '{rabbitmq.node}'}}"
     for wrong in ("1 +", "nobody:knows()", "1 = 2"):
         with pytest.raises(ServerFailed):

@@ -13,6 +13,7 @@ from shoal.core.http import Request, Response
 from shoal.fetch.browser.fetcher import BrowserFetcher
 from shoal.fetch.browser.process import PATHS, VARIABLE, find_chromium
 from shoal.fetch.egress import Egress
+from tests.cases import long
 from tests.conftest import or_skip
 from tests.integration.fetch.conftest import LOOPBACK, certificate, loopback, origin, tls_origin
 from tests.servers.process import ServerMissing, find_program
@@ -21,7 +22,7 @@ __all__ = ["certificate", "origin", "tls_origin"]
 
 SHELL, FULL = "chromium-headless-shell", "chromium"
 # Headless shell and full Chromium differ in the requests that they send by themselves.
-in_both = pytest.mark.parametrize("program", [SHELL, FULL], indirect=True)
+in_both = pytest.mark.parametrize("program", [SHELL, *long(FULL)], indirect=True)
 
 OpenBrowser = Callable[..., BrowserFetcher]
 AGENT = "shoal-test/1.0"

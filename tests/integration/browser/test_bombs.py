@@ -9,6 +9,7 @@ import pytest
 from shoal.core.errors import TooLarge
 from shoal.fetch.browser.memory import process_tree
 from shoal.fetch.response_limits import Limits
+from tests.cases import long
 from tests.integration.browser.conftest import fetch
 from tests.integration.browser.test_pages import html
 from tests.integration.fetch.bombs import brotli_bomb, chained, gzip_bomb
@@ -54,8 +55,7 @@ async def measured(browser):
         looking.cancel()
 
 
-@pytest.mark.short_for(kind="text/html")
-@pytest.mark.parametrize("kind", ["text/html", "application/json"])
+@pytest.mark.parametrize("kind", ["text/html", *long("application/json")])
 @pytest.mark.parametrize("packed", PACKED)
 async def test_a_bomb_ends_its_own_page_and_the_browser_stays_small(browse, origin, packed, kind):
     browser = browse(limits=Limits(max_body=LIMIT), tabs=2, wait="#done")
@@ -89,8 +89,7 @@ PARTS = {
 }
 
 
-@pytest.mark.short_for(part="frame")
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", ["frame", *long("fetch", "script", "worker")])
 async def test_a_bomb_among_the_parts_of_a_page_ends_the_page(browse, origin, part):
     """Each is decoded by another part of the browser, and some do not report its size."""
     host, text = PARTS[part]

@@ -18,6 +18,7 @@ from shoal.fetch.browser import tab, tab_limit
 from shoal.fetch.browser.memory import memory_of, process_tree
 from shoal.fetch.browser.process import FOLDER
 from shoal.fetch.http.cookies import CookieJar
+from tests.cases import long
 from tests.integration.browser.conftest import fetch, in_both
 from tests.integration.browser.test_pages import html
 from tests.integration.processes import start_process
@@ -156,9 +157,8 @@ async def test_a_crashed_page_costs_one_attempt_and_no_other_page(browse, origin
     assert (await fetch(browser, url)).status == 200
 
 
-@pytest.mark.short_for(context="session")
 @in_both
-@pytest.mark.parametrize("context", ["task", "session"])
+@pytest.mark.parametrize("context", ["session", *long("task")])
 async def test_a_tab_that_crashes_before_its_page_is_asked_for_costs_nothing(browse, origin, context):
     browser = browse(tabs=1, context=context)
     url = origin.on("/", html("<p>"))

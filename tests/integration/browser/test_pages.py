@@ -23,6 +23,7 @@ from shoal.fetch.browser import intercept
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.cookies import CookieJar
 from shoal.fetch.response_limits import Limits
+from tests.cases import long
 from tests.integration.browser.conftest import AGENT, FULL, fetch, in_both
 from tests.integration.fetch.conftest import loopback
 from tests.integration.fetch.hostile import endless, page, raw, redirect
@@ -299,9 +300,8 @@ def size(picture: bytes) -> tuple[int, int]:
     return struct.unpack(">II", picture[16:24])
 
 
-@pytest.mark.short_for(context="session")
 @in_both
-@pytest.mark.parametrize("context", ["task", "session"])
+@pytest.mark.parametrize("context", ["session", *long("task")])
 async def test_a_picture_is_of_the_view_or_of_the_full_page(browse, origin, context):
     browser = browse(context=context)
     for name, height in (("short", 100), ("long", 3_000)):

@@ -10,6 +10,7 @@ import pytest
 from shoal.demo.catalogue import open_shops
 from shoal.demo.site import DemoSite
 from shoal.fetch.browser.memory import process_tree
+from tests.cases import long
 from tests.integration.browser.test_ends import gone
 from tests.integration.browser.test_pages import html
 from tests.integration.engine.shell import start, typed
@@ -46,8 +47,7 @@ async def run(folder, urls, *options, settings="", step=PLAIN, file="shop.py", q
     return ended.rows[-1], items
 
 
-@pytest.mark.short_for(how="auto")
-@pytest.mark.parametrize("how", ["setting", "auto"])
+@pytest.mark.parametrize("how", ["auto", *long("setting")])
 async def test_pages_that_scripts_write_are_scraped(shops, tmp_path, how):
     site, products = shops
     settings = {"setting": "fetch='browser', browser={'wait': '#root.ready'}", "auto": ""}[how]

@@ -11,6 +11,7 @@ from shoal.core.model import Task
 from shoal.fleet.run.launch import launch
 from shoal.fleet.run.settings import open_job
 from shoal.queue.open import open_queue
+from tests.cases import long
 from tests.integration.engine.origin import Origin
 
 _seconds = itertools.count()
@@ -84,7 +85,7 @@ def bench(tmp_path):
     return Bench(tmp_path, f"sqlite:///{tmp_path}/queue.db")
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis", "rabbitmq"])
+@pytest.fixture(params=["postgres", *long("sqlite", "redis", "rabbitmq")])
 def any_bench(request, tmp_path):
     """A bench on each backend in turn."""
     if request.param == "sqlite":

@@ -27,15 +27,9 @@ FLEETS = {
 }
 
 
-def on_queues():
-    """Return each example on its fleet; on SQLite it shows the same once more."""
-    for example, fleet in FLEETS.items():
-        yield pytest.param(example, fleet, marks=pytest.mark.long)
-        yield pytest.param(example, "sqlite", marks=pytest.mark.full)
-
-
+@pytest.mark.long
 @pytest.mark.timeout(900)  # whole projects, among other tests
-@pytest.mark.parametrize(("example", "queue"), list(on_queues()))
+@pytest.mark.parametrize(("example", "queue"), FLEETS.items())
 def test_an_example_gives_what_it_must(example, queue):
     command = [sys.executable, "-m", f"examples.{example}.run", "--queue", queue]
     environment = {"URLS": URLS} | os.environ

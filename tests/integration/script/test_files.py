@@ -11,6 +11,7 @@ import pytest
 
 from shoal.core.errors import InvalidInput
 from shoal.scrape.load import load_scraper
+from tests.cases import long
 from tests.integration.script.conftest import PRODUCTS
 
 SCRIPT = """\
@@ -50,8 +51,7 @@ def run_file(file, *words, code=0):
     return ended
 
 
-@pytest.mark.short_for(options=", workers=2")
-@pytest.mark.parametrize("options", ["", ", workers=2"])
+@pytest.mark.parametrize("options", [", workers=2", *long("")])
 def test_a_script_holds_the_items_in_a_list(shop_site, tmp_path, options):
     lines = (f"result = shop.run_sync(sys.argv[1:]{options})", "print(len(result.items), result.state)")
     ended = run_file(write_script(tmp_path, *lines), *shop_site.seeds)
@@ -155,8 +155,7 @@ def test_the_second_ctrl_c_stops_a_step_that_blocks_the_loop(shop_site, tmp_path
     assert "KeyboardInterrupt" in run_file(file, *shop_site.seeds, code=-signal.SIGINT).stderr
 
 
-@pytest.mark.short_for(kind="async def")
-@pytest.mark.parametrize("kind", ["async def", "def"])
+@pytest.mark.parametrize("kind", ["async def", *long("def")])
 def test_a_debugger_opens_in_a_step(shop_site, tmp_path, kind):
     file = tmp_path / "home.py"
     file.write_text(

@@ -54,7 +54,6 @@ def point_to(site, folder):
         file.write_text(file.read_text().replace("127.0.0.1:8800", site.hosts[0]))
 
 
-@pytest.mark.short_for(template=("api", "stages"))
 @pytest.mark.parametrize("template", [*map(str, ProjectTemplate)])
 async def test_a_template_works_at_once(template, site, tmp_path):
     if template == "browser":

@@ -6,6 +6,7 @@ import pytest
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import Bury, Done, Task
+from tests.cases import long
 from tests.integration.web.browser import BrowserTab, open_tab
 from tests.integration.web.conftest import OPERATOR, Dashboard, all_paths
 
@@ -77,8 +78,7 @@ async def test_counts_and_title_are_updated_live(dashboard, tab):
     await tab.until("document.querySelector('#head dd').innerText === '2'")
 
 
-@pytest.mark.short_for(role="operator")
-@pytest.mark.parametrize("role", ["operator", "reader"])
+@pytest.mark.parametrize("role", ["operator", *long("reader")])
 async def test_the_pause_and_resume_buttons(dashboard, tab, role):
     run_id = await make_run(dashboard)
     await dashboard.log_in(tab, role)
@@ -153,8 +153,7 @@ async def test_every_page_works_without_scripts(dashboard, tab):
         assert word in found["outerHTML"], path
 
 
-@pytest.mark.short_for(width=400)
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("width", [400, *long(1280)])
 async def test_no_page_is_wider_than_the_screen(dashboard, tab, width):
     run_id = await make_run(dashboard)
     await tab.size(width)

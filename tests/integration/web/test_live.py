@@ -14,6 +14,7 @@ import pytest
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import Done, Task
 from shoal.web import stream
+from tests.cases import long
 from tests.conftest import or_skip
 from tests.integration.processes import start_process
 from tests.integration.web.conftest import OPERATOR, Dashboard, open_dashboard
@@ -197,8 +198,7 @@ async def test_scraped_text_cannot_inject_an_event(dashboard):
     assert "forged" in found["errors"] and "forged" not in found["title"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.short_for(number=signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, *long(signal.SIGINT)])
 async def test_an_open_stream_does_not_block_the_shutdown(tmp_path, number):
     command = [sys.executable, "-m", "shoal", "serve", "--port", "0", "--queue", f"sqlite:///{tmp_path}/q.db"]
     process = await start_process(

@@ -106,7 +106,6 @@ def read_by_people():
                 yield file
 
 
-@pytest.mark.slow
 def test_docs_pages_and_sources_use_plain_words():
     found = {
         str(file.relative_to(ROOT)): wrong
@@ -116,7 +115,6 @@ def test_docs_pages_and_sources_use_plain_words():
     assert found == {}
 
 
-@pytest.mark.slow
 def test_the_names_of_tests_use_plain_words():
     names = {
         f"{file.relative_to(ROOT)}: {name}": wrong

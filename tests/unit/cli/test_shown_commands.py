@@ -11,7 +11,6 @@ def check(command):
         parse_mention(words)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("file", [file for file in FILES if may_show_command(file)])
 def test_the_parser_takes_every_command_that_is_shown(file):
     for text in texts(file):

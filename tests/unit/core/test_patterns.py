@@ -12,7 +12,6 @@ from shoal.core.patterns import glob, regular
 from shoal.core.urls import MAX_URL
 
 
-@pytest.mark.slow
 @given(st.text("ab*", max_size=8), st.text("ab", max_size=8))
 def test_a_star_in_a_glob_matches_any_text(pattern, text):
     assert bool(glob(pattern)(text)) == fnmatchcase(text, pattern)
@@ -102,7 +101,6 @@ def test_any_text_is_either_accepted_or_rejected(pattern):
     matcher("a" * 50)
 
 
-@pytest.mark.slow
 def test_the_slowest_accepted_expression_takes_no_minutes():
     matcher = regular("[a-x]*[a-x]*[yz]")
     started = time.process_time()

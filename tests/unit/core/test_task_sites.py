@@ -84,7 +84,6 @@ def unsupervised(code):
     ]
 
 
-@pytest.mark.slow
 def test_every_task_is_supervised():
     found = {
         str(file.relative_to(SOURCE)): names

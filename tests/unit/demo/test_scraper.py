@@ -32,7 +32,6 @@ def responses(store: Shop) -> Iterator[tuple[CatalogueProduct, ShopResponse]]:
         yield one, routes.respond(one.path)
 
 
-@pytest.mark.slow
 def test_every_product_gives_an_item_or_a_reject_whatever_its_fault(store):
     for one, response in responses(store):
         harvest = scrape(response, one)

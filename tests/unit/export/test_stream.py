@@ -11,6 +11,7 @@ import pytest
 from shoal.export.contract import Writer
 from shoal.export.open import open_writer
 from shoal.export.stream import BATCH, export, stored_since
+from tests.cases import long
 from tests.unit.export.factories import NOON, item, items, source
 
 SUFFIXES = ["jsonl", "jsonl.gz", "csv", "parquet"]
@@ -100,9 +101,7 @@ async def test_items_stored_after_the_survey_are_left_to_the_next_export(tmp_pat
     assert (tmp_path / "items.csv").read_text() == "n\n1\n"
 
 
-@pytest.mark.slow
-@pytest.mark.short_for(suffix="jsonl.gz")
-@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "csv"])
+@pytest.mark.parametrize("suffix", ["jsonl.gz", *long("jsonl", "csv")])
 async def test_memory_does_not_grow_with_the_number_of_items(tmp_path, suffix):
     async def many():
         for number in range(30_000):

@@ -59,7 +59,6 @@ def stage(tmp_path, monkeypatch):
     return Stage(tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ComposeWorkers, KubernetesWorkers])
 async def test_workers_are_set_and_counted_also_to_none_and_back(stage, kind):
     driver = kind()

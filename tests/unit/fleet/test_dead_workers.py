@@ -84,7 +84,6 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("unshare"),
     reason="only root can make a namespace of process ids, with the program unshare",

@@ -86,7 +86,6 @@ def test_a_package_with_damaged_metadata_has_a_name_in_messages(folder, registry
         registry.find("md")
 
 
-@pytest.mark.slow
 def test_starting_a_command_reads_no_metadata_of_packages():
     code = (
         "import sys; from shoal.cli.registry import app_for; app_for('run'); import shoal.export.open, "

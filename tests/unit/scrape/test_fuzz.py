@@ -3,7 +3,6 @@
 from contextlib import suppress
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,7 +60,6 @@ def mutated(chance: Random) -> bytes:
     return body[: chance.randrange(len(body))] if chance.random() < 0.2 else body
 
 
-@pytest.mark.slow
 def test_no_mutation_of_a_page_breaks_the_parser():
     chance = Random(20_260_215)
     for _ in range(PAGES):

@@ -9,6 +9,7 @@ from shoal.core.http import Response
 from shoal.core.model import Task
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
+from tests.cases import long
 
 HOME = "https://ordinary.test"
 MAX_PAGES = 1_200  # pages of each
@@ -136,8 +137,7 @@ def rendered(site, url):
     return (heading + "".join(f'<a href="{link.replace("&", "&amp;")}">x</a>' for link in links)).encode()
 
 
-@pytest.mark.short_for(order="any")
-@pytest.mark.parametrize("order", ["oldest first", "any"])
+@pytest.mark.parametrize("order", ["any", *long("oldest first")])
 @pytest.mark.parametrize(
     "site", [shop, wiki, forum, content_system, one_long_list, one_folder, newspaper, code_host]
 )

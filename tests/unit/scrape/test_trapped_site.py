@@ -10,6 +10,7 @@ from shoal.core.model import Task
 from shoal.scrape.links import budgets, mazes
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
+from tests.cases import long
 from tests.unit.scrape.trapped_site import HOME, serve
 
 LIMIT = 6_000
@@ -98,14 +99,15 @@ def crawl(scraper, order):
     return Counter(fetched.values()), dropped
 
 
-@pytest.mark.short_for(make=shop_with_two_steps, order="oldest first")
 @pytest.mark.parametrize(
     ("make", "order"),
     [
         (shop_with_two_steps, "oldest first"),
-        (shop_with_two_steps, "newest first"),
-        (shop_with_one_step, "any"),
-        (shop_that_keeps_every_page, "oldest first"),
+        *long(
+            (shop_with_two_steps, "newest first"),
+            (shop_with_one_step, "any"),
+            (shop_that_keeps_every_page, "oldest first"),
+        ),
     ],
 )
 def test_every_real_page_is_fetched_and_the_traps_are_left_and_reported(make, order, small_budgets):

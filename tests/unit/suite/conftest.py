@@ -10,17 +10,10 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 CONFTEST = """
-from tests import parallel, reporting, tiers
+from tests import reporting
 reporting.GRACE = 1.0
-def pytest_addoption(parser):
-    parser.addoption("--jobs", type=int, default=0)
 def pytest_configure(config):
-    if config.option.jobs:
-        config.pluginmanager.register(parallel.ForkedProcesses(config.option.jobs))
     config.pluginmanager.register(reporting.TestReporting())
-    config.pluginmanager.register(tiers.TestTiers())
-    for line in ("full: repeats", "long: takes long", "shared_rule: of all", "short_for(name=cases): short"):
-        config.addinivalue_line("markers", line)
 """
 
 
@@ -32,7 +25,7 @@ def run_pytest(tmp_path):
         (tmp_path / "conftest.py").write_text(CONFTEST)
         (tmp_path / name).write_text(source)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        command += ["-p", "pytest_timeout", "-o", "timeout=1"]
+        command += ["-p", "pytest_timeout", "-p", "xdist.plugin", "-o", "timeout=1"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         # To import the other plugins of this project takes longer than to run these tests.
         environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"

@@ -1,6 +1,6 @@
 """Two servers of a test run are never given the same port."""
 
-from tests.servers.process import PROCESS, free_port
+from tests.servers.process import WORKER, free_port
 
 
 def test_no_port_is_given_twice():
@@ -9,7 +9,9 @@ def test_no_port_is_given_twice():
 
 
 def test_two_processes_of_a_test_run_have_no_port_in_common(monkeypatch):
-    monkeypatch.setenv(PROCESS, "1")
+    monkeypatch.setenv(WORKER, "gw0")
     first = {free_port() for _ in range(50)}
-    monkeypatch.setenv(PROCESS, "2")
-    assert not first & {free_port() for _ in range(50)}
+    monkeypatch.setenv(WORKER, "gw1")
+    second = {free_port() for _ in range(50)}
+    monkeypatch.delenv(WORKER)  # the process that starts the workers
+    assert not first & second and not (first | second) & {free_port() for _ in range(50)}

@@ -1,5 +1,7 @@
 """A run of the tests names what failed, what hung and what was skipped."""
 
+import re
+
 import pytest
 
 # Each test starts a pytest, and shows nothing about Shoal itself.
@@ -32,8 +34,7 @@ def test_after_it(): pass
     assert "1 failed, 1 passed" in told
 
 
-@pytest.mark.long
-def test_a_test_that_cannot_be_interrupted_is_named_and_the_others_go_on(run_pytest):
+def test_a_test_that_cannot_be_interrupted_or_ends_its_process_is_named_and_the_others_go_on(run_pytest):
     told = run_pytest(
         """
 import threading
@@ -43,12 +44,17 @@ def test_that_never_ends():
             threading.Event().wait()
         except BaseException:
             pass
+def test_that_dies():
+    import os
+    os._exit(0)
 def test_after_it(): pass
 """,
-        "--jobs=1",
+        "-n2",
+        "--dist=worksteal",
     )
-    assert "test_made.py::test_that_never_ends ended its process: 1" in told
-    assert "1 failed, 1 passed" in told
+    assert re.search("worker 'gw.' crashed while running '.*::test_that_never_ends'", told)
+    assert re.search("worker 'gw.' crashed while running '.*::test_that_dies'", told)
+    assert "2 failed, 1 passed" in told
 
 
 def test_the_last_line_says_what_was_skipped_and_why(run_pytest):

@@ -23,7 +23,6 @@ LISTS = ("items", "rejects", "dead", "records", "tasks", "hosts", "workers", "pa
 EMPTY = ("expired", "proxies", "stale")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", LISTS)
 async def test_a_list_of_a_run_can_be_read_row_by_row(dashboard, reader, name):
     run = await dashboard.make_run()
@@ -158,7 +157,6 @@ async def test_an_unavailable_queue_is_reported_and_the_server_keeps_running(das
     assert (ready.status_code, ready.json()) == (503, {"status": "unavailable"})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "run_id",
     [

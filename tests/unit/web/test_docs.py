@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 import typer
 
 from shoal.cli.registry import app_for
@@ -41,7 +40,6 @@ def test_the_numbers_of_the_control_room_are_those_of_the_code():
     assert f"{MAX_POINTS} points at most" in SERVE
 
 
-@pytest.mark.slow
 def test_the_docs_list_exactly_the_existing_routes(dashboard):
     described = dashboard.web.openapi()["paths"]
     there = {(method.upper(), path) for path, methods in described.items() for method in methods}
@@ -51,7 +49,6 @@ def test_the_docs_list_exactly_the_existing_routes(dashboard):
     assert looking | changing | beside == there
 
 
-@pytest.mark.slow
 def test_every_status_of_the_api_is_listed(dashboard):
     described = dashboard.web.openapi()["paths"]
     statuses = {
@@ -86,7 +83,6 @@ def test_the_numbers_are_those_of_the_code():
     assert f"`--max-workers N` ({context.MAX_WORKERS})" in CLI
 
 
-@pytest.mark.slow
 def test_the_documented_options_exist():
     command = typer.main.get_command(app_for()).commands["serve"]
     known = {option for param in command.params for option in param.opts}

@@ -30,7 +30,6 @@ async def run(dashboard):
     return await dashboard.make_run()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 async def test_the_commands_of_a_page_select_its_queue(dashboard, operator, run, page):
     letter = await anext(aiter(dashboard.queue.dead(run.id)))

@@ -10,6 +10,7 @@ import pytest
 
 from shoal.cli.exits import Exit
 from shoal.fetch.browser.process import find_chromium
+from tests.cases import long
 from tests.conftest import or_skip
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
@@ -42,8 +43,7 @@ async def run(folder, *words):
     return await typed("run", "pages.py", "--json", *words, folder=folder)
 
 
-@pytest.mark.short_for(command="run")
-@pytest.mark.parametrize("command", ["run", "dead", "dead:list"])
+@pytest.mark.parametrize("command", ["run", *long("dead", "dead:list")])
 async def test_a_command_explains_itself(command, tmp_path):  # all of them: unit/cli/options/test_help.py
     shown = await typed(*command.split(":"), "--help", folder=tmp_path)
     assert shown.code == 0

@@ -10,6 +10,7 @@ import pytest
 import shoal
 from shoal.fleet.ondemand.client import CallClient, CallLost
 from shoal.fleet.status.overview import worker_row
+from tests.cases import long
 from tests.integration.engine.calls import PAGES, first_holder, stored
 from tests.integration.engine.origin import Answer
 from tools.bench_ondemand import overheads
@@ -76,7 +77,7 @@ async def test_a_result_that_was_stored_before_the_answer_was_lost_is_found_and_
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("any_bench", ["sqlite", "postgres", "redis"], indirect=True)
+@pytest.mark.parametrize("any_bench", ["postgres", *long("sqlite", "redis")], indirect=True)
 async def test_half_of_all_calls_take_little_longer_than_the_fetch(any_bench):
     # Loose, with three tries, for machines that others use too: tools/bench_ondemand.py has the figures.
     for _ in range(3):

@@ -11,6 +11,7 @@ from shoal.core.model import ZERO, RunSettings, Task
 from shoal.fleet.partitions.membership import admit
 from shoal.queue.open import open_queue
 from shoal.worker.partitions import PartitionRole, PartitionShare
+from tests.cases import long
 from tests.integration.engine.partition_workers import LeaseLog, PartitionWorker, until_planned
 
 STATES = [f"S{number:02}" for number in range(51)]
@@ -20,7 +21,7 @@ EACH = int(os.environ.get("SHOAL_TEST_TASKS_PER_PARTITION", "12"))
 EXCLUSIVE = PartitionRole(exclusive=True, heartbeat=BEAT)
 BRISK = PartitionRole(exclusive=True, heartbeat=BEAT / 2)
 on_sqlite = pytest.mark.parametrize("any_bench", ["sqlite"], indirect=True)
-on_three = pytest.mark.parametrize("any_bench", ["sqlite", "postgres", "redis"], indirect=True)
+on_three = pytest.mark.parametrize("any_bench", ["postgres", *long("sqlite", "redis")], indirect=True)
 
 
 @pytest.fixture
@@ -102,9 +103,8 @@ async def test_without_the_fence_it_would(queue, hire, monkeypatch):
     assert await crimes_of_a_sleeper(queue, hire)
 
 
-@pytest.mark.short_for(count=51)
 @on_three
-@pytest.mark.parametrize("count", [1, 51, 60])
+@pytest.mark.parametrize("count", [51, *long(1, 60)])
 async def test_any_number_of_workers_serves_all_of_them(queue, hire, count):
     run, log = await filled(queue, each=2), LeaseLog(LEASE)
     hands = [hire(f"hand-{number:02}", run, EXCLUSIVE, log) for number in range(count)]

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.cases import long
 from tests.integration.engine.origin import Answer
 
 HEAD = """
@@ -94,20 +95,24 @@ async def decide(failed):
     ("hook", "error"),
     [
         ("on_request\ndef bad(request): 1 / 0", "ZeroDivisionError"),
-        ("on_request\ndef bad(request): return 7", "on_request bad returned a value of type int"),
-        ("on_request\ndef bad(request): request.url = 'http://other.test/'", "changed the host"),
-        ("on_request\ndef bad(request): request.headers['a'] = 'x\\r\\ny: z'", "cannot be sent"),
-        ("on_request\ndef bad(request): request.body = 'text'", "it must be bytes"),
-        ("on_response\ndef bad(response): raise SystemExit", "on_response bad raised SystemExit"),
-        ("on_response\nasync def bad(response): raise asyncio.CancelledError", "raised CancelledError"),
-        ("on_response\nasync def bad(response): await asyncio.sleep(100)", "on_response bad timed out"),
-        ("on_response\ndef bad(response): return replace(response, body='x')", "whose body is of type str"),
-        ("on_request\ndef bad(request): return request.answer({'a': 1})", "whose body is of type dict"),
-        ("on_response\ndef bad(response): raise TimeoutError('mine')", "TimeoutError: mine"),
-        ("on_item\ndef bad(item): return object()", "on_item bad returned a value of type object"),
+        *long(
+            ("on_request\ndef bad(request): return 7", "on_request bad returned a value of type int"),
+            ("on_request\ndef bad(request): request.url = 'http://other.test/'", "changed the host"),
+            ("on_request\ndef bad(request): request.headers['a'] = 'x\\r\\ny: z'", "cannot be sent"),
+            ("on_request\ndef bad(request): request.body = 'text'", "it must be bytes"),
+            ("on_response\ndef bad(response): raise SystemExit", "on_response bad raised SystemExit"),
+            ("on_response\nasync def bad(response): raise asyncio.CancelledError", "raised CancelledError"),
+            ("on_response\nasync def bad(response): await asyncio.sleep(100)", "on_response bad timed out"),
+            (
+                "on_response\ndef bad(response): return replace(response, body='x')",
+                "whose body is of type str",
+            ),
+            ("on_request\ndef bad(request): return request.answer({'a': 1})", "whose body is of type dict"),
+            ("on_response\ndef bad(response): raise TimeoutError('mine')", "TimeoutError: mine"),
+            ("on_item\ndef bad(item): return object()", "on_item bad returned a value of type object"),
+        ),
     ],
 )
-@pytest.mark.short_for(hook="on_request\ndef bad(request): 1 / 0")
 async def test_a_hook_that_fails_is_named(bench, origin, hook, error):
     items, dead, _ = await run(bench, origin, f"\n@plain.{hook}\n")
     assert not items and len(dead) == 1 and error in dead[0].error

@@ -9,6 +9,7 @@ from shoal import Page, Scraper, Task
 from shoal.queue.open import open_queue
 from shoal.worker import slots
 from shoal.worker.ipc.protocol import LeasesClaimed
+from tests.cases import long
 from tests.integration.engine.faults import Web, scene
 from tests.integration.engine.origin import Answer
 
@@ -65,8 +66,7 @@ def jobs(running):
     return jobs
 
 
-@pytest.mark.short_for(concurrency=4)
-@pytest.mark.parametrize("concurrency", [1, 4])
+@pytest.mark.parametrize("concurrency", [4, *long(1)])
 @pytest.mark.parametrize("step", ["job", "page", "thread"])
 async def test_no_more_steps_run_than_there_may_be_at_once(queue, jobs, running, step, concurrency):
     tasks = [Task(url=url if step == "page" else None, payload={"u": url}, step=step) for url in URLS]

@@ -12,6 +12,7 @@ from shoal.fleet import job as job_module
 from shoal.fleet.run.pool import MAX_RESTARTS
 from shoal.worker.process.supervisor import WorkerSupervisor
 from shoal.worker.slots import CONCURRENCY
+from tests.cases import long
 from tests.integration.engine.origin import Answer
 
 SHORT = timedelta(seconds=1)
@@ -46,17 +47,15 @@ async def outcome(bench, summary):
     return items, letters
 
 
-@pytest.mark.short_for(kind="async def", word=("SIGKILL", "exit code 3"))
 @pytest.mark.parametrize(
     ("trouble", "word"),
     [
-        ("ctypes.string_at(0)", "SIGSEGV"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
         ("os._exit(3)", "exit code 3"),
-        ("os.abort()", "SIGABRT"),
+        *long(("ctypes.string_at(0)", "SIGSEGV"), ("os.abort()", "SIGABRT")),
     ],
 )
-@pytest.mark.parametrize("kind", ["async def", "def"])
+@pytest.mark.parametrize("kind", ["async def", *long("def")])
 async def test_a_step_that_ends_its_process_costs_its_own_task_and_no_other(
     bench, origin, trouble, word, kind
 ):
@@ -67,8 +66,7 @@ async def test_a_step_that_ends_its_process_costs_its_own_task_and_no_other(
     assert all(word in error for error in letters.values())
 
 
-@pytest.mark.short_for(kind="async def")
-@pytest.mark.parametrize("kind", ["async def", "def"])
+@pytest.mark.parametrize("kind", ["async def", *long("def")])
 @pytest.mark.parametrize("error", ["SystemExit(4)", "asyncio.CancelledError", "GeneratorExit"])
 async def test_an_exception_that_is_meant_to_end_a_program_fails_the_task_and_nothing_else(
     bench, origin, error, kind
@@ -84,15 +82,16 @@ async def test_an_exception_that_is_meant_to_end_a_program_fails_the_task_and_no
 HOLDS_THE_LOCK = r"re.match(r'(a+)+$', 'a' * 60 + 'b')"  # of the interpreter
 
 
-@pytest.mark.short_for(kind="def", trouble=HOLDS_THE_LOCK)
 @pytest.mark.parametrize(
     ("trouble", "kind"),
     [
-        ("await asyncio.sleep(1000)", "async def"),
-        ("time.sleep(1000)", "async def"),
-        ("time.sleep(1000)", "def"),
-        (HOLDS_THE_LOCK, "async def"),
         (HOLDS_THE_LOCK, "def"),
+        *long(
+            ("await asyncio.sleep(1000)", "async def"),
+            ("time.sleep(1000)", "async def"),
+            ("time.sleep(1000)", "def"),
+            (HOLDS_THE_LOCK, "async def"),
+        ),
     ],
 )
 async def test_a_step_that_hangs_is_given_up_at_its_deadline(bench, origin, trouble, kind):
@@ -193,8 +192,7 @@ async def test_workers_that_live_for_a_moment_and_settle_something_are_not_given
     assert len(deaths) > MAX_RESTARTS
 
 
-@pytest.mark.short_for(workers=2)
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [2, *long(1)])
 async def test_a_step_that_kills_every_worker_is_given_up_after_five_tasks_and_buries_no_run(
     bench, origin, monkeypatch, workers
 ):
@@ -295,8 +293,7 @@ def crashes_while_it_fetches(trouble, **changes):
     {code}"""
 
 
-@pytest.mark.short_for(workers=1)
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, *long(3)])
 async def test_a_response_that_crashes_the_http_client_costs_its_own_task_and_no_other(
     bench, origin, monkeypatch, workers
 ):

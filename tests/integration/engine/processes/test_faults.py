@@ -17,6 +17,7 @@ from shoal.worker import queue_retry, shared_budgets
 from shoal.worker.requests import turns
 from shoal.worker.settling import settlements
 from shoal.worker.worker import Stop
+from tests.cases import long
 from tests.integration.engine.faults import Fault, scene
 
 TESTS = Path(__file__).parents[3]
@@ -39,7 +40,7 @@ ELSEWHERE = {
 IN_COMMANDS = {"dead"}  # called in this folder by commands only, which raise the error
 
 # A fault is raised in front of the store, so the store makes no difference to what a worker does about it.
-on_two = pytest.mark.parametrize("any_bench", ["sqlite", "postgres"], indirect=True)
+on_two = pytest.mark.parametrize("any_bench", ["postgres", *long("sqlite")], indirect=True)
 plain = Scraper("plain", rate=None, robots=False, max_pages=10_000)
 
 
@@ -83,9 +84,8 @@ def quick(monkeypatch):
 
 
 @on_two
-@pytest.mark.short_for(error="unknown")
 @pytest.mark.parametrize("times", [1, float("inf")], ids=["once", "always"])
-@pytest.mark.parametrize("error", [strange, unknown])
+@pytest.mark.parametrize("error", [unknown, *long(strange)])
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_verb_that_fails_is_got_over_or_ends_the_worker_by_its_name(queue, verb, error, times):
     async with scene(queue, plain, URLS) as here, asyncio.timeout(30):
@@ -165,8 +165,7 @@ async def test_a_worker_that_can_settle_nothing_ends_when_its_leases_would_run_o
 
 
 @on_two
-@pytest.mark.short_for(error="full")
-@pytest.mark.parametrize("error", [full, read_only])
+@pytest.mark.parametrize("error", [full, *long(read_only)])
 @pytest.mark.parametrize("verb", ["claim", "settle", "stats"])
 async def test_a_store_that_is_full_or_read_only_is_waited_for_and_that_is_said_once(
     queue, verb, error, caplog

@@ -11,6 +11,7 @@ import pytest
 from shoal.core.model import Task
 from shoal.fleet import job as job_module
 from shoal.queue.open import open_queue
+from tests.cases import long
 from tests.integration.engine.conftest import Bench
 from tests.integration.engine.origin import Answer
 
@@ -91,8 +92,7 @@ SLOW = """
 """
 
 
-@pytest.mark.parametrize("late", [1, 2])  # the first answer is all that a worker knows of the store's clock
-@pytest.mark.short_for(late=1)
+@pytest.mark.parametrize("late", [1, *long(2)])  # the first answer is all a worker knows of the store's clock
 async def test_what_ran_out_while_the_answer_was_on_its_way_is_not_begun(bench, origin, monkeypatch, late):
     monkeypatch.setattr(job_module, "LEASE", timedelta(seconds=2))
     origin.answer = lambda path: Answer(after=0.05)

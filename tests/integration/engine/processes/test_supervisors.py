@@ -16,6 +16,7 @@ from shoal.queue.open import open_queue
 from shoal.worker.process import supervisor
 from shoal.worker.process.link import WorkerLink
 from shoal.worker.process.supervisor import WorkerSupervisor
+from tests.cases import long
 from tests.integration.engine.origin import Answer
 from tests.servers.process import free_port
 
@@ -53,8 +54,7 @@ def freeze_one(bench, origin):
     return frozen
 
 
-@pytest.mark.parametrize("settings", ["per_host=4", "per_host=4, delivery='at_most_once'"])
-@pytest.mark.short_for(settings="per_host=4")
+@pytest.mark.parametrize("settings", ["per_host=4", *long("per_host=4, delivery='at_most_once'")])
 async def test_a_stopped_worker_is_ended_within_its_lease_and_the_others_have_its_hosts(
     bench, origin, settings
 ):

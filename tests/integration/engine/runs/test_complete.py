@@ -7,6 +7,7 @@ from shoal.cli.exits import Exit
 from shoal.queue.open import open_queue
 from shoal.scrape.links import budgets, mazes
 from shoal.worker.left_out.reasons import ROBOTS
+from tests.cases import long
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import typed
 
@@ -52,8 +53,7 @@ def deep(path):
 
 
 # Both are longer than any depth that a crawl has by default. One section leads to one other: workers wait.
-@pytest.mark.short_for(workers=4, any_bench="redis")
-@pytest.mark.parametrize(("workers", "pages"), [(1, 300), (4, 120)])
+@pytest.mark.parametrize(("workers", "pages"), [(4, 120), *long((1, 300))])
 async def test_every_page_of_two_mirrors_of_a_manual_is_fetched_on_every_backend(
     any_bench, origin, workers, pages
 ):

@@ -14,6 +14,7 @@ from shoal.queue.open import open_queue
 from shoal.worker import shared_budgets
 from shoal.worker.partitions import PLAN, Holding, PartitionPlan, PartitionRole, PartitionShare, topic_of
 from shoal.worker.shared_budgets import PageLimit
+from tests.cases import long
 from tests.integration.engine.faults import scene
 from tests.integration.engine.origin import Answer
 
@@ -34,8 +35,7 @@ def two_ways_on(path):
     return Answer(f"<a href='/{2 * number + 1}'>a</a><a href='/{2 * number + 2}'>b</a>", after=0.02)
 
 
-@pytest.mark.short_for(sharing=None)
-@pytest.mark.parametrize("sharing", [None, "auto"])
+@pytest.mark.parametrize("sharing", [None, *long("auto")])
 async def test_many_workers_together_ask_for_as_many_pages_as_a_run_may_have(any_bench, origin, sharing):
     origin.answer = two_ways_on
     more = {"workers": 4, "batch": 8, "concurrency": 8}

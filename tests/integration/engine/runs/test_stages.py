@@ -10,7 +10,6 @@ import signal
 import sys
 import time
 from collections import Counter
-from itertools import product
 
 import pytest
 
@@ -18,6 +17,7 @@ from shoal.cli.options.job import read_job
 from shoal.core.model import Task
 from shoal.fleet.run.launch import launch
 from shoal.queue.open import open_queue
+from tests.cases import long
 from tests.integration.engine.conftest import Witness
 from tests.integration.engine.origin import Answer
 
@@ -85,15 +85,13 @@ POOLS = {
 }
 
 
-QUEUES = ("sqlite", "postgres", "redis", "rabbitmq")
-PAIRS = (
-    list(product(QUEUES, POOLS))
-    if "SHOAL_STAGE_RECORDS" in os.environ
-    else [*((queue, "dedicated") for queue in QUEUES), ("postgres", "all"), ("sqlite", "mixed")]
-)
+PAIRS = [
+    ("postgres", "dedicated"),
+    *long(("sqlite", "dedicated"), ("redis", "dedicated"), ("rabbitmq", "dedicated")),
+    *long(("postgres", "all"), ("sqlite", "mixed")),
+]
 
 
-@pytest.mark.short_for(pools="dedicated", any_bench="postgres")
 @pytest.mark.parametrize(("any_bench", "pools"), PAIRS, indirect=["any_bench"])
 async def test_every_stage_counts_every_record_once_while_workers_are_killed(any_bench, origin, pools):
     origin.answer = lambda path: Answer(f"<title>{path}</title>", after=0.005)

@@ -31,7 +31,6 @@ def every_command():
             yield pytest.param(one, id=f"{name} {below}".strip())
 
 
-@pytest.mark.slow
 def test_every_command_is_listed_in_its_section_with_an_uncut_line():
     text = shown()
     for section, lines in LINES.items():
@@ -41,7 +40,6 @@ def test_every_command_is_listed_in_its_section_with_an_uncut_line():
     assert max(map(len, text.splitlines())) < WIDTH
 
 
-@pytest.mark.slow
 def test_help_loads_no_command():
     loads = "import sys; from shoal.cli.registry import app_for; app_for('--help'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", loads], capture_output=True, text=True, check=True).stdout
@@ -61,7 +59,6 @@ def test_every_value_has_a_metavar_that_is_not_its_type(command):
     assert not [param.name for param in valued if re.fullmatch(r"<[a-z ]+>", param.make_metavar(context))]
 
 
-@pytest.mark.slow
 def test_many_options_are_shown_in_sections():
     text = shown("run")
     places = [text.index(f"\n{name}:\n") for name in ("Options", *SECTIONS)]

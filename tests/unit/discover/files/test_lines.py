@@ -79,7 +79,6 @@ def test_lines_around_the_limit_are_counted_right(tmp_path, extra):
     assert read(path)[1:] == ["last"]
 
 
-@pytest.mark.slow
 def test_a_huge_line_is_not_held_in_memory(tmp_path):
     path = tmp_path / "bomb.gz"
     block = gzip.compress(bytes(16 << 20), 9, mtime=0)

@@ -151,7 +151,6 @@ def test_a_quote_left_open_in_a_large_file_does_not_swallow_it(read):
     assert len(found) > 10_000
 
 
-@pytest.mark.slow
 def test_a_row_without_end_is_refused(read):
     cells = '"x\n",' * (MAX_LINE // 4)
     task, refusal, *rest = read(f"url\nhttps://a.test/1\n{cells}\n")

@@ -211,7 +211,6 @@ HOSTILE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_is_left_off_in_little_time_and_memory(name):
     make, reason = HOSTILE[name]
@@ -227,7 +226,6 @@ def test_a_hostile_file_is_left_off_in_little_time_and_memory(name):
     assert seconds < 20
 
 
-@pytest.mark.slow
 def test_a_list_that_grows_too_large_keeps_what_came_before():
     reason, found = failure("https://a.test/1\nhttps://a.test/2\n" + "\n" * (2 * MIB), most=MIB)
     assert reason == "it has more than 1,048,576 bytes"

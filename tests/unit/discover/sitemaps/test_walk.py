@@ -330,7 +330,6 @@ async def test_the_urls_of_files_must_be_short_for_many_of_them_wait():
     assert report.problems[0].reason == "the URL of a sitemap may have at most 2,048 bytes"
 
 
-@pytest.mark.slow
 async def test_a_file_that_is_too_large_is_left_off_and_named():
     site = Site({"/sitemap.xml": urlset(*[f"{HOME}/{n}" for n in range(50_000)])})
     found, _, report = await walk(site, START, limits=SitemapLimits(max_bytes=100_000))

@@ -101,7 +101,6 @@ async def test_each_redirect_has_its_own_records(file):
     assert (kept.find(f"{SITE}/one").headers["location"], kept.first) == ("/two", f"{SITE}/one")
 
 
-@pytest.mark.slow
 async def test_a_repeated_payload_is_written_once_and_read_twice(file):
     body = bytes(range(256)) * 400
     await record(
@@ -118,7 +117,6 @@ async def test_a_repeated_payload_is_written_once_and_read_twice(file):
     assert is_valid(file)
 
 
-@pytest.mark.slow
 async def test_a_304_response_is_a_revisit_and_does_not_hide_the_page(file):
     await record(file, make_response("/a", b"page"), make_response("/a", b"", status=304))
     assert [kind for kind, *_ in records(file) if kind != "request"][-1] == "revisit"
@@ -163,7 +161,6 @@ async def test_a_file_is_never_overwritten_and_numbered_files_are_read_together(
         assert (kept.find(f"{SITE}/a").body, kept.find(f"{SITE}/b").body) == (b"A", b"B")
 
 
-@pytest.mark.slow
 async def test_wherever_the_file_is_cut_off_the_earlier_records_can_be_read(file, tmp_path):
     await record(file, *(make_response(f"/{number}", b"%d" % number * 50) for number in range(4)))
     whole = file.read_bytes()
@@ -213,7 +210,6 @@ async def test_a_full_disk_is_reported():
     os.close(descriptor)
 
 
-@pytest.mark.slow
 async def test_a_disk_that_fills_up_keeps_the_earlier_records_and_writing_continues_afterwards(
     file, monkeypatch
 ):
@@ -238,7 +234,6 @@ def _half_then_full(write, descriptor, data):
     return write(descriptor, data[: len(data) // 2])
 
 
-@pytest.mark.slow
 async def test_many_exchanges_at_once_do_not_mix(file):
     writer = WarcWriter.open(file, user_agent="shoal")
     paths = [f"/{number}" for number in range(60)]

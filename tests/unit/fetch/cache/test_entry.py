@@ -76,7 +76,6 @@ def test_a_body_that_is_not_whole_is_a_miss(packed):
     assert body_of(unpack(entry(packed=packed), URL, MOST)) is None
 
 
-@pytest.mark.slow
 def test_a_body_that_would_become_larger_than_it_says_is_not_unpacked():
     bomb = zlib.compress(bytes(64 << 20), 9)
     assert body_of(CacheEntry(FORMAT_VERSION, URL, 200, [], 0.0, None, 100, bomb)) is None

@@ -32,7 +32,6 @@ def test_a_wrong_name_is_answered_with_a_hint(name, hint):
         open_engine(name, egress=Egress(), user_agent="shoal")
 
 
-@pytest.mark.slow
 def test_an_engine_that_is_not_installed_says_what_to_type():
     code = (
         "import sys; sys.modules['aiohttp'] = None\n"

@@ -172,7 +172,6 @@ HOSTILE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_file_costs_neither_much_time_nor_much_room(text):
     parts = text.split("{}")

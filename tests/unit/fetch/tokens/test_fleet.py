@@ -9,9 +9,10 @@ from shoal.core.errors import NotNow
 from shoal.fetch.tokens.pool import TokenPool
 from shoal.fetch.tokens.rate_limit_headers import rate_limit_in
 from shoal.fetch.tokens.token import TokenSource
+from tests.cases import long
 from tests.unit.fetch.tokens.warp import FarQueue, Host, Jobs, chance_of, warped
 
-SEEDS = int(os.environ.get("SHOAL_SEEDS", "2"))
+SEEDS = [0, *long(*range(1, int(os.environ.get("SHOAL_SEEDS", "2"))))]
 TOKENS = ["alpha", "beta", "gamma", "delta", "epsilon"]
 
 
@@ -51,9 +52,8 @@ async def fleet(loop, seed, *, workers=8, pages=2_000, share=True, **host):
     return api, queue
 
 
-@pytest.mark.short_for(seed=0)
 @pytest.mark.parametrize("is_fixed", [True, False])
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_request_comes_too_many_and_the_budget_is_used(seed, is_fixed):
     api, queue = warped(lambda loop: fleet(loop, seed, is_fixed=is_fixed))
     assert api.finish == 0
@@ -69,8 +69,7 @@ def test_workers_who_share_nothing_go_over():
     assert api.finish > 20
 
 
-@pytest.mark.short_for(seed=0)
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_host_that_answers_slowly_across_its_windows_gets_no_request_too_many(seed):
     api, _ = warped(lambda loop: fleet(loop, seed, latency=4.0, window=7.0, workers=4, pages=800))
     assert api.finish == 0

@@ -186,7 +186,6 @@ def test_the_protocol_of_the_claim_loses_no_task_in_any_order(protocol):
     assert closed, "no lane was ever closed, so nothing was tested"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "protocol",
     [close_at_first_look, note_the_newest_ended, note_my_own_id, wait_for_those_who_store_tasks_now],

@@ -140,7 +140,6 @@ def audit(store):
     assert store.run("arm", lanes=lanes, hosts="[]") == 0, "a lane was not due when it should have been"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 async def test_after_every_event_the_books_are_right(tmp_path, seed):
     clock = Clock()

@@ -107,7 +107,6 @@ def block(store, how):
         arm(store)
 
 
-@pytest.mark.slow
 def test_what_waits_for_its_time_or_is_done_with_does_not_make_a_claim_dearer(few, store, asked):
     fill(store, "old", 20_000, 2 * FREE)
     later = since_epoch(NOON) + 60_000_000

@@ -31,7 +31,6 @@ def explain(store, name):
     return [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {text}", values)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_query_can_be_prepared_and_walks_through_no_large_table(store, name):
     walks = [step for step in explain(store, name) if re.match(rf"SCAN ({LARGE})\b", step)]

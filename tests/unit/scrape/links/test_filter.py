@@ -149,7 +149,6 @@ def test_a_parameter_that_enumerates_pages_is_not_cut():
     assert pass_links(link_filter, urls) == (urls, {})
 
 
-@pytest.mark.slow
 def test_two_parameters_of_few_values_are_cut_late(small_budgets):
     urls = [f"{HOME}x?a={a}&b={b}" for a in range(100) for b in range(100)]
     passed, dropped = pass_links(make_filter(), urls)
@@ -186,7 +185,6 @@ def test_the_user_may_set_one_budget_for_every_pattern():
     assert pass_links(link_filter, urls) == (urls, {})
 
 
-@pytest.mark.slow
 def test_only_so_many_traps_are_named(small_budgets):
     link_filter = make_filter()
     urls = [f"{HOME}{chr(97 + n)}/{m}?sort=a" for n in range(MAX_REPORTED + 5) for m in range(101)]
@@ -285,7 +283,6 @@ def test_links_for_another_step_are_no_maze(small_budgets):
     assert wander(make_filter(), 200, step="book") == 2_000
 
 
-@pytest.mark.slow
 def test_a_long_list_passes_whole():
     urls = [f"{HOME}p/item-{n}" for n in range(10_000)]
     assert pass_links(make_filter(), urls, page=HOME + "p/all") == (urls, {})
@@ -321,7 +318,6 @@ def test_tasks_without_a_url_pass_by_depth_alone():
     assert dropped == {"too deep": 1}
 
 
-@pytest.mark.slow
 def test_what_is_remembered_is_bounded():
     seen = SeenLinks()
     assert seen.add(-1) and not seen.add(-1) and -1 in seen
@@ -350,7 +346,6 @@ def test_the_number_of_values_is_estimated_well_enough():
         assert 0.8 * true <= values.estimate <= 1.2 * true
 
 
-@pytest.mark.slow
 def test_budgets_are_bounded_however_many_kinds_there_are():
     budgets = ShapeBudgets(5)
     link_filter = make_filter(max_per_pattern=5)

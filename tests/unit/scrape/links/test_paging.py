@@ -37,7 +37,6 @@ def walk(link_filter, links_of, pages, *, dropped=None):
     return found
 
 
-@pytest.mark.slow
 def test_the_next_page_of_a_list_is_as_deep_as_the_list():
     books = [(f"https://a.test/book/{n}", "book") for n in range(20)]
     depths = walk(make_filter(), lambda page, n: linked(page, *books, (LIST.format(n), "list")), 1_500)
@@ -103,7 +102,6 @@ def test_a_tree_whose_pages_link_back_ends_at_max_depth(filters):
     assert (len(depths), max(depths)) == (2**5 - 1, 4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("filters", [1, 4])
 def test_chapters_of_a_manual_that_are_entered_in_many_places_are_read_to_their_ends(filters):
     """Each of forty chapters has a hundred sections, which link to the one before and the one after."""

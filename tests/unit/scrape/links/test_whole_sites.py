@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from tests.cases import long
 from tests.unit.scrape.links.fleet_crawl import HOME, FleetCrawl
 
 MAX_PAGES = 20_000
@@ -109,15 +110,16 @@ def reachable(links_of):
 
 # Of minutes of processor time, and alike to others: trees, mazes and filters.
 FULL = ("large shop", "wide tree", "tree", "maze of 100", "permutations", "facets")
+SHORT = ("shop", "paged", "maze of 2", "sessions")
 
 
 def cases(sites, *values):
-    """Return the sites with these values; those that take long are of the full tier."""
-    return [pytest.param(site, *values, marks=[pytest.mark.full] if site in FULL else []) for site in sites]
+    """Return the sites with these values, each with the marker of its tier."""
+    tiers = {site: [pytest.mark.full] if site in FULL else [pytest.mark.long] for site in sites}
+    return [pytest.param(site, *values, marks=[] if site in SHORT else tiers[site]) for site in sites]
 
 
-@pytest.mark.parametrize(("site", "workers"), [*cases(SITES, 4), ("shop", 1)])
-@pytest.mark.short_for(site=("shop", "paged"), workers=4)
+@pytest.mark.parametrize(("site", "workers"), [*cases(SITES, 4), *long(("shop", 1))])
 def test_an_ordinary_site_is_crawled_whole(site, workers):
     links_of, _ = SITES[site]
     crawl = FleetCrawl(links_of, workers=workers).run(10**6)
@@ -197,10 +199,9 @@ QUICK = ("maze of 2", "maze of 10", "sessions")
 
 @pytest.mark.parametrize(
     ("site", "workers", "newest_first"),
-    [*cases(TRAPS, 4, False), *cases(QUICK, 1, True)],
+    [*cases(TRAPS, 4, False), *long(*((site, 1, True) for site in QUICK))],
 )
 @pytest.mark.timeout(400)  # seconds: it is all processor time, beside other tests
-@pytest.mark.short_for(site=("maze of 2", "sessions"), workers=4)
 def test_a_site_without_end_is_left_after_at_most_20_000_pages(site, workers, newest_first):
     crawl = FleetCrawl(TRAPS[site], workers=workers, newest_first=newest_first).run(MAX_PAGES)
     assert len(crawl.visited) <= MAX_PAGES
@@ -223,8 +224,7 @@ def test_a_flat_site_is_crawled_whole_up_to_its_depth():
 PRIORITIES = {"all": lambda url: 9, "some": lambda url: 5 if url.count("/") == 4 else 0}
 
 
-@pytest.mark.parametrize("which", PRIORITIES)
-@pytest.mark.short_for(which="some")
+@pytest.mark.parametrize("which", ["some", *long("all")])
 def test_a_site_whose_links_have_priorities_is_crawled_whole(which):
     crawl = FleetCrawl(flat, workers=1, priority=PRIORITIES[which]).run(10**6)
     assert len(crawl.visited) == 48_001 and not crawl.dropped

@@ -37,7 +37,6 @@ def routes_of(web):
     return sorted(found)
 
 
-@pytest.mark.slow
 async def test_every_route_requires_authentication(dashboard):
     async with dashboard.client() as anonymous:
         for method, path in routes_of(dashboard.web):
@@ -60,7 +59,6 @@ async def test_an_unknown_path_reveals_nothing_without_authentication(dashboard)
         assert (await anonymous.get("/static/../app.py")).status_code == 303
 
 
-@pytest.mark.slow
 async def test_a_reader_can_read_everything_and_change_nothing(dashboard):
     async with dashboard.client(READER) as reader:
         for method, path in routes_of(dashboard.web):
@@ -135,7 +133,6 @@ async def test_a_session_works_from_the_servers_own_pages(dashboard):
     assert response.json() == {"run_id": run.id, "state": "paused"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "evil.example:8700", "127.0.0.1", "127.0.0.1:9999", "localhost.evil.example:8700", ""],

@@ -13,7 +13,6 @@ async def operator(dashboard):
         yield client
 
 
-@pytest.mark.slow
 async def test_urls_are_added_once_and_the_page_of_the_run_says_how_many(dashboard, operator):
     run = await dashboard.make_run()
     assert f'href="/runs/{run.id}/enqueue"' in (await operator.get(f"/runs/{run.id}")).text

@@ -136,7 +136,6 @@ def test_bytes_of_different_markers_never_form_a_third_one(sources):
     os.close(file)
 
 
-@pytest.mark.slow
 def test_a_reader_next_to_a_busy_writer_sees_no_step_that_began_before_the_writer(markers):
     began = time.monotonic()
     writer = os.fork()

@@ -13,7 +13,6 @@ from shoal.worker.worker import Stop
 PRINT_SIZE = "print(open('/proc/self/status').read().split('FDSize:')[1].split()[0])"
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux shows the size of the table")
 def test_a_new_worker_grows_its_file_table_before_it_has_threads():
     prepare = "from shoal.worker.process.main import allow_many_files; allow_many_files();"

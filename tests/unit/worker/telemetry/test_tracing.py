@@ -61,7 +61,6 @@ def test_a_span_has_the_outcome_of_the_task_and_no_secret(observer, exporter):
     assert "c4nary" not in task.to_json()
 
 
-@pytest.mark.slow
 def test_tasks_that_are_never_settled_do_not_pile_up(observer):
     for number in range(MAX_OPEN + 100):
         observer.on_fetch(f"https://example.com/{number}", 0.0, 1.0, 200)

@@ -29,7 +29,6 @@ def test_an_asynchronous_source_makes_its_own_breaks():
     assert yield_gil(tasks) is tasks
 
 
-@pytest.mark.slow
 async def test_batches_are_added_up(queue):
     run = await queue.start_run("books")
     report = await queue.enqueue(run.id, pages(2 * BATCH + 5))
@@ -38,7 +37,6 @@ async def test_batches_are_added_up(queue):
     assert (again.added, again.duplicate) == (2, 2 * BATCH + 5)
 
 
-@pytest.mark.slow
 async def test_when_the_source_breaks_down_the_batches_before_are_stored(queue):
     run = await queue.start_run("books")
     with pytest.raises(ConnectionError):
@@ -46,7 +44,6 @@ async def test_when_the_source_breaks_down_the_batches_before_are_stored(queue):
     assert (await queue.stats(run.id)).tasks == 2 * BATCH
 
 
-@pytest.mark.slow
 async def test_when_the_run_goes_away_the_source_is_not_read_to_its_end(queue):
     run = await queue.start_run("books")
     read = 0
