@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.errors import InvalidTask
 from shoal.core.model import Task
 from shoal.fleet.run.launch import launch, open_run
