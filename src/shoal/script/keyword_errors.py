@@ -6,11 +6,11 @@ from contextlib import contextmanager
 
 from shoal.core.errors import ShoalError
 from shoal.fleet.sources.names import SOURCE_NAMES
-from shoal.scrape.settings.scraper import SETTING_NAMES
+from shoal.scrape.settings.scraper import SETTINGS
 from shoal.script.options import OPTIONS
 
 _KEYWORDS = {"--url": "urls", "--run": "run_id"} | {
-    f"--{name.replace('_', '-')}": name for name in (*OPTIONS, *SOURCE_NAMES, *SETTING_NAMES)
+    f"--{name.replace('_', '-')}": name for name in (*OPTIONS, *SOURCE_NAMES, *SETTINGS)
 }
 _SET = re.compile(r"--set ([a-z_]+=)")
 _OPTION = re.compile(r"--[a-z]+(?:-[a-z]+)*")

@@ -19,7 +19,7 @@ from shoal.fleet.sources.seeds import Seeds, Stream
 from shoal.queue.address import one_address
 from shoal.scrape.load import locate_scraper
 from shoal.scrape.scraper import Scraper
-from shoal.scrape.settings.scraper import SETTING_NAMES
+from shoal.scrape.settings.scraper import SETTINGS
 
 MAX_WORKERS = 1_000
 EMBEDDED = (".db", ".sqlite", ".sqlite3")  # ends of the names of files, which need no scheme
@@ -45,7 +45,7 @@ class RunOptions:
         """Read the keywords as they were passed; raises InvalidSetting for one that is not known."""
         own = {name: value for name, value in given.items() if name in OPTIONS}
         others = {name: value for name, value in given.items() if name in SOURCE_NAMES}
-        settings = {name: value for name, value in given.items() if name in SETTING_NAMES}
+        settings = {name: value for name, value in given.items() if name in SETTINGS}
         for name in given:
             if name not in {"tasks", *own, *others, *settings}:
                 raise _unknown_keyword(name)
@@ -133,11 +133,11 @@ def _why(error: InvalidInput) -> str:
 
 
 def _unknown_keyword(name: str) -> InvalidSetting:
-    known = [*OPTIONS, "tasks", *SOURCE_NAMES, *SETTING_NAMES]
+    known = [*OPTIONS, "tasks", *SOURCE_NAMES, *SETTINGS]
     near = hint(name, known)
     if not near.startswith("Did you mean"):
         near = (
             f"Allowed are {', '.join([*OPTIONS, 'tasks'])}; the sources {', '.join(sorted(SOURCE_NAMES))}; "
-            f"and the settings {', '.join(sorted(SETTING_NAMES))}."
+            f"and the settings {', '.join(sorted(SETTINGS))}."
         )
     return InvalidSetting(name, f"is not known here. {near}")

@@ -28,36 +28,14 @@ from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.letter_ids import whole_ids
 from shoal.queue.contract import Queue
+from shoal.scrape.settings.scraper import SETTINGS
 from shoal.web.audit import record_action
 from shoal.web.auth.credentials import Principal, check_operator, principal_of
 from shoal.web.context import WebContext, context_of
 
 Ids = Sequence[str] | None  # of dead letters; None means all
 
-# None of these names a file, a program, an environment variable or a secret, or allows a private network.
-SETTINGS = (
-    "rate",
-    "delay",
-    "per_host",
-    "retries",
-    "retry",
-    "timeout",
-    "lease",
-    "ttl",
-    "dedup",
-    "robots",
-    "missing",
-    "scope",
-    "skip",
-    "max_depth",
-    "max_pages",
-    "max_per_pattern",
-    "statuses",
-    "fetch",
-    "delivery",
-    "pause",
-    "max_body",
-)
+WEB_SETTINGS = tuple(name for name, declared in SETTINGS.items() if declared.web)
 
 
 class _DeadLetterAction(Protocol):
@@ -329,7 +307,7 @@ def seeds_of_job(project: Project, job: Job) -> Seeds:
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise InvalidSetting for a setting that users of the server may not change."""
     for key in settings:
-        if key not in SETTINGS:
+        if key not in WEB_SETTINGS:
             raise InvalidSetting(
-                f"settings.{key}", f"cannot be set through the API or the pages. {hint(key, SETTINGS)}"
+                f"settings.{key}", f"cannot be set through the API or the pages. {hint(key, WEB_SETTINGS)}"
             )

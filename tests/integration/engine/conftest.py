@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.model import Task
 from shoal.fleet.run.launch import launch
 from shoal.fleet.run.settings import open_job

@@ -10,7 +10,7 @@ from shoal.core.browser_settings import BrowserSettings
 from shoal.core.http import LiveTab
 from shoal.fetch.browser import browser, fetcher, live, render_hints, tab, tab_limit
 from shoal.fetch.response_limits import Limits
-from shoal.scrape.settings.browser import read_browser
+from shoal.scrape.settings.sessions import read_browser
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "browser.md").read_text()
 

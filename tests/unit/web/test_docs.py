@@ -10,7 +10,6 @@ from shoal.fleet.run.enqueue import MAX_REPORTED
 from shoal.fleet.status.overview import MAX_RUNS
 from shoal.fleet.status.rates import MAX_POINTS
 from shoal.web import audit, context, middleware, sampler, stream
-from shoal.web.actions import SETTINGS
 from shoal.web.auth import credentials, throttle, tickets
 from shoal.web.pages import dead, enqueue, fleet, local_workers, overview, records, runs, start, tasks
 from shoal.web.views import models, paging
@@ -60,11 +59,6 @@ def test_every_status_of_the_api_is_listed(dashboard):
     }
     listed = set(re.findall(r"^\| (\d{3}) \|", API, re.MULTILINE))
     assert statuses <= listed
-
-
-def test_the_allowed_settings_are_listed():
-    line = next(line for line in API.splitlines() if line.startswith("- `settings`"))
-    assert set(re.findall(r"`(\w+)`", line)) - {"settings"} == set(SETTINGS)
 
 
 def test_the_numbers_are_those_of_the_code():

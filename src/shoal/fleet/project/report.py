@@ -7,10 +7,9 @@ from shoal.fleet.project.config import VARIABLES, WITHOUT_OPTION, Config
 from shoal.fleet.project.file import LoadedScraper
 from shoal.fleet.project.shown import shown_setting
 from shoal.queue.address import shown_queue
-from shoal.scrape.settings.scraper import SETTING_NAMES
+from shoal.scrape.settings.scraper import SETTINGS, same_names
 
 DEFAULT = "default"
-_SAME = ("rate", "delay")  # one setting, written in two ways
 
 
 def config_rows(config: Config) -> list[dict[str, Any]]:
@@ -32,14 +31,12 @@ def setting_rows(config: Config, name: str, loaded: "LoadedScraper") -> list[dic
     settings = loaded.scraper.settings
     default = type(settings)()
     rows = []
-    for key in SETTING_NAMES:
-        names = _SAME if key in _SAME else (key,)
-        written = next((one for one in names if one in loaded.overrides), None)
+    for key, declared in SETTINGS.items():
+        written = next((name for name in same_names(key) if name in loaded.overrides), None)
         if written:
             source = config.project.source_of(f"scrapers.{name}.{written}")
         else:
-            field = "delay" if key == "rate" else key
-            is_default = getattr(settings, field) == getattr(default, field)
+            is_default = getattr(settings, declared.field) == getattr(default, declared.field)
             source = DEFAULT if is_default else "scraper"
         rows.append(_row(key, shown_setting(settings, key), source))
     return rows

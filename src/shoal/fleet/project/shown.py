@@ -10,10 +10,9 @@ from typing import Any
 from shoal.core.redact import shown_address
 from shoal.core.values import rate_of, spelled
 from shoal.scrape.scope import Scope
-from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
 
 SET = "(set)"
-_MAY_BE_SECRET = ("proxies", "tokens")
 _SIZES = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 _SIZE_NAMES = ("max_body", "size", "memory")
 
@@ -25,7 +24,7 @@ def shown_setting(settings: "ScraperSettings", key: str) -> Any:
     if key == "per_host":
         return settings.requests_per_host
     value = getattr(settings, key)
-    if value and key in _MAY_BE_SECRET:
+    if value and SETTINGS[key].hidden:
         return SET
     if key in ("headers", "sites"):
         return ", ".join(value if key == "headers" else value.rules) or None  # the names alone

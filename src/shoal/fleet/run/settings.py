@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -21,32 +22,23 @@ from shoal.fleet.sources.recrawl import earlier_run
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.find import is_standing
 from shoal.queue.contract import Queue
+from shoal.scrape.scope import Scope
 from shoal.scrape.settings.proxies import count_exits
-from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
 from shoal.worker.run_hooks.record import allow_calls
 from shoal.worker.run_settings.stored import (
     LIVE,
     MAX_TRIES,
-    PATH_SETTINGS,
     SettingsNote,
     StoredSettings,
     merged,
     read_note,
     storable,
     swap_settings,
-    with_absolute_paths,
     write_settings,
 )
 from shoal.worker.shared_budgets import raise_page_limit
 
-# Why a setting of an existing run cannot change, not even when it is resumed.
-FIXED: Mapping[str, str] = {
-    "ttl": "counts from the moment a task is queued, and the run has queued tasks",
-    "dedup": "applies to a task when it is queued, and the run has queued tasks",
-    "again": "says which pages the run began with",
-    "recrawl": "decides what is recorded of each page from the first one on",
-    "playback": "is the recording that the run was made from",
-}
 NO_TASKS_LEFT = "It has no tasks left until you replay or add some."
 FOLLOWED = "Its workers follow within two seconds."
 MAX_SHOWN = 60  # characters of a value
@@ -158,16 +150,25 @@ def settings_of(job: Job, before: StoredSettings | None = None) -> StoredSetting
 
 def defaults_of(settings: ScraperSettings) -> dict[str, Any]:
     """Return the settings that can be changed while a run runs, as far as JSON can hold them."""
-    return {
-        "delay": settings.delay.total_seconds(),
-        "per_host": settings.per_host,
-        "retries": settings.retries,
-        "max_pages": settings.max_pages,
-        "max_depth": settings.max_depth,
-        "scope": list(settings.scope.patterns) or settings.scope.rule,
-        "skip": list(settings.skip.patterns) if settings.skip else None,
-        "statuses": sorted(settings.statuses),
-    }
+    found = {name: _as_json(getattr(settings, name)) for name in LIVE if SETTINGS[name].field == name}
+    return {name: value for name, value in found.items() if value is not _NOT_JSON}
+
+
+_NOT_JSON: Any = object()
+
+
+def _as_json(value: Any) -> Any:
+    match value:
+        case timedelta():
+            return value.total_seconds()
+        case Scope():
+            return list(value.patterns) or value.rule
+        case tuple() | frozenset():
+            return sorted(value)
+        case None | int() | str():
+            return value
+        case _:
+            return _NOT_JSON
 
 
 async def next_step(queue: Queue, queue_url: str, run: Run, followed: str = FOLLOWED) -> str:
@@ -217,8 +218,8 @@ def _use(job: Job, run: Run, note: SettingsNote) -> _Use:
     after = job.with_settings(merged(values, job.typed))
     changed = [key for key in job.typed if _field(after, key) != _field(before, key)]
     for key in changed:
-        if key in FIXED and note.stamp is not None:
-            raise InvalidSetting(key, f"of run {run.id} cannot be changed: it {FIXED[key]}. Leave it out")
+        if (reason := SETTINGS[key].fixed) and note.stamp is not None:
+            raise InvalidSetting(key, f"of run {run.id} cannot be changed: it {reason}. Leave it out")
     own = [key for key in changed if job.joins and key not in LIVE]
     kept = [key for key in changed if key not in own]
     if own:  # stored are only those that all workers follow
@@ -233,9 +234,8 @@ def _use(job: Job, run: Run, note: SettingsNote) -> _Use:
 
 
 def _field(job: Job, key: str) -> Any:
-    value = getattr(job.scraper.settings, "delay" if key == "rate" else key)
     # Stored are absolute paths, and the same folder may be typed again as it was.
-    return with_absolute_paths(key, value) if key in PATH_SETTINGS else value
+    return SETTINGS[key].absolute(getattr(job.scraper.settings, SETTINGS[key].field))
 
 
 async def _apply_limits(queue: Queue, run: Run, used: _Use) -> None:

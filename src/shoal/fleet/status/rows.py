@@ -19,29 +19,11 @@ from shoal.core.model import (
 )
 from shoal.fleet.status.progress import counts_as_json, snapshot_of
 from shoal.queue.contract import Queue, StoreSize
-from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
 from shoal.worker.failures.pages import FailedPage
 
 if TYPE_CHECKING:  # above this package
     from shoal.fleet.project.file import ProjectScraper
-
-# Numbers, durations and words: none of them can contain an address, a path or a secret.
-SHOWN_SETTINGS = (
-    "delay",
-    "per_host",
-    "retries",
-    "timeout",
-    "lease",
-    "ttl",
-    "robots",
-    "max_depth",
-    "max_pages",
-    "max_per_pattern",
-    "fetch",
-    "delivery",
-    "max_body",
-)
-
 
 MAX_LISTED_PAYLOAD = 2_000  # bytes of a payload that a list shows
 
@@ -174,7 +156,7 @@ def scraper_row(entry: "ProjectScraper", folder: Path) -> dict[str, Any]:
 def changed_settings(settings: "ScraperSettings") -> dict[str, Any]:
     """Return the settings that differ from the defaults, without those that may contain a secret."""
     default = type(settings)()
-    found = {name: getattr(settings, name) for name in SHOWN_SETTINGS}
+    found = {name: getattr(settings, name) for name, one in SETTINGS.items() if one.shown}
     return {
         name: value.total_seconds() if isinstance(value, timedelta) else value
         for name, value in found.items()

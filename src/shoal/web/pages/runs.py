@@ -14,7 +14,8 @@ from shoal.core.errors.commands import shoal_command
 from shoal.core.values import counted, read_typed
 from shoal.fleet.run.change import list_settings
 from shoal.fleet.status.progress import Snapshot, snapshot_of, with_details
-from shoal.web.actions import SETTINGS
+from shoal.scrape.settings.scraper import SETTINGS
+from shoal.web.actions import WEB_SETTINGS
 from shoal.web.api.params import Operator, RunId
 from shoal.web.context import WebContext, context_of
 from shoal.web.errors import path_of
@@ -126,7 +127,7 @@ async def run(request: Request, run_id: RunId) -> Response:
         hooks=report.hooks,
         lost=LOST if report.lost_counts else "",
         settings=settings,
-        web_settings=SETTINGS,
+        web_settings=WEB_SETTINGS,
         **(run_tab_data(run_id, "Run", snapshot) | data),
     )
 
@@ -151,7 +152,7 @@ async def change_settings(request: Request, run_id: RunId, actions: Operator) ->
     form = await read_form(request)
     key, text = form_field(form, "setting"), form_field(form, "value").strip()
     value = read_typed(text)
-    if key in ("scope", "skip") and isinstance(value, str) and " " in value:
+    if isinstance(value, str) and " " in value and key in SETTINGS and SETTINGS[key].several:
         value = value.split()
     await actions.change_settings(run_id, {key: value})
     return redirect_after(request, path_of_run(run_id), "set")

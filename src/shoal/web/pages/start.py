@@ -20,7 +20,7 @@ from shoal.core.values import counted
 from shoal.fleet.build_job import project_job
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.queue.rules import new_run_id
-from shoal.web.actions import SETTINGS, OperatorActions, check_settings, check_workers, seeds_of_job
+from shoal.web.actions import WEB_SETTINGS, OperatorActions, check_settings, check_workers, seeds_of_job
 from shoal.web.api.params import Operator, Text
 from shoal.web.context import WebContext, context_of
 from shoal.web.pages.runs import path_of_run
@@ -287,6 +287,6 @@ async def _form(request: Request, given: StartForm, error: str = "") -> Response
         scrapers=[row["name"] for row in rows if not row["says"]],
         seeded=seeded,
         arguments={row["name"]: row["args"] for row in rows if row["args"]},
-        allowed=SETTINGS,
+        allowed=WEB_SETTINGS,
         max_workers=max(settings.max_workers - running, 0),
     )

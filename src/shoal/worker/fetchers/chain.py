@@ -20,8 +20,8 @@ from shoal.fetch.robots.robots import Robots
 from shoal.queue.contract import Queue
 from shoal.scrape.login import Login
 from shoal.scrape.scraper import Scraper
-from shoal.scrape.settings.cache import CacheSettings
 from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.storage import CacheSettings
 from shoal.worker.failures.pages import FailedPageStore
 from shoal.worker.fetchers.credentials import realm_of, with_sessions, with_tokens
 from shoal.worker.fetchers.named import name_fetchers, plugin_fetchers, with_named

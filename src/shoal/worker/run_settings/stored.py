@@ -3,7 +3,6 @@
 Secrets are not stored: only the name of a variable or the path of a file that holds them.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -11,22 +10,14 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.redact import is_secret_header, shown_address
-from shoal.core.urls import is_object_url
+from shoal.core.redact import shown_address
 from shoal.queue.contract import SharedNotes
+from shoal.scrape.settings.scraper import SETTINGS, find_setting, same_names
 
 TOPIC = "run settings"
 MAX_TRIES = 20
 # What every worker of a run follows while it works. Other settings are read when a worker starts.
-LIVE = (
-    *("rate", "delay", "per_host", "retries", "retry", "max_pages", "max_depth", "scope", "skip"),
-    *("statuses", "allow_private"),
-)
-_SAME = {"rate": "delay", "delay": "rate"}  # two names of one setting
-PATH_SETTINGS = ("warc", "playback", "files")  # each is one path
-_BARE_PROXY = re.compile(r"([a-z0-9]+://)?([^\s@:/]+|\[[0-9a-f:.]+\])(:[0-9]+)?/?", re.IGNORECASE)
-_CREDENTIALS = re.compile(r"\s*(bearer|basic|digest|token|negotiate)\s+\S", re.IGNORECASE)
-_OFF = ("off", "none", "false", "no")
+LIVE = tuple(name for name, declared in SETTINGS.items() if declared.live)
 
 
 class StoredSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +64,8 @@ async def forget_settings(queue: SharedNotes, run_id: str) -> None:
 
 def replaced(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with some replaced; the other name of a setting is dropped."""
-    return {key: value for key, value in before.items() if _SAME.get(key) not in changes} | dict(changes)
+    names = {other for key in changes for other in same_names(key)}
+    return {key: value for key, value in before.items() if key not in names} | dict(changes)
 
 
 def merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,84 +97,14 @@ _SECRET: Any = object()
 
 def _plain(key: str, value: Any) -> Any:
     """Return a value as JSON can hold it; `_SECRET` if it cannot be stored."""
-    if key == "headers" and isinstance(value, Mapping) and _has_credentials(value):
+    declared = find_setting(key)
+    if declared.is_secret(value):
         return _SECRET
-    if key == "sites" and isinstance(value, Mapping):
-        if any(map(_has_site_secret, value.values())):
-            return _SECRET
-        value = {pattern: _with_absolute_proxies(site) for pattern, site in value.items()}
-    if key == "tokens" and not isinstance(value, (str, bool, Path, type(None))):
-        source = value.get("from", True) if isinstance(value, Mapping) else value
-        if not isinstance(source, (str, bool)):
-            return _SECRET
-    if key == "proxies" and not all(map(_is_bare_proxy, _proxies_in(value))):
-        return _SECRET
-    if key in ("proxies", "tokens", "cache", "tor", *PATH_SETTINGS):
-        value = with_absolute_paths(key, value)
     try:
-        text = _encode(_simple(value)).decode()
+        text = _encode(_simple(declared.absolute(value))).decode()
     except TypeError:
         return _SECRET  # a function, which only its program has
     return _SECRET if shown_address(text) != text else msgspec.json.decode(text)
-
-
-def _has_site_secret(site: Any) -> bool:
-    if not isinstance(site, Mapping):
-        return False
-    proxies = _proxies_in(site.get("proxies"))
-    return _has_credentials(site.get("headers") or {}) or not all(map(_is_bare_proxy, proxies))
-
-
-def _with_absolute_proxies(site: Any) -> Any:
-    if not isinstance(site, Mapping) or not site.get("proxies"):
-        return site
-    return {**site, "proxies": with_absolute_paths("proxies", site["proxies"])}
-
-
-def _has_credentials(headers: Mapping[str, Any]) -> bool:
-    values = map(str, headers.values())
-    return any(map(is_secret_header, headers)) or any(map(_CREDENTIALS.match, values))
-
-
-def _proxies_in(value: Any) -> list[Any]:
-    """Return the addresses in a setting `proxies`; a file is none."""
-    source = value.get("from") if isinstance(value, Mapping) else value
-    if isinstance(source, str):
-        source = [] if Path(source).is_file() else [source.split()[0]] if source.strip() else []
-        return [one for one in source if "://" in one]
-    return list(source) if isinstance(source, (list, tuple)) else []
-
-
-def _is_bare_proxy(address: Any) -> bool:
-    """Return whether a proxy's address has no user and no password, in any of the forms that proxies have."""
-    return isinstance(address, str) and bool(_BARE_PROXY.fullmatch(address.strip()))
-
-
-def with_absolute_paths(key: str, value: Any) -> Any:
-    """Return the value of a setting with paths that mean the same in every folder."""
-    if isinstance(value, Path):
-        return str(value.absolute())
-    if isinstance(value, Mapping):
-        places = ("from", "place", "torrc")
-        return {name: with_absolute_paths(key, one) if name in places else one for name, one in value.items()}
-    if not isinstance(value, str) or value.lower() in _OFF:
-        return value
-    if key in PATH_SETTINGS:
-        return value if is_object_url(value) else str(Path(value).absolute())
-    return (
-        " ".join(map(_with_absolute_path, value.split())) if not Path(value).is_file() else _absolute(value)
-    )
-
-
-def _with_absolute_path(word: str) -> str:
-    for prefix in ("disk:", "file:", "torrc="):
-        if word.startswith(prefix):
-            return prefix + _absolute(word.removeprefix(prefix))
-    return _absolute(word) if Path(word).is_file() else word
-
-
-def _absolute(path: str) -> str:
-    return str(Path(path).absolute())
 
 
 def _simple(value: Any) -> Any:

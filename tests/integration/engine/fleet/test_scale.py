@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.model import MINUTE, SECOND, RunSettings, Task
 from shoal.fleet.run.launch import open_run
 from shoal.fleet.scale.autoscaler import Autoscaler

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shoal import connect
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core import tasks
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.model import Task

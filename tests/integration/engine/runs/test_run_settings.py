@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.model import DeadFilter, Task
 from shoal.fleet.connect import connect
 from shoal.fleet.run.change import change_settings

@@ -13,7 +13,7 @@ from collections import Counter
 
 import pytest
 
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.model import Task
 from shoal.fleet.run.launch import launch
 from shoal.queue.open import open_queue

@@ -5,8 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from shoal.cli.options.job import read_job
-from shoal.cli.options.setting import read_change
+from shoal.cli.options.workers import read_change, read_job
 from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.model import ZERO, Task
 from shoal.fleet.command_hints import command_to_resume
@@ -153,7 +152,7 @@ async def test_every_setting_that_may_change_is_listed_with_units(queue):
     assert set(LIVE) <= set(rows)
     assert (rows["rate"], rows["delay"]) == (("30/min", "run"), ("2s", "run"))
     assert rows["retry"] == ('{"delay":"60s"}', "run")
-    assert rows["allow_private"] == ("as in the scraper", "scraper")
+    assert rows["allow_private"] == ("none", "scraper")
 
 
 async def test_a_list_is_shown_as_it_is_typed_and_an_empty_one_as_none(queue):

@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.cli.commands.crawl.start import Role, chosen
-from shoal.cli.options.job import read_args, read_job
+from shoal.cli.options.workers import read_args, read_job
 from shoal.core.errors import InvalidSetting
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.enqueue import open_enqueuer

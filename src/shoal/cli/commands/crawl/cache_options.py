@@ -1,5 +1,6 @@
 """The options of `shoal run` for caching, recording, playing back and recrawling."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,26 +13,23 @@ from shoal.fleet.job import Job
 from shoal.fleet.sources.recrawl import recrawl_tasks
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.contract import Queue
-from shoal.scrape.settings.cache import read_playback
 from shoal.scrape.settings.scraper import MAX_BODY
+from shoal.scrape.settings.storage import read_playback
 
 
-def as_changes(
-    cache: str | None, warc: str | None, playback: str | None, again: str | None, *, resume: bool
-) -> list[str]:
-    """Return the options as scraper settings; raises InvalidSetting for options that exclude each other."""
-    given = {"cache": cache, "warc": warc, "playback": playback, "again": again}
-    if playback and (cache or warc):
+def check_settings(typed: Mapping[str, str], *, resume: bool) -> None:
+    """Raise InvalidSetting for options that exclude each other, and for a recording that exists."""
+    warc, playback = typed.get("warc"), typed.get("playback")
+    if playback and ("cache" in typed or warc):
         raise InvalidSetting(
             "--playback", "makes no network requests to cache or record: leave out --cache and --warc"
         )
-    if playback and again:
+    if playback and "again" in typed:
         raise InvalidSetting("--again", "requests every page again, and --playback makes no network requests")
     if warc and Path(warc).exists() and not resume:
         raise InvalidSetting("--warc", f"file {warc} already exists. Choose another name, or delete it")
     if warc or playback:
         warcio("archiveiterator")  # which may not be installed
-    return [f"{key}={value}" for key, value in given.items() if value is not None]
 
 
 async def fill_again(

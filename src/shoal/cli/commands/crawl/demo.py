@@ -11,8 +11,7 @@ from shoal.cli.console import print_error, put_json, put_text, say
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.options.job import read_job
-from shoal.cli.options.workers import fork_server_for
+from shoal.cli.options.workers import fork_server_for, read_job
 from shoal.demo.sections.practice import PRODUCTS
 from shoal.demo.serve import SiteProcess, serve_practice
 from shoal.fleet.sources.seeds import Seeds

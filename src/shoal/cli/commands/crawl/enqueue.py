@@ -9,8 +9,7 @@ from shoal.cli.console import counted, put_json, put_message, say
 from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.options.declared import choose_seeds
-from shoal.cli.options.sources import takes_sources
+from shoal.cli.options.sources import choose_seeds, takes_sources
 from shoal.cli.options.workers import TELEMETRY, WORKERS, WorkerOptions, takes_worker_options
 from shoal.core.errors import InvalidInput
 from shoal.fleet.command_hints import command_on, command_to_resume, needs_secret
@@ -23,10 +22,11 @@ from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.find import NEWEST, find_run
 from shoal.queue.contract import Queue
+from shoal.scrape.settings.declaration import FETCHING, SEEDS
 
 
 @takes_sources
-@takes_worker_options(without=(*WORKERS, *TELEMETRY))
+@takes_worker_options(sections=(FETCHING, SEEDS), without=(*WORKERS, *TELEMETRY))
 def enqueue(
     scraper: common.Scraper,
     seeds: "Seeds",
@@ -34,7 +34,6 @@ def enqueue(
     args: common.Args = None,
     rejects: common.Rejects = None,
     invalid: common.Invalid = "skip",
-    dedup: common.Dedup = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     run_id: Annotated[
         str | None,
@@ -52,8 +51,7 @@ def enqueue(
     Example: shoal enqueue books.py --urls-file urls.txt --queue postgresql://db/shoal
     """
 
-    changes = common.setting("dedup", dedup)
-    job = worker_options.job(scraper, queue, urls=seeds.addresses, args=args, changes=changes)
+    job = worker_options.job(scraper, queue, urls=seeds.addresses, args=args)
     seeds = choose_seeds(seeds, job, as_json=as_json)
     if not seeds:
         raise InvalidInput(

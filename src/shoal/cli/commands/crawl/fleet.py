@@ -29,8 +29,7 @@ from shoal.cli.exits import Exit
 from shoal.cli.first_errors import first_error_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.options.declared import choose_seeds, resumed_seeds
-from shoal.cli.options.sources import SOURCES, takes_sources
+from shoal.cli.options.sources import SOURCES, choose_seeds, resumed_seeds, takes_sources
 from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import remember_options, resume_command
@@ -52,6 +51,7 @@ from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine, partitions_complete
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
+from shoal.scrape.settings.declaration import FETCHING, SEEDS
 
 NEWEST = "newest"
 DEFAULT_STAGGER = "2s"
@@ -74,7 +74,7 @@ class Prepared:
 
 @remember_options(sources=SOURCES)
 @takes_sources
-@takes_worker_options(log_dir="logs")
+@takes_worker_options(sections=(FETCHING, SEEDS), log_dir="logs")
 def fleet(
     scraper: common.Scraper,
     seeds: "Seeds",
@@ -88,7 +88,6 @@ def fleet(
     args: common.Args = None,
     rejects: common.Rejects = None,
     invalid: common.Invalid = "skip",
-    dedup: common.Dedup = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     out: common.Out = None,
     overwrite: common.Overwrite = False,
@@ -104,7 +103,7 @@ def fleet(
     """
 
     # The real run must not skip what the test queued.
-    changes = [f"max_pages={TEST_PAGES}", "dedup=off"] if test else common.setting("dedup", dedup)
+    changes = [f"max_pages={TEST_PAGES}", "dedup=off"] if test else []
     few: dict[str, Any] = {"workers": TEST_WORKERS, "batch": 1}
     job = worker_options.job(
         scraper,

@@ -8,7 +8,7 @@ from shlex import quote
 
 import typer
 
-from shoal.cli.commands.crawl.cache_options import as_changes, fill_again, playback_seeds
+from shoal.cli.commands.crawl.cache_options import check_settings, fill_again, playback_seeds
 from shoal.cli.commands.crawl.enqueue import report
 from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.commands.crawl.start_notices import start_notices
@@ -19,8 +19,7 @@ from shoal.cli.first_errors import first_error_lines
 from shoal.cli.left_out import file_words, hook_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.options.declared import choose_seeds, resumed_seeds
-from shoal.cli.options.sources import SOURCES, takes_sources
+from shoal.cli.options.sources import SOURCES, choose_seeds, resumed_seeds, takes_sources
 from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import remember_options, resume_command
@@ -41,6 +40,7 @@ from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
+from shoal.scrape.settings.declaration import FETCHING, RECORDING, SEEDS
 from shoal.worker.counters import format_counts
 
 NEWEST = "newest"
@@ -49,7 +49,7 @@ ALLOW_PRIVATE = re.compile(r"--allow-private (\S+)")  # in the error of a worker
 
 @remember_options(sources=(*SOURCES, "again"))
 @takes_sources
-@takes_worker_options()
+@takes_worker_options(sections=(FETCHING, SEEDS, RECORDING))
 def run(
     context: typer.Context,
     scraper: common.Scraper,
@@ -58,18 +58,12 @@ def run(
     args: common.Args = None,
     rejects: common.Rejects = None,
     invalid: common.Invalid = "skip",
-    dedup: common.Dedup = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     out: common.Out = None,
     overwrite: common.Overwrite = False,
     append: common.Append = False,
     resume: common.Resume = None,
     run_id: common.NewRunId = None,
-    again: common.Again = None,
-    cache: common.Cache = None,
-    warc: common.Warc = None,
-    playback: common.Playback = None,
-    files: common.Files = None,
     worker_options: WorkerOptions,
     debug: common.Debug = False,
     as_json: common.Json = False,
@@ -83,15 +77,15 @@ def run(
         from shoal.cli.commands.crawl.debug import check_options
 
         check_options(context)
-    kept = as_changes(cache, warc, playback, again, resume=resume is not None)
-    typed, seeds = seeds, playback_seeds(seeds, playback)
+    check_settings(worker_options.settings, resume=resume is not None)
+    again = worker_options.settings.get("again")
+    typed, seeds = seeds, playback_seeds(seeds, worker_options.settings.get("playback"))
     job = worker_options.job(
         scraper,
         queue,
         fork_server=None if debug else fork_server_for(queue),
         urls=seeds.addresses,
         args=args,
-        changes=[*kept, *common.setting("dedup", dedup), *common.setting("files", files)],
         has_data=as_json or out == "-",
         reports_warnings=as_json,
     )

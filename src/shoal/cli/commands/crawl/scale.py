@@ -10,7 +10,7 @@ import typer
 from shoal.cli.console import counted, put_json, put_line, put_message, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
-from shoal.cli.options.workers import FETCH_SETTINGS, WorkerOptions, takes_worker_options
+from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting, ShoalError
 from shoal.core.values import read_duration, read_positive_duration
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Paced = Callable[[Queue], Awaitable[dict[str, Any]]]
 
 
-NOT_FOR_SCALE = ("workers", "span", "partition_table", "heartbeat", *FETCH_SETTINGS, "metrics", "trace")
+NOT_FOR_SCALE = ("workers", "span", "partition_table", "heartbeat", "metrics", "trace")
 
 
 class WorkerLocation(StrEnum):
@@ -44,7 +44,7 @@ class WorkerLocation(StrEnum):
     KUBERNETES = "kubernetes"
 
 
-@takes_worker_options(without=NOT_FOR_SCALE)
+@takes_worker_options(sections=(), without=NOT_FOR_SCALE)
 def scale(
     run_id: common.RunId,
     most: Annotated[int, typer.Option("--max", help="Maximum number of workers.", metavar="N")],

@@ -14,7 +14,7 @@ from shoal.cli.console import counted, put_json, put_message, say
 from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.cli.progress import LINE_INTERVAL_SECONDS, put_progress
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting

@@ -7,7 +7,7 @@ import typer
 from shoal.cli.console import put_json, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
-from shoal.cli.options.setting import read_change
+from shoal.cli.options.workers import read_change
 from shoal.core.model import Run
 from shoal.fleet.command_hints import command_on, joined
 from shoal.fleet.run.change import NOW, change_settings, list_settings

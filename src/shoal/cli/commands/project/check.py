@@ -10,7 +10,7 @@ from shoal.cli.configuration import current_config, current_project
 from shoal.cli.console import put_rows, say
 from shoal.cli.exits import Exit
 from shoal.cli.options import common
-from shoal.cli.options.setting import read_change
+from shoal.cli.options.workers import read_change
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.errors.commands import shoal_command
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
@@ -62,9 +62,8 @@ def load_with_changes(
 
     project = current_project()
     names = [scraper] if scraper else list(project.scrapers)
-    changes = dict(
-        read_change(one) for one in (*common.setting("proxies", proxies), *common.setting("tokens", tokens))
-    )
+    typed = {"proxies": proxies, "tokens": tokens}
+    changes = dict(read_change(f"{name}={value}") for name, value in typed.items() if value is not None)
     if changes and not names:
         again = shoal_command("check FILE --proxies …")
         raise InvalidInput(f"--proxies and --tokens need a scraper. Run: {again}")

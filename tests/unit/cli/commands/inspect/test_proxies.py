@@ -4,7 +4,7 @@ import pytest
 
 from shoal.cli.commands.inspect.proxies import COLUMNS, row
 from shoal.cli.options.common import setting
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.fetch.proxies.sync import ProxyBan, ProxyStats
 from shoal.fleet.command_hints import command_for_job
 from shoal.fleet.status.proxies import ProxyStatus

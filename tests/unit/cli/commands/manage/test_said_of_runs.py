@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Bury, Done, Reject, Task
 from shoal.fleet.dead_workers import new_worker_id
