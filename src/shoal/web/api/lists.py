@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import StreamingResponse
 
-from shoal.fleet.partitions.status import partitions
 from shoal.fleet.status.overview import host_row, worker_row
+from shoal.fleet.status.partitions import partitions
 from shoal.fleet.status.proxies import proxies
 from shoal.fleet.status.records import Record, records
 from shoal.fleet.status.rows import (

@@ -6,8 +6,8 @@ from shoal.cli.console import counted, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
-from shoal.fleet.partitions.status import PartitionStatus
-from shoal.fleet.partitions.status import partitions as found
+from shoal.fleet.status.partitions import PartitionStatus
+from shoal.fleet.status.partitions import partitions as found
 from shoal.fleet.status.rows import PartitionRow
 from shoal.queue.contract import Queue
 from shoal.worker.run_settings.stored import read_note
