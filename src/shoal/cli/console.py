@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -16,10 +16,11 @@ from shoal.cli.table import draw, lay_out
 from shoal.core.errors import InvalidInput
 from shoal.core.text import printable
 from shoal.core.values import counted as counted
+from shoal.fleet.status.rows import Row, TableColumns, fields_of
 
 _C1 = re.compile("[\x7f-\x9f]")
-FOLDS = ("url", "error", "info", "says", "reason", "data", "why")  # columns that wrap in a narrow terminal
 NO_WIDTH = 10_000
+MEGABYTE = 1 << 20
 
 
 @cache
@@ -78,49 +79,60 @@ def put_text(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def put_json(record: Any) -> None:
-    """Write one line of JSON to stdout."""
-    line = msgspec.json.encode(record).decode()
+def put_json(record: Any, **more: Any) -> None:
+    """Write a row of a report, with more fields behind its own, as one line of JSON to stdout."""
+    line = msgspec.json.encode(_fields(record) | more if more else record).decode()
     # JSON need not escape these, but some terminals interpret them.
     sys.stdout.write(_C1.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
     sys.stdout.flush()
 
 
 def put_rows(
-    rows: Iterable[Mapping[str, Any]],
-    columns: Sequence[str],
+    rows: Iterable[Any],
+    table: TableColumns,
     *,
     as_json: bool,
     nothing: str,
-    drops: Sequence[str] = (),
-    folds: Collection[str] = FOLDS,
     wide: bool = False,
+    **more: Any,
 ) -> None:
-    """Write rows to stdout: one line of JSON each, or a table of `columns`.
-
-    In a narrow terminal the columns in `drops` are left out, in that order, and those in `folds` wrap.
-    """
+    """Write the rows of a report to stdout: one line of JSON each, with `more` fields, or a table."""
     if as_json:
         for row in rows:
-            put_json(row)
+            put_json(row, **more)
         return
     listed = list(rows)
     if not listed:
         say(nothing)
         return
 
-    cells = {column: [printable(shown(row.get(column))) for row in listed] for column in columns}
+    values = {column: [_value(row, column) for row in listed] for column in table.names}
+    cells = {column: [printable(shown(value)) for value in found] for column, found in values.items()}
     numeric = {
-        column for column in columns if all(isinstance(row.get(column), int | float) for row in listed)
+        column for column, found in values.items() if all(isinstance(value, int | float) for value in found)
     }
     # A pipe has no width, and its reader wants each row on one line.
     width = Console().width if sys.stdout.isatty() and not wide else NO_WIDTH
-    layout = lay_out(cells, width, drops=drops, folds=folds)
+    layout = lay_out(cells, width, drops=table.drops, folds=table.folds)
     # rich cuts what is wider than its console; a terminal wraps it.
     Console(highlight=False, width=max(layout.width, 1), soft_wrap=True).print(draw(cells, layout, numeric))
     if layout.left_out:
         names = ", ".join(name.replace("_", " ") for name in layout.left_out)
         say(f"Left out in this width: {names}. To see all columns, add --wide or --json")
+
+
+def _fields(row: Any) -> dict[str, Any]:
+    return dict(row) if isinstance(row, Mapping) else fields_of(row)
+
+
+def _value(row: Any, column: str) -> Any:
+    """Return what a table shows of a row in a column, see `TableColumns`."""
+    found = _fields(row) | (row.cells() if isinstance(row, Row) else {})
+    if column in found:
+        return found[column]
+    if f"{column}_bytes" in found:
+        return megabytes(found[f"{column}_bytes"])
+    return duration(found.get(f"{column}_seconds"))
 
 
 def put_table(table: "Table") -> None:
@@ -150,6 +162,11 @@ def shown(value: Any) -> str:
 def size_text(count: int) -> str:
     """Return a number of bytes in KB or MB."""
     return f"{count / 1e6:,.1f} MB" if count >= 100_000 else f"{count / 1e3:,.1f} KB"
+
+
+def megabytes(count: Any) -> str:
+    """Return a number of bytes in megabytes."""
+    return f"{count / MEGABYTE:,.0f} MB" if isinstance(count, int) else "-"
 
 
 def duration(seconds: float | None) -> str:

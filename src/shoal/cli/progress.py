@@ -12,6 +12,7 @@ from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.rows import fields_of
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.worker_log import Warned
 from shoal.queue.address import shown_queue
@@ -119,4 +120,4 @@ def open_view() -> "RunView | None":
 
 def put_progress(snapshot: Snapshot, waits_for: str | None = None) -> None:
     """Write the run's counts as one line of JSON to stderr: stdout carries only the result."""
-    put_line(snapshot.as_json() | {"waits_for": waits_for or snapshot.waits_for})
+    put_line(fields_of(snapshot.row()) | {"waits_for": waits_for or snapshot.waits_for})

@@ -23,7 +23,6 @@ from shoal.core.values import read_duration
 from shoal.discover.routing import Routes
 from shoal.fleet.command_hints import worker_command
 from shoal.fleet.job import Job
-from shoal.fleet.partitions.status import PartitionStatus, partitions
 from shoal.fleet.run import lifecycle
 from shoal.fleet.run.change import SettingRow, change_settings, list_settings
 from shoal.fleet.run.enqueue import OnInvalid, RunEnqueueReport, fill
@@ -36,6 +35,7 @@ from shoal.fleet.sources.seeds import Stream
 from shoal.fleet.status.at_work import has_lost_counts
 from shoal.fleet.status.findings import RunFindings, read_findings, sample_of
 from shoal.fleet.status.letter_ids import find_letter, whole_ids
+from shoal.fleet.status.partitions import PartitionStatus, partitions
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.status.proxies import ProxyStatus, proxies
 from shoal.fleet.status.records import Record, records

@@ -38,21 +38,12 @@ NOW, AT_START, NEVER = "now", "when resumed", "never"
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """A setting of a run, and when it may be changed."""
+    """A setting of a run, and when it may be changed, as `shoal set --json` lists it."""
 
     setting: str
     value: str
     source: str  # "run": given for the run; "scraper": as in its file
     change: str  # NOW, AT_START or NEVER
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the documented fields."""
-        return {
-            "setting": self.setting,
-            "value": self.value,
-            "source": self.source,
-            "change": self.change,
-        }
 
 
 async def change_settings(queue: Queue, run_id: str, changes: Mapping[str, Any]) -> Run:

@@ -27,6 +27,7 @@ from shoal.fleet.run.settings import use_settings
 from shoal.fleet.sources.dead_seeds import DeadSeeds
 from shoal.fleet.sources.declared import is_marked, mark_seeded, mark_seeding
 from shoal.fleet.sources.seeds import OnReport, Seeds, task_of
+from shoal.fleet.status.rows import as_json
 from shoal.queue.contract import Queue, WorkQueue
 from shoal.queue.intake import Intake
 from shoal.scrape.scraper import Scraper
@@ -271,7 +272,7 @@ def queued_row(
         "duplicate": report.duplicate,
         "known": report.known,
         "invalid": invalid,
-        "refused": [one.as_json() for one in refused],
+        "refused": [as_json(one) for one in refused],
         "ids": ids,
         "worker_command": worker_command(job, run.id, private=private),
     }

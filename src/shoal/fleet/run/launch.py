@@ -32,9 +32,8 @@ from shoal.fleet.status.progress import (
     ProgressReader,
     Snapshot,
     follow_progress,
-    hooks_as_json,
-    links_as_json,
 )
+from shoal.fleet.status.rows import as_json
 from shoal.fleet.store_checks import checked_store
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.metrics import PoolMetrics
@@ -121,7 +120,7 @@ class Summary:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal run --json` promises."""
-        stats = self.snapshot.stats
+        stats, report = self.snapshot.stats, self.snapshot.as_json()
         return {
             "run_id": self.run.id,
             "enqueued": self.enqueued.added,
@@ -134,10 +133,10 @@ class Summary:
             "rejected": stats.rejected,
             "state": self.snapshot.state,
             "reason": self.snapshot.reason or None,
-            "not_followed": links_as_json(self.snapshot.not_followed),
-            "missing": self.snapshot.missing.as_json(),
-            "files": self.snapshot.files.as_json(),
-            "hooks": hooks_as_json(self.snapshot.hooks),
+            "not_followed": report["not_followed"],
+            "missing": report["missing"],
+            "files": report["files"],
+            "hooks": report["hooks"],
             "failures": list(dict.fromkeys(self.ending.failures)),
             "lost_counts": self.snapshot.lost_counts,
             "seconds": round(self.seconds, 3),
@@ -147,7 +146,7 @@ class Summary:
             "remaining": stats.remaining,
             "left_to_other_steps": self.left_to_other_steps,
             "invalid": self.refused,
-            "refused": [one.as_json() for one in self.first_refused],
+            "refused": [as_json(one) for one in self.first_refused],
             "known": self.enqueued.known,
             **self.findings.as_json(),
             **(self.compared.as_json() if self.compared else {}),

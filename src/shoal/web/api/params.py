@@ -1,8 +1,7 @@
 """Parameters and responses that many routes share."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 
@@ -15,9 +14,7 @@ from shoal.web.actions import OperatorActions, operator_actions
 from shoal.web.api.requests import Label
 from shoal.web.api.responses import ErrorResponse
 from shoal.web.context import WebContext, context_of
-from shoal.web.views.paging import DEFAULT_LIMIT, MAX_LIMIT, ListPage
-
-T = TypeVar("T")
+from shoal.web.views.paging import DEFAULT_LIMIT, MAX_LIMIT
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _LETTER_ID = re.compile(r"[0-9a-f]{1,64}")
@@ -79,8 +76,3 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     429: {"model": ErrorResponse, "description": "Too many failed logins"},
     503: {"model": ErrorResponse, "description": "The queue cannot be reached"},
 }
-
-
-def list_response(page: ListPage[T], row: Callable[[T], Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a page of rows as a JSON response body."""
-    return {"rows": [row(one) for one in page.rows], "next": page.next}

@@ -96,7 +96,7 @@ def _command(run_id: str, where: DeadFilter, old: str, new: str) -> str:
 
 
 def _consequence(report: EditReport) -> str:
-    first = report.differences[0].text.removeprefix("edited: ") if report.differences else ""
+    first = report.differences[0].change.removeprefix("edited: ") if report.differences else ""
     example = f"For example: {first}. " if first else ""
     others = (
         (report.unchanged, "do not contain the text"),

@@ -41,7 +41,7 @@ async def workers(request: Request, run: Text = "", after: str | None = None) ->
         workers=rows,
         with_run=True,
         no_workers="No workers yet.",
-        is_any_late=any(row["state"] == WorkerState.LATE for row in rows),
+        is_any_late=any(row.state == WorkerState.LATE for row in rows),
         **page_links(request, found.next, {"run": run}),
     )
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Self
@@ -134,7 +134,7 @@ async def scrapers(request: Request) -> Response:
         "scrapers.html",
         title="Scrapers",
         command="shoal scrapers",
-        scrapers=[row | {"says": row["says"] and context.redact(row["says"])} for row in rows],
+        scrapers=[replace(row, says=row.says and context.redact(row.says)) for row in rows],
         newest=newest,
         file=context.app.project.file,
     )
@@ -275,7 +275,7 @@ async def _form(request: Request, given: StartForm, error: str = "") -> Response
     context = context_of(request)
     rows = await asyncio.to_thread(context.scraper_rows.all)
     settings, running = context.settings, context.app.local_workers.count()
-    seeded = [row["name"] for row in rows if row["seeded"]]
+    seeded = [row.name for row in rows if row.seeded]
     return await render_page(
         request,
         "start.html",
@@ -284,9 +284,9 @@ async def _form(request: Request, given: StartForm, error: str = "") -> Response
         status=422 if error else 200,
         error=context.redact(error),
         given=given,
-        scrapers=[row["name"] for row in rows if not row["says"]],
+        scrapers=[row.name for row in rows if not row.says],
         seeded=seeded,
-        arguments={row["name"]: row["args"] for row in rows if row["args"]},
+        arguments={row.name: row.args for row in rows if row.args},
         allowed=WEB_SETTINGS,
         max_workers=max(settings.max_workers - running, 0),
     )

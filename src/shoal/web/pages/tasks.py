@@ -1,6 +1,6 @@
 """The tasks of a run, filtered by key, URL, state or step; and its proxies."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -10,6 +10,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.model import TaskState
 from shoal.fleet.status.proxies import TROUBLED
 from shoal.fleet.status.proxies import proxies as proxies_of
+from shoal.fleet.status.rows import ProxyRow, TokenRow
 from shoal.fleet.status.tokens import tokens as tokens_of
 from shoal.web.api.params import RunId, Text
 from shoal.web.context import context_of
@@ -71,8 +72,8 @@ async def tasks(
 async def proxies(request: Request, run_id: RunId, after: str | None = None) -> Response:
     """List the proxies of a run with their counts, those that are benched or blocked first."""
     async with queue_timeout(context_of(request)):
-        rows = [status.as_json() for status in await proxies_of(context_of(request).app.queue, run_id)]
-    rows.sort(key=lambda row: row["state"] not in TROUBLED)
+        rows = [status.row() for status in await proxies_of(context_of(request).app.queue, run_id)]
+    rows.sort(key=lambda row: row.state not in TROUBLED)
     return await _list_by_name(request, run_id, rows, "Proxies", "proxy", after)
 
 
@@ -80,15 +81,15 @@ async def proxies(request: Request, run_id: RunId, after: str | None = None) -> 
 async def api_tokens(request: Request, run_id: RunId, after: str | None = None) -> Response:
     """List the API tokens of a run by name, with their remaining quota."""
     async with queue_timeout(context_of(request)):
-        rows = [status.as_json() for status in await tokens_of(context_of(request).app.queue, run_id)]
+        rows = [status.row() for status in await tokens_of(context_of(request).app.queue, run_id)]
     return await _list_by_name(request, run_id, rows, "Tokens", "token", after)
 
 
 async def _list_by_name(
-    request: Request, run_id: str, rows: list[dict[str, Any]], tab: str, key: str, after: str | None
+    request: Request, run_id: str, rows: Sequence[ProxyRow | TokenRow], tab: str, key: str, after: str | None
 ) -> Response:
     sample, snapshot = await load_run(request, run_id)
-    found = await scan_page(as_async(rows), lambda row: str(row[key]), limit=ROWS, after=after)
+    found = await scan_page(as_async(rows), lambda row: str(getattr(row, key)), limit=ROWS, after=after)
     name = tab.lower()
     values = {name: found.rows} | run_tab_data(run_id, tab, snapshot) | page_links(request, found.next, {})
     return await render_page(

@@ -9,10 +9,9 @@ from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.status.cache import CacheStatus, cache_status
+from shoal.fleet.status.rows import CacheUseRow, fields_of
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-
-COLUMNS = ("run_id", "hits", "misses", "hit_rate")
 
 
 def cache(
@@ -31,12 +30,12 @@ def cache(
     """
     found = with_existing_queue(queue, lambda opened: _found(opened, run_id, folder))
     if as_json:
-        put_json({"queue": shown_queue(queue), "folder": folder, **found.as_json()})
+        put_json({"queue": shown_queue(queue), "folder": folder, **fields_of(found.row())})
         return
     put_text(describe(found, folder or shown_queue(queue)))
     put_rows(
-        [use.as_json() | {"hit_rate": f"{use.hit_rate:.1%}"} for use in found.runs],
-        COLUMNS,
+        [use.row() for use in found.runs],
+        CacheUseRow.columns,
         as_json=False,
         nothing=f"No run has used a cache. To use one: {command_on(queue, 'run FILE --cache 10m')}",
         wide=wide,

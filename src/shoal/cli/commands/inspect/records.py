@@ -14,6 +14,7 @@ from shoal.core.values import no_match
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.status.records import Record
 from shoal.fleet.status.records import records as found
+from shoal.fleet.status.rows import TableColumns
 from shoal.queue.contract import Queue
 
 
@@ -71,7 +72,7 @@ async def _put(
     count = 0
     source = found(queue, run_id, step=step, states=states, key=key)
     async for record in first(source, limit) if limit else source:
-        put_json(record.as_json())
+        put_json(record.row())
         count += 1
     return count
 
@@ -92,14 +93,9 @@ async def _show(
     listed = [record async for record in first(source, limit + 1)]
     steps = list(dict.fromkeys(step for record in listed for step in record.stages))
     rows = [row(record) for record in listed[:limit]]
-    put_rows(
-        rows,
-        ("record", *steps),
-        as_json=False,
-        nothing="" if key else no_match("task", (await queue.stats(run_id)).tasks, used),
-        folds=("record", *steps),
-        wide=wide,
-    )
+    nothing = "" if key else no_match("task", (await queue.stats(run_id)).tasks, used)
+    columns = TableColumns(("record", *steps), folds=("record", *steps))
+    put_rows(rows, columns, as_json=False, nothing=nothing, wide=wide)
     if len(listed) > limit:
         say(f"There are more: use --limit {10 * limit}, or --json for all of them.")
     return len(listed)

@@ -4,19 +4,19 @@ from typing import Annotated, Any
 
 import typer
 
-from shoal.cli.console import counted, duration, put_json, put_rows, say
+from shoal.cli.console import counted, put_rows, say
 from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
 from shoal.core.errors import InvalidSetting
 from shoal.core.values import hint, read_duration
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.status import stale as staleness
+from shoal.fleet.status.rows import StaleRow
 from shoal.fleet.status.stale import StaleHolder
 from shoal.queue.contract import Queue, QueueReports
 
 DEFAULT_AGE = "10m"
 MAX_COMMANDS_SHOWN = 5  # one for each live worker
-COLUMNS = ("worker_id", "run_id", "leases", "oldest", "silent", "why")
 
 
 def stale(
@@ -45,18 +45,13 @@ def stale(
 
     oldest = read_duration("--older", older)
     found, count = with_existing_queue(queue, lambda opened: _look(opened, run_id, oldest, worker, release))
-    if as_json:
-        for holder in found:
-            put_json(holder.as_json())
-    else:
-        put_rows(
-            map(_row, found),
-            COLUMNS,
-            as_json=False,
-            nothing=f"No lease of {worker} is stale." if worker else "No lease is stale.",
-            drops=("oldest", "silent", "run_id"),
-            wide=wide,
-        )
+    put_rows(
+        [holder.row() for holder in found],
+        StaleRow.columns,
+        as_json=as_json,
+        nothing=f"No lease of {worker} is stale." if worker else "No lease is stale.",
+        wide=wide,
+    )
     more = queue_option(queue)
     words = ["shoal", "stale", *([run_id] if run_id else []), "--release"]
     _print_next_steps(
@@ -86,11 +81,6 @@ async def _refuse_unknown(
         raise InvalidSetting(
             "--worker", f"is unknown in this queue: {worker!r}. {hint(worker, known or ['-'])}"
         )
-
-
-def _row(holder: "StaleHolder") -> dict[str, Any]:
-    row = holder.as_json()
-    return row | {"oldest": duration(row["oldest_seconds"]), "silent": duration(row["silent_seconds"])}
 
 
 def _print_next_steps(found: list["StaleHolder"], count: int, command: list[str], release: bool) -> None:

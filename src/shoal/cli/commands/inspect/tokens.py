@@ -1,18 +1,16 @@
 """`shoal tokens`: the remaining quota of API tokens, and which are resting or retired."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from shoal.cli.console import counted, duration, put_rows, say
+from shoal.cli.console import counted, put_rows, say
 from shoal.cli.open_queue import id_of, with_existing_queue
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.status import tokens as fleet
-from shoal.fleet.status.tokens import TokenStatus
+from shoal.fleet.status.rows import TokenRow
 from shoal.queue.contract import Queue
-
-COLUMNS = ("token", "state", "left", "limit", "resets_in", "reserved", "why")
 
 
 def tokens(
@@ -39,23 +37,16 @@ def tokens(
         )
         return
     found = with_existing_queue(queue, lambda opened: _found(opened, run_id))
-    rows = [one.as_json() if as_json else row(one) for one in found]
     some = command_on(queue, "run … --tokens 'env:API_TOKENS hosts=api.example.com'")
     nothing = f"No token has been used. Pass some: {some}"
-    put_rows(rows, COLUMNS, as_json=as_json, nothing=nothing, drops=("reserved", "limit"), wide=wide)
-    if not as_json and any(one.budget.retired for one in found):
+    put_rows(found, TokenRow.columns, as_json=as_json, nothing=nothing, wide=wide)
+    if not as_json and any(one.why for one in found):
         again = command_on(queue, "tokens --forget retired")
         say(f"Retired tokens were rejected by the API. If you have fixed them, try again:  {again}")
 
 
-def row(status: "TokenStatus") -> dict[str, Any]:
-    """Return a token as a table row."""
-    shown = status.as_json()
-    return shown | {"resets_in": duration(shown["resets_in_seconds"])}
-
-
-async def _found(queue: "Queue", run_id: str | None) -> "list[TokenStatus]":
-    return await fleet.tokens(queue, await id_of(queue, run_id))
+async def _found(queue: "Queue", run_id: str | None) -> list[TokenRow]:
+    return [one.row() for one in await fleet.tokens(queue, await id_of(queue, run_id))]
 
 
 async def _forget(queue: "Queue", names: str) -> int:

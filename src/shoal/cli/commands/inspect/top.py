@@ -60,7 +60,7 @@ async def _write_json(queue: "Queue", url: str, every: float, once: bool) -> Non
         await asyncio.sleep(FIRST_INTERVAL_SECONDS)
     with reader_gone(sys.stdout) as gone:
         while not gone.is_set():
-            put_json((await reader.read()).as_json() | {"queue": url})
+            put_json((await reader.read()).row(), queue=url)
             if once:
                 return
             await wait_for_event(gone, every)

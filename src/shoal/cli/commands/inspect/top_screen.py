@@ -1,18 +1,18 @@
 """The screen of `shoal top`, drawn for a width and a height."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shoal.cli.console import counted, duration
+from shoal.cli.console import counted, duration, megabytes
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import HostStatus, ReportedState, WorkerState, WorkerStatus
 from shoal.core.text import printable
 from shoal.fleet.status.overview import Overview, worker_row
 from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.rows import join_names
 from shoal.fleet.status.stale import state_of
 
 FIXED = 10  # lines that are not table rows: headers, gaps, title, errors
@@ -27,7 +27,6 @@ STATES: dict[str, str] = {
     WorkerState.FROZEN: "bold red",
 }
 STATES |= {WorkerState.DIED: "red", WorkerState.ENDED: "dim"}
-MEGABYTE = 1 << 20
 WIDE = 110  # characters; below, a few columns are left out
 
 
@@ -87,15 +86,15 @@ def _workers(workers: Sequence[WorkerStatus], most: int, is_wide: bool) -> Rende
     table = _table(*texts, numbers=("active", "done", *more, "last hour", "memory", "beat"))
     for worker in workers[:most]:
         row = worker_row(worker)
-        counts = [row["leased"], row["completed"], *([row["failed"]] if is_wide else []), row["last_hour"]]
+        counts = [row.leased, row.completed, *([row.failed] if is_wide else []), row.last_hour]
         table.add_row(
-            _cell(brief(row["worker_id"], 34 if is_wide else 20)),
-            _state(row["state"]),
-            _cell(names(row["steps"])),
-            *([_cell(names(row["partitions"]))] if is_wide else []),
+            _cell(brief(row.worker_id, 34 if is_wide else 20)),
+            _state(row.state),
+            _cell(join_names(row.steps)),
+            *([_cell(join_names(row.partitions))] if is_wide else []),
             *map(short, counts),
-            memory(row["memory_bytes"]),
-            duration(row["last_beat_seconds"]),
+            megabytes(row.memory_bytes),
+            duration(row.last_beat_seconds),
         )
     return _with_rest(table, len(workers) - most)
 
@@ -142,16 +141,6 @@ def brief(worker_id: str, most: int) -> str:
     host, pid, chance = [*worker_id.rsplit("-", 2), "", ""][:3]
     end = f"-{pid}-{chance}"
     return f"{host[: max(0, most - len(end) - 1)]}…{end}"
-
-
-def memory(size: Any) -> str:
-    """Return a number of bytes in megabytes."""
-    return f"{size / MEGABYTE:,.0f} MB" if isinstance(size, int) else "-"
-
-
-def names(words: Any) -> str:
-    """Return a list of names, or "all"."""
-    return clean(", ".join(words) if isinstance(words, list) else words or "all")
 
 
 def clean(text: object) -> str:

@@ -9,7 +9,10 @@ from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.fetch.tor.sync import TorState, order_renewal, read_states
 from shoal.fleet.command_hints import command_on
+from shoal.fleet.status.rows import TableColumns
 from shoal.queue.contract import Queue
+
+COLUMNS = TableColumns(("worker", "state", "says", "renewed", "restarts"), drops=("restarts", "renewed"))
 
 
 def tor(
@@ -36,13 +39,11 @@ def tor(
         }
         for worker, state in states.items()
     ]
-    columns = ("worker", "state", "says", "renewed", "restarts")
     put_rows(
         rows,
-        columns,
+        COLUMNS,
         as_json=as_json,
         nothing=f"No worker is using Tor. To use it, run: {command_on(queue, 'run … --tor on')}",
-        drops=("restarts", "renewed"),
         wide=wide,
     )
     if renew and not as_json:

@@ -33,7 +33,7 @@ def bench(
 async def _measured(queue: "Queue", tasks: int, claimers: int, as_json: bool) -> None:
     async for found in measure(queue, tasks=tasks, loops=claimers):
         if as_json:
-            put_json(found.as_json())
+            put_json(found)
         else:
             digits = ",.0f" if found.figure >= 100 else ",.2f"
             typer.echo(f"{found.what:34}{format(found.figure, digits):>10} {found.unit}")

@@ -13,7 +13,7 @@ from shoal.core.model import StoredItem
 from shoal.core.tasks import first
 from shoal.core.values import no_match
 from shoal.fleet.status.findings import sample_of
-from shoal.fleet.status.rows import item_row
+from shoal.fleet.status.rows import ItemRow, TableColumns
 from shoal.queue.contract import QueueReports
 
 HEAD = 10
@@ -55,7 +55,7 @@ def items(
     wanted = common.words(fields)
     if as_json:
         for item in found:
-            put_json(_as_json(item, wanted))
+            put_json(_row(item, wanted))
     else:
         _put_table(found, wanted, wide, no_match("item", of_all_steps, {"--step": step}))
     known = {name for item in found for name in fields_of(item)}
@@ -74,7 +74,8 @@ def _put_table(found: "Sequence[StoredItem]", wanted: list[str] | None, wide: bo
     shown = [{name: _cut(text) for name, text in row.items()} for row in texts]
     # The first fields are kept: a scraper's author puts the important ones there.
     drops = list(reversed(columns[KEPT:]))
-    put_rows(shown, columns, as_json=False, nothing=nothing, drops=drops, folds=columns, wide=wide)
+    table = TableColumns(columns, drops=drops, folds=columns)
+    put_rows(shown, table, as_json=False, nothing=nothing, wide=wide)
     if cut:
         say(f"{counted(cut, 'value')} cut to {MAX_VALUE} characters; --json shows all of it.")
 
@@ -93,12 +94,11 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
 
 
-def _as_json(item: "StoredItem", wanted: Iterable[str] | None) -> dict[str, Any]:
-    row = item_row(item)
-    if wanted is not None:
-        given = fields_of(item)
-        row["data"] = {name: given[name] for name in wanted if name in given}
-    return row
+def _row(item: "StoredItem", wanted: Iterable[str] | None) -> ItemRow:
+    if wanted is None:
+        return ItemRow.of(item)
+    given = fields_of(item)
+    return ItemRow.of(item, data={name: given[name] for name in wanted if name in given})
 
 
 async def _read(

@@ -55,7 +55,7 @@ def purge(
             confirm(f"Delete {counted(len(preview.runs), 'run')}?")
     report = _apply(queue, rule, dry_run=dry_run)
     if as_json:
-        put_json({"dry_run": dry_run, **report.as_json()})
+        put_json(report.row(dry_run=dry_run))
     else:
         _show(report, dry_run=dry_run, with_runs=dry_run or yes)
 
@@ -70,7 +70,7 @@ def _purge_one(run_id: str, queue: str, *, dry_run: bool, yes: bool, as_json: bo
     if not dry_run:
         one = with_existing_queue(queue, lambda opened: purge_run(opened, run_id))
     if as_json:
-        put_json({"run_id": run_id, "purged": not dry_run, "dry_run": dry_run, **one.as_json()})
+        put_json(one.row(), purged=not dry_run, dry_run=dry_run)
     elif dry_run:
         _show(PurgeReport([one]), dry_run=True)
     else:

@@ -11,7 +11,7 @@ from shoal.cli.options import common
 from shoal.core.model import StoredReject
 from shoal.core.tasks import first
 from shoal.core.values import no_match
-from shoal.fleet.status.rows import reject_row
+from shoal.fleet.status.rows import RejectRow
 from shoal.queue.contract import QueueReports
 
 
@@ -40,17 +40,10 @@ def rejects(
     run_id, (found, total) = with_run(
         queue, run_id, lambda opened, run: _rejects(opened, run, step, reason, limit + 1, after)
     )
-    rows = [reject_row(one) for one in found[:limit]]
-    columns = ("id", "step", "reason", "url", "data")
+    rows = [RejectRow.of(one) for one in found[:limit]]
     used = {"--step": step, "--reason": reason, "--after": after}
-    put_rows(
-        rows,
-        columns,
-        as_json=as_json,
-        nothing=no_match("rejected item", total, used),
-        drops=("data", "step"),
-        wide=wide,
-    )
+    nothing = no_match("rejected item", total, used)
+    put_rows(rows, RejectRow.columns, as_json=as_json, nothing=nothing, wide=wide)
     given = {"--step": step, "--reason": reason, "--wide": wide, "--json": as_json}
     say_more(queue, ("rejects", run_id), given, found, limit)
 

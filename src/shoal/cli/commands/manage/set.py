@@ -12,9 +12,10 @@ from shoal.core.model import Run
 from shoal.fleet.command_hints import command_on, joined
 from shoal.fleet.run.change import NOW, change_settings, list_settings
 from shoal.fleet.run.settings import next_step, shown
+from shoal.fleet.status.rows import TableColumns
 from shoal.queue.contract import Queue
 
-COLUMNS = ("setting", "value", "source", "change")
+COLUMNS = TableColumns(("setting", "value", "source", "change"))
 
 
 def set(
@@ -33,7 +34,7 @@ def set(
 
     if not changes:
         run_id, rows = with_run(queue, run_id, list_settings)
-        put_rows([row.as_json() for row in rows], COLUMNS, as_json=as_json, nothing="It has no settings.")
+        put_rows(rows, COLUMNS, as_json=as_json, nothing="It has no settings.")
         if not as_json:
             example = next((f"{row.setting}={row.value}" for row in rows if row.change == NOW), "rate=2/s")
             say(f"To change one, run: {command_on(queue, joined(['set', run_id, example]))}")

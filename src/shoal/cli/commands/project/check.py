@@ -14,7 +14,10 @@ from shoal.cli.options.workers import read_change
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.errors.commands import shoal_command
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
+from shoal.fleet.status.rows import TableColumns
 from shoal.scrape.scraper import Scraper
+
+CHECK_COLUMNS = TableColumns(("what", "health", "says"))
 
 
 def check(
@@ -47,8 +50,7 @@ def check(
         if one["state"] == REFUSED:
             says = f"the {one['kind']} {one['name']!r} of {one['package']} cannot be used: {one['says']}"
             findings.append(CheckResult("plugins", CheckStatus.POOR, says))
-    rows = [{"what": found.what, "health": str(found.health), "says": found.says} for found in findings]
-    put_rows(rows, ("what", "health", "says"), as_json=as_json, nothing="")
+    put_rows(findings, CHECK_COLUMNS, as_json=as_json, nothing="")
     bad = [found for found in findings if found.health is CheckStatus.BAD]
     if bad and not as_json:
         say(f"Fix these first: {', '.join(found.what for found in bad)}.")

@@ -9,6 +9,7 @@ from shoal.cli.console import put_rows
 from shoal.cli.options import common
 from shoal.fleet.build_job import load
 from shoal.fleet.project.report import config_rows, setting_rows
+from shoal.fleet.status.rows import TableColumns
 
 
 def config(
@@ -32,4 +33,4 @@ def config(
         rows = config_rows(found)
     else:
         rows = setting_rows(found, scraper, load(found.project, scraper))
-    put_rows(rows, ("setting", "value", "source"), as_json=as_json, nothing="")
+    put_rows(rows, TableColumns(("setting", "value", "source")), as_json=as_json, nothing="")

@@ -7,12 +7,16 @@ from shoal.cli.options import common
 from shoal.cli.registry import COMMAND_REGISTRY
 from shoal.export.exporters import EXPORTERS
 from shoal.fleet.sources.kinds import SOURCES
+from shoal.fleet.status.rows import TableColumns
 from shoal.queue.open import QUEUES
 from shoal.registry.installed import installed_elsewhere
 from shoal.registry.registry import Registry
 from shoal.worker.fetchers.named import FETCHERS
 
 READY, REFUSED = "ready", "refused"
+COLUMNS = TableColumns(
+    ("kind", "name", "package", "version", "state", "gives", "says"), drops=("version", "gives")
+)
 NOTHING = "No plugins are installed. How to write one: docs/how-to/plugins.md"
 
 
@@ -21,8 +25,7 @@ def plugins(as_json: common.Json = False) -> None:
 
     Each is imported. A plugin cannot replace what Shoal has itself, and two cannot share a name.
     """
-    columns = ("kind", "name", "package", "version", "state", "gives", "says")
-    put_rows(plugin_rows(), columns, as_json=as_json, nothing=NOTHING, drops=("version", "gives"))
+    put_rows(plugin_rows(), COLUMNS, as_json=as_json, nothing=NOTHING)
 
 
 def plugin_rows() -> list[dict[str, Any]]:

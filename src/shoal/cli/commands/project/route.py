@@ -9,6 +9,7 @@ from shoal.cli.configuration import current_project
 from shoal.cli.console import put_rows
 from shoal.cli.options import common
 from shoal.core.values import spelled
+from shoal.fleet.status.rows import TableColumns
 
 
 def route(
@@ -26,4 +27,4 @@ def route(
         for decision in current_project().routes.explain(url)
     ]
     nothing = "No route matches. Add routes to shoal.toml under [[routes]]."
-    put_rows(rows, ("rule", "sets", "to"), as_json=as_json, nothing=nothing)
+    put_rows(rows, TableColumns(("rule", "sets", "to")), as_json=as_json, nothing=nothing)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from shoal.core.model import ZERO, Counts
 from shoal.fleet.partitions.membership import members_of
+from shoal.fleet.status.rows import PartitionRow
 from shoal.queue.contract import Queue
 from shoal.worker.partitions import PLAN, Holding, read_plan, topic_of
 
@@ -25,19 +25,15 @@ class PartitionStatus:
         """Whether it has tasks left, but neither an owner nor a next one."""
         return bool(self.counts.remaining) and not self.owners and self.coming is None
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that `shoal partitions --json` promises."""
-        return {
-            "partition": self.name,
-            "pending": self.counts.pending,
-            "delayed": self.counts.delayed,
-            "leased": self.counts.leased,
-            "done": self.counts.completed,
-            "dead": self.counts.dead,
-            "owners": list(self.owners),
-            "coming": self.coming,
-            "since_seconds": round(self.since.total_seconds(), 1) if self.since is not None else None,
-        }
+    def row(self) -> PartitionRow:
+        """Return the partition as `shoal partitions --json` reports it."""
+        return PartitionRow.of(
+            self,
+            self.counts,
+            partition=self.name,
+            done=self.counts.completed,
+            since_seconds=round(self.since.total_seconds(), 1) if self.since is not None else None,
+        )
 
 
 async def partitions(queue: Queue, run_id: str) -> list[PartitionStatus]:
