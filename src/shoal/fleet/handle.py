@@ -26,8 +26,10 @@ from shoal.fleet.job import Job
 from shoal.fleet.partitions.status import PartitionStatus, partitions
 from shoal.fleet.run import lifecycle
 from shoal.fleet.run.change import SettingRow, change_settings, list_settings
-from shoal.fleet.run.enqueue import OnInvalid, RunEnqueueReport, fill
+from shoal.fleet.run.enqueue import fill
+from shoal.fleet.run.feed import OnInvalid
 from shoal.fleet.run.letters import EditReport, check_step, edit_letters, read_change
+from shoal.fleet.run.open_run import RunEnqueueReport
 from shoal.fleet.run.retention import purge_run
 from shoal.fleet.run.wait import TaskWaiter, outcomes
 from shoal.fleet.sources.names import read_sources

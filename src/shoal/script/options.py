@@ -11,7 +11,7 @@ from shoal.core.values import hint, read_whole
 from shoal.fleet.build_job import make_job, with_declared_hosts
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import LoadedScraper, Project
-from shoal.fleet.run.enqueue import OnInvalid, read_policy
+from shoal.fleet.run.feed import OnInvalid, read_policy
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import SOURCE_NAMES, read_sources
 from shoal.fleet.sources.recrawl import NEWEST

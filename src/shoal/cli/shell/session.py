@@ -32,7 +32,7 @@ from shoal.scrape.step import Step
 from shoal.worker.failures.tracebacks import TracebackFormatter, library_of
 from shoal.worker.fetchers.chain import open_fetcher
 from shoal.worker.fetchers.named import FETCHERS
-from shoal.worker.process.debug import inspect_error
+from shoal.worker.process.inline import inspect_error
 from shoal.worker.process.main import USER_AGENT
 
 # In front of a page that a browser shows: links and pictures are found, and no script of the page runs.

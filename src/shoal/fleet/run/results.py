@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 from shoal.core.errors import DutyFailed, ExportFailed, InvalidSetting, ShoalError, UnknownRun
 from shoal.core.model import StoredItem
@@ -154,13 +154,20 @@ class ResultWriter:
         return self._total
 
 
-def output_mode(*, is_new: bool, overwrite: bool, append: bool) -> OutputMode:
-    """Return what becomes of an existing output file; a run that is resumed goes on with its own."""
-    if overwrite and append:
-        raise InvalidSetting("--append", "adds to the file that --overwrite replaces. Use one of them")
-    if append:
-        return "append"
-    return "replace" if overwrite else "refuse" if is_new else "continue"
+class Output(NamedTuple):
+    """The output of a run as it was typed."""
+
+    path: str | None
+    overwrite: bool = False
+    append: bool = False
+
+    def mode(self, *, is_new: bool) -> OutputMode:
+        """Return what becomes of an existing file; a run that is resumed goes on with its own."""
+        if self.overwrite and self.append:
+            raise InvalidSetting("--append", "adds to the file that --overwrite replaces. Use one of them")
+        if self.append:
+            return "append"
+        return "replace" if self.overwrite else "refuse" if is_new else "continue"
 
 
 def check_output(path: str, existing: OutputMode) -> None:

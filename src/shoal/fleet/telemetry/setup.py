@@ -1,26 +1,18 @@
 """Set up the logs and metrics of one launch, and close them at its end."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any
 
 from shoal.core.events import RUN_BEGUN, RUN_ENDED, Level
-from shoal.core.model import SECOND, Run
-from shoal.core.tasks import exchange_last, repeat, restarted, watched
-from shoal.fleet.status.progress import ProgressReader
+from shoal.core.model import Run
 from shoal.fleet.telemetry.addresses import read_address
 from shoal.fleet.telemetry.logs import LogDirectory, LogPlan
 from shoal.fleet.telemetry.metrics import PoolMetrics, WorkerCountsSource, need_library
 from shoal.fleet.telemetry.metrics_server import MetricsServer
-from shoal.queue.contract import Queue
 from shoal.worker.telemetry.events import LogForwarder
 from shoal.worker.telemetry.tracing import check_tracing
-
-log = logging.getLogger(__name__)
-POLL_INTERVAL = SECOND / 2
-LAST_READ_TIMEOUT = 5 * SECOND
 
 
 def open_telemetry(plan: LogPlan | None, metrics: str | None, trace: bool, *, key: str) -> dict[str, Any]:
@@ -58,29 +50,6 @@ async def metrics_of(
     async with MetricsServer(address, metrics.text, metrics.find_problem) as server:
         say(f"Metrics are at {server.url}")
         yield metrics
-
-
-@asynccontextmanager
-async def update_metrics(metrics: PoolMetrics, queue: Queue, run: Run) -> AsyncIterator[None]:
-    """Keep the run's counts in the metrics up to date inside the block."""
-    progress = ProgressReader(queue, run.id, with_hosts=False)
-    duty = restarted("Reading the run for its metrics", lambda: _poll(metrics, progress), log.error)
-    polling = watched(asyncio.create_task(duty))
-    try:
-        yield
-    finally:
-        polling.cancel()
-        await asyncio.wait([polling])
-        # The last poll may have been before the end.
-        await exchange_last(lambda: _update(metrics, progress), LAST_READ_TIMEOUT)
-
-
-async def _poll(metrics: PoolMetrics, progress: ProgressReader) -> None:
-    await repeat(lambda: _update(metrics, progress), POLL_INTERVAL, jitter=0, at_once=True)
-
-
-async def _update(metrics: PoolMetrics, progress: ProgressReader) -> None:
-    metrics.update(await progress.read())
 
 
 @contextmanager
