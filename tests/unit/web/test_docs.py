@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from shoal.cli.registry import app_for
-from shoal.fleet.run.enqueue import MAX_REPORTED
+from shoal.fleet.run.feed import MAX_REPORTED
 from shoal.fleet.status.overview import MAX_RUNS
 from shoal.web import audit, context, middleware
 from shoal.web.actions import SETTINGS

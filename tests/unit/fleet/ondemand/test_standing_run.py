@@ -9,8 +9,7 @@ from shoal.fleet.job import Job
 from shoal.fleet.ondemand import call_partition
 from shoal.fleet.ondemand.call_partition import CallPartition
 from shoal.fleet.ondemand.standing_run import listening_job, outdated_notice, standing_run
-from shoal.fleet.run.launch import find_unfinished
-from shoal.fleet.run.settings import open_job
+from shoal.fleet.run.open_run import find_unfinished, open_job
 from shoal.fleet.status.find import find_run
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import Scraper
