@@ -18,7 +18,7 @@ from shoal.core.model import NOTHING, ZERO, HostStatus, Run, Stats, Task, Worker
 from shoal.core.values import read_positive_duration
 from shoal.fleet.build_job import check_served, job_of_run, load, make_job, with_declared_hosts
 from shoal.fleet.command_hints import messages_on
-from shoal.fleet.handle import RunHandle
+from shoal.fleet.handle import RunHandle, gather_items, payload_tasks
 from shoal.fleet.job import Job
 from shoal.fleet.ondemand.balancer import CALL_TIMEOUT, Balancers
 from shoal.fleet.ondemand.dispatch import Scraped
@@ -32,7 +32,6 @@ from shoal.fleet.run.feed import InvalidSeeds, OnInvalid
 from shoal.fleet.run.host import RunHost
 from shoal.fleet.run.open_run import StartOptions, lock_of, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
-from shoal.fleet.run.wait import gather_items, payload_tasks
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import NEWEST

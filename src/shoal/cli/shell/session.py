@@ -22,7 +22,7 @@ from shoal.core.http import Request
 from shoal.core.model import NOTHING, Task
 from shoal.core.urls import canonical
 from shoal.fetch.robots.robots import Robots
-from shoal.fleet.sources.private_hosts import allowed_private_hosts
+from shoal.fleet.sources.names import allowed_private_hosts
 from shoal.queue.intake import decode, encode_item
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.page import Page

@@ -11,7 +11,7 @@ from shoal.core.model import SECOND, Run, RunSettings
 from shoal.fleet.job import Job
 from shoal.fleet.run.open_run import bind_args, store_args
 from shoal.fleet.status.find import standing_run_id
-from shoal.fleet.telemetry.addresses import HERE, read_address
+from shoal.fleet.telemetry.setup import HERE, read_address
 from shoal.queue.contract import Queue, QueueAdmin, SharedNotes
 from shoal.scrape.scraper import Scraper
 from shoal.worker.ipc.calls import ListenerRecord, Listening, read_listener, topic_of

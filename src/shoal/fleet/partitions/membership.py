@@ -7,16 +7,17 @@ reads the plan again. Workers cannot do this, because a step may block them.
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
 from shoal.core.errors import QueueError, RunConflict
-from shoal.core.model import Note, WorkerState
+from shoal.core.model import ZERO, Counts, Note, WorkerState
 from shoal.core.tasks import wait_for_event
-from shoal.fleet.partitions.rebalance import is_same, next_plan
+from shoal.fleet.partitions.plan import is_same, next_plan
 from shoal.fleet.partitions.table import check_table
 from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.background import run_beside
@@ -24,6 +25,7 @@ from shoal.worker.partitions import (
     MEMBER,
     PLAN,
     POLLS_PER_HEARTBEAT,
+    Holding,
     PartitionMode,
     PartitionPlan,
     PartitionRole,
@@ -201,3 +203,54 @@ async def _refuse_workers_without_plan(queue: QueueReports, run_id: str) -> None
                 f"is worked on by {worker.worker_id}, which follows no plan; stop it, or join without "
                 "--partitions exclusive",
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """Current state of a partition; `since` is how long its owners, or its next owner, have been assigned."""
+
+    name: str
+    counts: Counts
+    owners: tuple[str, ...] = ()
+    coming: str | None = None  # the next owner, once the partition has no leases
+    since: timedelta | None = None
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether it has tasks left, but neither an owner nor a next one."""
+        return bool(self.counts.remaining) and not self.owners and self.coming is None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields that `shoal partitions --json` promises."""
+        return {
+            "partition": self.name,
+            "pending": self.counts.pending,
+            "delayed": self.counts.delayed,
+            "leased": self.counts.leased,
+            "done": self.counts.completed,
+            "dead": self.counts.dead,
+            "owners": list(self.owners),
+            "coming": self.coming,
+            "since_seconds": round(self.since.total_seconds(), 1) if self.since is not None else None,
+        }
+
+
+async def partitions(queue: Queue, run_id: str) -> list[PartitionStatus]:
+    """Return the partitions of a run by name; owners that are gone are left out."""
+    stats = await queue.stats(run_id)
+    notes = await queue.notes(topic_of(run_id))
+    plan, members = read_plan(notes), members_of(notes)
+    age = notes[PLAN].age if PLAN in notes else ZERO
+    return [
+        _status(name, counts, plan.holdings.get(name, Holding()), members, age)
+        for name, counts in sorted(stats.partitions.items())
+    ]
+
+
+def _status(
+    name: str, counts: Counts, holding: Holding, members: set[str], age: timedelta
+) -> PartitionStatus:
+    owners = tuple(worker for worker in holding.workers if worker in members)
+    coming = holding.coming if holding.coming in members else None
+    since = timedelta(seconds=holding.held) + age if owners or coming else None
+    return PartitionStatus(name=name, counts=counts, owners=owners, coming=coming, since=since)

@@ -1,6 +1,6 @@
 """Hosts workers on one run: the one place that opens logs, metrics and checks of the store around a pool.
 
-Whoever starts workers does it with a `RunHost`: commands and scripts (`launch`), programs and the web server
+All that start workers do it with a `RunHost`: commands and scripts (`launch`), programs and the web server
 (`BackgroundWorkers`), the worker role of a cluster, and the autoscaler. Only the kind of pool differs:
 processes (`WorkerPool`), this event loop (`InlinePool`), or this process and its terminal (`DebugPool`).
 """

@@ -1,6 +1,7 @@
 """The worker pool of one run on this machine: starts workers, restarts dead ones, stops them together."""
 
 import asyncio
+from collections.abc import Collection
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,7 +16,6 @@ from shoal.fleet.job import Job
 from shoal.fleet.lock import ScraperLock
 from shoal.fleet.maintenance import maintained
 from shoal.fleet.partitions.membership import Membership, admit
-from shoal.fleet.run.breaker import Breaker
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.rates import recorded_rates
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
@@ -31,6 +31,45 @@ from shoal.worker.process.suspects import Suspects
 from shoal.worker.run_settings.follow import FOLLOW_INTERVAL
 from shoal.worker.run_settings.stored import read_note
 from shoal.worker.settling.release import release_leases
+
+MAX_KILLERS = 5  # different tasks in a row, with none completed in between
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Counts the tasks that killed their worker since a task was last completed, over the whole pool."""
+
+    # Never cleared: at the end of a run only killers may be left that were tried before, among good tasks.
+    _killers: set[str] = field(default_factory=set)
+    _new: int = 0  # deaths in a row caused by a task not in `_killers` yet
+    _done: int = 0
+
+    def record_completed(self, done: int) -> None:
+        """Record how many tasks the pool has completed so far; any increase resets the count."""
+        if done > self._done:
+            self._done, self._new = done, 0
+
+    def record_death(self, killers: Collection[str]) -> None:
+        """Record that these tasks killed their worker."""
+        # When several steps were running, one of them killed the worker: a death counts once.
+        self._new += not self._killers.issuperset(killers)
+        self._killers.update(killers)
+
+    @property
+    def deaths(self) -> int:
+        """How many workers were killed by different tasks since a task was last completed."""
+        return self._new
+
+    @property
+    def reason(self) -> str | None:
+        """Why no more workers should start; None while they may."""
+        if self._new < MAX_KILLERS:
+            return None
+        return (
+            f"CrashLoop: {self._new} different tasks in a row have killed their worker, and none "
+            "was completed. The step, or a library it uses, does not work on this machine"
+        )
+
 
 MAX_RESTARTS = 5  # in a row, with no task settled in between
 MIN_RESTART_DELAY_SECONDS, MAX_RESTART_DELAY_SECONDS = 0.5, 30.0

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from shoal.fleet.partitions.status import PartitionStatus, partitions
+from shoal.fleet.partitions.membership import PartitionStatus, partitions
 from shoal.fleet.status.overview import host_row, worker_row
 from shoal.fleet.status.proxies import ProxyStatus, proxies
 from shoal.fleet.status.records import Record, records

@@ -22,9 +22,8 @@ from shoal.cli.options.job import read_job
 from shoal.core.model import MINUTE, SECOND, RunSettings, Task
 from shoal.fleet.run.open_run import open_job
 from shoal.fleet.scale.autoscaler import Autoscaler
-from shoal.fleet.scale.decide import ScaleBounds
-from shoal.fleet.scale.drivers.local import LocalWorkers
-from shoal.fleet.scale.load import load_of
+from shoal.fleet.scale.decide import ScaleBounds, load_of
+from shoal.fleet.scale.local import LocalWorkers
 from shoal.queue.open import open_queue
 from shoal.worker.process.procfs import pid_scope
 from tests.integration.engine.fleet.test_start import executed

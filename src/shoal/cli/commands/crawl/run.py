@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from shlex import quote
 
@@ -10,7 +11,6 @@ import typer
 from shoal.cli.commands.crawl.cache_options import as_changes, replayed_seeds
 from shoal.cli.commands.crawl.enqueue import fill, report
 from shoal.cli.commands.crawl.findings import error_lines, item_lines
-from shoal.cli.commands.crawl.start_notices import start_notices
 from shoal.cli.console import counted, duration, print_error, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.first_errors import first_error_lines
@@ -24,9 +24,15 @@ from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import remember_options, resume_command
 from shoal.cli.signals import obey_signals
 from shoal.core.errors import InvalidInput
-from shoal.core.model import ReportedState, RunState
+from shoal.core.model import ReportedState, Run, RunState
 from shoal.export.tables.address import display_location
-from shoal.fleet.command_hints import command_on, export_command, needs_secret
+from shoal.fleet.command_hints import (
+    command_for_job,
+    command_on,
+    command_to_resume,
+    export_command,
+    needs_secret,
+)
 from shoal.fleet.job import Job
 from shoal.fleet.other_steps import tasks_of
 from shoal.fleet.run.launch import Summary, launch
@@ -34,10 +40,47 @@ from shoal.fleet.run.open_run import StartOptions, lock_of, open_run
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.run.results import Output, ResultWriter
 from shoal.fleet.sources.seeds import Seeds
+from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue
 from shoal.queue.namespace import shown_queue
+from shoal.scrape.discarded import discarded_calls
 from shoal.worker.counters import format_counts
+
+
+async def start_notices(queue: "Queue", job: "Job", run: "Run", *, is_new: bool) -> AsyncIterator[str]:
+    """Yield each notice with the command to type."""
+    if is_new and (earlier := await _unfinished_before(queue, run)):
+        left = counted((await queue.stats(earlier.id)).remaining, "task")
+        again = await command_to_resume(queue, job.queue_url, earlier)
+        yield (
+            f"Run {earlier.id} of {run.scraper} has {left} left, and no worker. This is a new run; "
+            f"to continue that one, run: {again}"
+        )
+    for step in job.scraper.steps.values():
+        for message in discarded_calls(step.name, step.function):
+            yield f"Warning: {message}"
+    others = [name for name in job.scraper.steps if job.steps and name not in job.steps]
+    if others:
+        elsewhere = command_for_job(
+            job, "shoal", "work", job.name, "--run", run.id, "--steps", ",".join(others)
+        )
+        yield (
+            f"With --steps {','.join(job.steps or ())}, tasks of {' and '.join(others)} wait for other "
+            "workers. "
+            f"To start one, run: {elsewhere}"
+        )
+
+
+async def _unfinished_before(queue: "Queue", run: "Run") -> "Run | None":
+    """Return the newest earlier run of the scraper if it has tasks left, and no worker works on them."""
+    earlier = next(
+        (one for one in await queue.runs() if one.scraper == run.scraper and one.id != run.id), None
+    )
+    if earlier is None or earlier.state is not RunState.RUNNING or await has_workers(queue, earlier.id):
+        return None
+    return earlier if (await queue.stats(earlier.id)).remaining else None
+
 
 ALLOW_PRIVATE = re.compile(r"--allow-private (\S+)")  # in the error of a worker
 

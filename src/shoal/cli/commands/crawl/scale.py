@@ -18,11 +18,9 @@ from shoal.fleet.job import Job
 from shoal.fleet.run.pool import RunObserver
 from shoal.fleet.run.settings import use_settings
 from shoal.fleet.scale.autoscaler import Autoscaler, ScaleDecision
-from shoal.fleet.scale.decide import ScaleBounds
-from shoal.fleet.scale.drivers.command import ComposeWorkers, KubernetesWorkers
-from shoal.fleet.scale.drivers.contract import Driver
-from shoal.fleet.scale.drivers.local import LocalWorkers, NoWorkers, SharedForkServer
-from shoal.fleet.scale.load import PACE, pace_of
+from shoal.fleet.scale.decide import PACE, ScaleBounds, pace_of
+from shoal.fleet.scale.drivers import ComposeWorkers, Driver, KubernetesWorkers
+from shoal.fleet.scale.local import LocalWorkers, NoWorkers, SharedForkServer
 from shoal.fleet.status.find import find_run
 from shoal.queue.contract import Queue
 

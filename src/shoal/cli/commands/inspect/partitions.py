@@ -7,8 +7,8 @@ from shoal.cli.console import counted, duration, put_rows, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.fleet.command_hints import command_on
-from shoal.fleet.partitions.status import PartitionStatus
-from shoal.fleet.partitions.status import partitions as found
+from shoal.fleet.partitions.membership import PartitionStatus
+from shoal.fleet.partitions.membership import partitions as found
 from shoal.queue.contract import Queue
 from shoal.worker.run_settings.stored import read_note
 

@@ -1,4 +1,4 @@
-"""Driver for workers on this machine: each is started, restarted and stopped on its own."""
+"""The driver for workers on this machine: each is started, restarted and stopped on its own."""
 
 import asyncio
 import time
