@@ -2,7 +2,6 @@
 
 import sys
 import time
-from contextlib import AbstractContextManager
 from typing import Self
 
 from shoal.cli.console import console, counted, duration, escaped, put_line, put_message, say
@@ -10,7 +9,7 @@ from shoal.cli.first_errors import retry_words
 from shoal.cli.progress_screen import RunView
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState
-from shoal.fleet.run.pool import WorkerPool
+from shoal.fleet.run.pool import RunObserver, WorkerPool
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.rows import fields_of
 from shoal.fleet.telemetry.logs import LogPlan
@@ -21,8 +20,10 @@ from shoal.worker.counters import format_counts
 LINE_INTERVAL_SECONDS = 10.0  # without a terminal
 
 
-class ProgressView(AbstractContextManager["ProgressView"]):
+class ProgressView(RunObserver):
     """Shows the progress of a run: a live view in a terminal, else one line at intervals."""
+
+    shows_progress = True
 
     def __init__(self, *, as_json: bool = False, logs: LogPlan | None = None, queue_url: str = "") -> None:
         self._as_json = as_json

@@ -132,12 +132,7 @@ class ItemDecoder:
 
 
 async def read_result(
-    queue: Queue,
-    summary: Summary,
-    *,
-    items: list[Any],
-    refused: Sequence[Refusal] = (),
-    notes: Sequence[str] = (),
+    queue: Queue, summary: Summary, *, items: list[Any], notes: Sequence[str] = ()
 ) -> RunResult:
     """Return the result of a run with these items; its rejects and dead letters are read."""
     run, snapshot = summary.run, summary.snapshot
@@ -164,7 +159,7 @@ async def read_result(
         left_out=dict(snapshot.not_followed),
         missing=list(snapshot.missing.examples),
         files=snapshot.files,
-        refused=list(refused),
+        refused=list(summary.enqueued.refused),
         hooks=dict(snapshot.hooks),
         notes=[*cut, *([LOST] if snapshot.lost_counts else []), *notes],
     )

@@ -19,10 +19,11 @@ from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.project.file import Project
 from shoal.fleet.run import change, letters, lifecycle, retention
 from shoal.fleet.run.change import SettingRow
-from shoal.fleet.run.enqueue import InvalidPolicy, RunEnqueueReport, fill, filled_row
+from shoal.fleet.run.enqueue import fill, filled_row
+from shoal.fleet.run.feed import InvalidPolicy, InvalidSeeds
 from shoal.fleet.run.letters import EditReport, LetterChange
+from shoal.fleet.run.open_run import RunEnqueueReport, StartOptions, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule
-from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
@@ -185,11 +186,17 @@ class OperatorActions:
         job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings, args)
         others = {"sitemap": list(sitemaps), "feed": list(feeds), "feed_hosts": list(feed_hosts)}
         seeds = read_sources(urls, tasks, others) or seeds_of_job(app.project, job)
-        opened = await open_job(app.queue, job, run_id=run_id)
-        job, run, is_new = opened.job, opened.run, opened.is_new
-        async with lifecycle.discarded_if_empty(app.queue, run, is_new=is_new):
-            report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
-            if is_new and not report.added and (workers or needs_tasks):
+        options = StartOptions(
+            run_id=run_id,
+            routes=app.project.routes,
+            invalid=InvalidSeeds(invalid),
+            adds=True,
+            keeps_empty=True,
+        )
+        async with open_run(app.queue, job, seeds, options) as opened:
+            job, run = opened.job, opened.run
+            report = await opened.enqueue()
+            if opened.is_new and not report.added and (workers or needs_tasks):
                 raise InvalidInput(_nothing_queued(report))
             if workers:
                 async with app.local_workers.starting:

@@ -7,7 +7,7 @@ from typing import Literal
 from shoal.export.contract import Writer
 from shoal.export.files.csv import CsvWriter
 from shoal.export.files.jsonl import JsonlWriter
-from shoal.export.stream import Items, batches, in_thread, stored_until, survey_items
+from shoal.export.follow import Items, batches, in_thread, stored_until, survey_items
 from shoal.export.target import OutputTarget
 
 Format = Literal["jsonl", "csv"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from shoal.cli.registry import app_for
-from shoal.fleet.run.enqueue import MAX_REPORTED
+from shoal.fleet.run.feed import MAX_REPORTED
 from shoal.fleet.status.overview import MAX_RUNS
 from shoal.fleet.status.rates import MAX_POINTS
 from shoal.web import audit, context, middleware, sampler, stream

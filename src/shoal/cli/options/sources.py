@@ -10,10 +10,12 @@ from shoal.cli.configuration import current_project
 from shoal.cli.console import put_message, say
 from shoal.cli.options.workers import group
 from shoal.fleet.job import Job
-from shoal.fleet.sources.declared import declared_seeds, seeds_left
+from shoal.fleet.run.feed import InvalidSeeds, read_policy
+from shoal.fleet.run.open_run import StartOptions
+from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_seeds
 from shoal.fleet.sources.seeds import Seeds
-from shoal.queue.contract import Queue
+from shoal.fleet.status.find import NEWEST
 
 
 def _sources(
@@ -179,12 +181,20 @@ def choose_seeds(
     return replace(declared, step=typed.step) if typed.step else declared
 
 
-async def resumed_seeds(queue: Queue, run_id: str, seeds: Seeds, *, as_json: bool = False) -> Seeds:
-    """Return the seeds to enqueue when a run is resumed, and say if any are enqueued again."""
-    tell = put_message if as_json else say
-    left = await seeds_left(queue, run_id, seeds)
-    if left.declared_in:
-        tell(f"Seeds: {left.declared_in}. Enqueueing them was interrupted; duplicates are not added.")
-    elif left and left is not seeds:
-        tell("The sources of the run were not read to the end, and are read again; duplicates are not added.")
-    return left
+def start_options(
+    rejects: str | None,
+    invalid: str,
+    *,
+    run_id: str | None = None,
+    resume: str | None = None,
+    as_json: bool = False,
+) -> StartOptions:
+    """Return how a command opens its run; `resume` is the id of a run, or `newest`."""
+    return StartOptions(
+        run_id=run_id if resume in (None, NEWEST) else resume,
+        resume=resume is not None,
+        routes=current_project().routes,
+        invalid=InvalidSeeds(
+            read_policy("--invalid", invalid), rejects=rejects, say=put_message if as_json else say
+        ),
+    )

@@ -18,7 +18,7 @@ from shoal.fleet.partitions.table import read_table_file
 from shoal.fleet.project.config import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
 from shoal.fleet.project.file import Project
 from shoal.fleet.sources.declared import declared_private_hosts
-from shoal.fleet.sources.private_hosts import allowed_private_hosts
+from shoal.fleet.sources.names import allowed_private_hosts
 from shoal.fleet.telemetry.logs import LogFormat, LogPlan, read_log_target
 from shoal.fleet.telemetry.setup import open_telemetry
 from shoal.queue.open import load_backend

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shoal.fleet.command_hints import DEFAULT_QUEUE
-from shoal.fleet.project.dotenv import read_dotenv
-from shoal.fleet.project.file import Project
+from shoal.fleet.project.file import Project, read_dotenv
 from shoal.scrape.settings.scraper import SETTINGS
 
 DEFAULT_MEMORY = "256 MB"

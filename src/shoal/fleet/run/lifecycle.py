@@ -135,25 +135,22 @@ async def is_new(queue: QueueReports, run_id: str | None) -> bool:
 
 
 @asynccontextmanager
-async def discarded_if_empty(queue: Queue, run: Run, *, is_new: bool) -> AsyncIterator[None]:
-    """Delete a run that was just created if enqueueing fails before any task is stored."""
+async def discarded_if_refused(
+    queue: Queue, run: Run, *, is_new: bool, keeps_empty: bool = False
+) -> AsyncIterator[None]:
+    """Delete a run that was just created if its start is refused or fails before any task is stored.
+
+    One that got no task is deleted too, unless it `keeps_empty`.
+    """
     try:
         yield
+    except (InvalidInput, ScraperBusy):
+        await _discard_if(queue, run, is_new, _is_untouched)
+        raise
     except Exception:
         await _discard_if(queue, run, is_new, lambda stats: not stats.tasks)
         raise
-
-
-@asynccontextmanager
-async def discarded_if_refused(queue: Queue, run: Run, *, is_new: bool) -> AsyncIterator[None]:
-    """Delete a run that was just created if its start is refused, or if no task was stored in it."""
-    async with discarded_if_empty(queue, run, is_new=is_new):
-        try:
-            yield
-        except (InvalidInput, ScraperBusy):
-            await _discard_if(queue, run, is_new, _is_untouched)
-            raise
-    if is_new and not (await queue.stats(run.id)).tasks:
+    if is_new and not keeps_empty and not (await queue.stats(run.id)).tasks:
         await purge(queue, run.id)
 
 

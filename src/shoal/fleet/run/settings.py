@@ -7,25 +7,20 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
+from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.errors.commands import shoal_command
-from shoal.core.model import Run, RunState
+from shoal.core.model import Run
 from shoal.core.text import printable, shorten
-from shoal.core.values import counted
 from shoal.fleet.command_hints import command_to_resume
 from shoal.fleet.job import Job
-from shoal.fleet.run.args import bind_args, store_args
-from shoal.fleet.run.launch import find_unfinished, open_run
-from shoal.fleet.run.lifecycle import check_not_cancelled, check_steps
+from shoal.fleet.run.lifecycle import check_not_cancelled
 from shoal.fleet.sources.declared import run_being_seeded
-from shoal.fleet.sources.recrawl import earlier_run
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.find import is_standing
 from shoal.queue.contract import Queue
 from shoal.scrape.scope import Scope
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
-from shoal.worker.run_hooks.record import allow_calls
 from shoal.worker.run_settings.stored import (
     LIVE,
     MAX_TRIES,
@@ -35,80 +30,12 @@ from shoal.worker.run_settings.stored import (
     read_note,
     storable,
     swap_settings,
-    write_settings,
 )
 from shoal.worker.shared_budgets import raise_page_limit
 
 NO_TASKS_LEFT = "It has no tasks left until you replay or add some."
 FOLLOWED = "Its workers follow within two seconds."
 MAX_SHOWN = 60  # characters of a value
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedRun:
-    """A run, and the job with the settings of the run."""
-
-    run: Run
-    job: Job
-    is_new: bool
-    notice: str = ""  # which settings of the run are used, and which were changed; empty if there are none
-
-
-async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume: bool = False) -> OpenedRun:
-    """Create a run that remembers the job's settings, or find the one to resume and use the settings it has.
-
-    Its arguments are those given for a new run, or those that it has stored. Raises RunConflict if it cannot
-    be resumed, InvalidSetting if a setting or an argument is missing or cannot be changed.
-    """
-    run = await find_existing(queue, job, run_id, resume=resume)
-    if run is not None:
-        if resume and not job.joins and job.steps is None:
-            await check_steps(queue, run, job.scraper)
-        job, notice = await use_settings(queue, job, run)
-        job = await bind_args(queue, job, run.id)
-        if resume and not job.joins:
-            await allow_calls(queue, run.id)
-        run = await open_run(queue, job.scraper, run_id=run.id, resume=True)
-        return OpenedRun(run, job, False, notice)
-    if earlier := await earlier_run(queue, job.scraper, but=run_id):
-        # By its id: when the run is resumed, another one is the newest.
-        job = job.with_settings({**job.typed, "again": earlier.id})
-    job = await bind_args(queue, job, None)  # an earlier run of this id may have left some behind
-    run = await open_run(queue, job.scraper, run_id=run_id)
-    await store_args(queue, run, job.scraper, is_new=True)
-    await write_settings(queue, run.id, settings_of(job))
-    return OpenedRun(run, job, True)
-
-
-async def find_existing(queue: Queue, job: Job, run_id: str | None, *, resume: bool) -> Run | None:
-    """Return the run to go on with; None if it is a new one. Raises UnknownRun, RunConflict."""
-    if run_id is None and resume:
-        run_id = await run_being_seeded(queue, job.scraper.name)
-    if run_id is None:
-        return await _find_unfinished(queue, job) if resume else None
-    try:
-        return await queue.run(run_id)
-    except UnknownRun:
-        if resume:
-            raise
-    return None
-
-
-async def _find_unfinished(queue: Queue, job: Job) -> Run:
-    """Return the newest unfinished run; if there are only some that ended at a limit, say how to go on."""
-    try:
-        return await find_unfinished(queue, job.scraper.name)
-    except InvalidSetting:
-        for run in await queue.runs():
-            if run.scraper == job.scraper.name and run.state is RunState.PARTIAL:
-                left = counted((await queue.stats(run.id)).remaining, "task")
-                again = await command_to_resume(queue, job.queue_url, run)
-                raise InvalidSetting(
-                    "--resume",
-                    f"found no run of {run.scraper!r} that was stopped. Run {run.id} ended, {run.reason}, "
-                    f"with {left} left. To go on with it, run: {again}",
-                ) from None
-        raise
 
 
 async def use_settings(queue: Queue, job: Job, run: Run) -> tuple[Job, str]:

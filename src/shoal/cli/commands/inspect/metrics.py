@@ -10,9 +10,8 @@ import typer
 from shoal.cli.console import say
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.fleet.telemetry.addresses import read_address
 from shoal.fleet.telemetry.metrics import QueueMetrics, need_library
-from shoal.fleet.telemetry.metrics_server import MetricsServer
+from shoal.fleet.telemetry.setup import MetricsServer, read_address
 from shoal.queue.contract import Queue
 
 

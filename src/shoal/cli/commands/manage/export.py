@@ -10,8 +10,8 @@ from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.core.errors import InvalidSetting
+from shoal.export.follow import Report
 from shoal.export.open import Existing
-from shoal.export.report import Report
 
 STDOUT = "-"
 

@@ -10,10 +10,8 @@ from shoal.cli.console import say
 from shoal.core.model import StoredItem
 from shoal.core.values import read_since
 from shoal.export.contract import Writer
-from shoal.export.follow import follow
+from shoal.export.follow import Report, export, follow, stored_since
 from shoal.export.open import Existing, open_writer
-from shoal.export.report import Report
-from shoal.export.stream import export, stored_since
 from shoal.export.table import row
 from shoal.export.tables.address import display_location, read_key
 from shoal.fleet.status.progress import Snapshot

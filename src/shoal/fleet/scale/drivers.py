@@ -1,4 +1,4 @@
-"""Drivers for workers managed by Docker Compose or Kubernetes, through their commands."""
+"""The drivers of the autoscaler: their contract, and those for Docker Compose and Kubernetes."""
 
 import asyncio
 import re
@@ -6,11 +6,28 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from typing import Protocol
 
-from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.errors import InvalidInput, InvalidSetting, ShoalError
 from shoal.core.model import MINUTE
 from shoal.core.text import shorten
-from shoal.fleet.scale.drivers.contract import DriverFailed
+
+
+class DriverFailed(ShoalError):
+    """The workers could not be counted or scaled; a retry may succeed."""
+
+
+class Driver(Protocol):
+    """Runs a number of workers in some environment."""
+
+    async def count(self) -> int:
+        """Return the number of workers, without those that are stopping."""
+        ...
+
+    async def set(self, count: int) -> None:
+        """Scale to `count` workers: start missing ones; surplus ones finish their running tasks and end."""
+        ...
+
 
 # The command waits for a stopped container until it has finished its running tasks.
 COMMAND_TIMEOUT = 5 * MINUTE

@@ -10,8 +10,8 @@ import pytest
 from shoal.core.model import RunSettings, Task
 from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.worker.ipc.protocol import LeasesClaimed, LeasesSettled, WorkerConfig
-from shoal.worker.process import debug
-from shoal.worker.process.debug import ThreadedLeaseRenewer
+from shoal.worker.process import inline
+from shoal.worker.process.inline import ThreadedLeaseRenewer
 
 LEASE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
@@ -20,7 +20,7 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture
 def extended_twice(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a queue has extended leases for the second time."""
-    monkeypatch.setattr(debug, "RENEW_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(inline, "RENEW_INTERVAL_SECONDS", 0.01)
     event, extend, calls = threading.Event(), SqliteQueue.extend, []
 
     async def extend_and_tell(self, leases, **options):

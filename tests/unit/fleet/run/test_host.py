@@ -1,7 +1,7 @@
 import pytest
 
 from shoal.core.errors import QueueUnavailable
-from shoal.fleet.store_checks import checked_store
+from shoal.fleet.run.host import checked_store
 from shoal.queue.contract import Evictions
 
 

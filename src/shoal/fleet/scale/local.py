@@ -1,21 +1,17 @@
-"""Driver for workers on this machine: each is started, restarted and stopped on its own."""
+"""The driver for workers on this machine: each is started, restarted and stopped on its own."""
 
 import asyncio
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Run
 from shoal.core.tasks import restarted, watched
-from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job
-from shoal.fleet.run.launch import lock_of
-from shoal.fleet.run.pool import PoolExit, WorkerPool
-from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
+from shoal.fleet.run.host import RunHost
+from shoal.fleet.run.pool import PoolExit, RunObserver, WorkerPool
 from shoal.queue.contract import Queue
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.process.forkserver import ForkServer
@@ -61,36 +57,33 @@ class LocalWorkers:
         queue: Queue,
         job: Job,
         run: Run,
+        observer: RunObserver | None = None,
         *,
         fork_server: SharedForkServer | None = None,
-        on_event: Callable[[str], None] = lambda text: None,
-        on_output: Callable[[str], None] = lambda line: None,
-        logs: LogDirectory = NO_LOGS,
     ) -> None:
-        self._logs = logs
-        self._queue, self._job, self._run = queue, replace(job, joins=True), run
-        self._lock = lock_of(queue, self._job, run.id)
-        self._fork_server, self._on_event, self._on_output = fork_server, on_event, on_output
+        self._fork_server = fork_server
+        job = replace(job, joins=True, workers=0)
+        self._host = RunHost(queue, job, run, observer, make_pool=self._make_pool)
         self._slots: set[_WorkerSlot] = set()
         self._past = WorkerCounters()
         self._stops = 0
         self._delay, self._no_start_before = MIN_START_DELAY_SECONDS, 0.0
 
+    def _make_pool(self, queue: Queue, job: Job, run: Run, **options: Any) -> WorkerPool:
+        return WorkerPool(queue, replace(job, fork_server=self._fork_server), run, **options)
+
     async def __aenter__(self) -> Self:
-        await self._lock.__aenter__()
+        await self._host.__aenter__()
         self._fork_server = self._fork_server or SharedForkServer()
-        await release_leases_of(self._queue, self._run)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         try:
             await asyncio.gather(*(self._stop_slot(slot) for slot in list(self._slots)))
         finally:
             if self._fork_server:
                 self._fork_server.close()
-            await self._lock.__aexit__(kind, error, trace)
+            await self._host.__aexit__(*exc)
 
     @property
     def in_hand(self) -> int:
@@ -134,27 +127,16 @@ class LocalWorkers:
             await asyncio.sleep(0)
 
     def _start_stopping(self, slot: _WorkerSlot) -> None:
-        duty = restarted("Ending a worker", lambda: self._stop_slot(slot), self._on_event)
+        duty = restarted("Ending a worker", lambda: self._stop_slot(slot), self._host.observer.on_message)
         slot.stopping = watched(asyncio.create_task(duty))
 
     def _active_slots(self) -> list[_WorkerSlot]:
         return [slot for slot in self._slots if slot.stopping is None and not slot.task.done()]
 
     def _start_worker(self) -> None:
-        job, taken = self._job, {slot.number for slot in self._slots}
+        taken = {slot.number for slot in self._slots}
         number = next(free for free in range(len(taken) + 1) if free not in taken)
-        pool = WorkerPool(
-            self._queue,
-            job.worker_config(self._run),
-            1,
-            limits=job.limits(),
-            lock=self._lock,
-            fork_server=self._fork_server,
-            on_event=self._on_event,
-            on_output=self._on_output,
-            logs=self._logs,
-            first=number,
-        )
+        pool = self._host.open_pool(count=1, first=number)
         slot = _WorkerSlot(number, pool, asyncio.create_task(pool.run()))
         self._slots.add(slot)
         slot.task.add_done_callback(lambda task: self._handle_exit(slot, task))
@@ -175,7 +157,7 @@ class LocalWorkers:
         """Start no worker for a while: one that cannot run would only fail again."""
         self._no_start_before = time.monotonic() + self._delay
         for line in (f"A worker failed; the next one starts in {self._delay:g} s:", *why.splitlines()):
-            self._on_event(line)
+            self._host.observer.on_message(line)
         self._delay = min(2 * self._delay, MAX_START_DELAY_SECONDS)
 
     async def _stop_slot(self, slot: _WorkerSlot) -> None:
