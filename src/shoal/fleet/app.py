@@ -4,15 +4,15 @@ A run lives in its queue, not in the program that started it: `app.run(run_id)` 
 """
 
 import asyncio
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shoal.core.errors import InvalidInput, RunConflict, ScraperBusy, ShoalError, UnknownRun
+from shoal.core.errors import InvalidInput, RunConflict, ShoalError, UnknownRun
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import NOTHING, ZERO, HostStatus, Run, Stats, Task, WorkerStatus
 from shoal.core.values import read_positive_duration
@@ -30,6 +30,7 @@ from shoal.fleet.run.background import BackgroundWorkers, LocalPools, LogObserve
 from shoal.fleet.run.enqueue import note_hosts_to_allow
 from shoal.fleet.run.feed import InvalidSeeds, OnInvalid
 from shoal.fleet.run.host import RunHost
+from shoal.fleet.run.lifecycle import is_new
 from shoal.fleet.run.open_run import StartOptions, lock_of, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
 from shoal.fleet.sources.declared import declared_seeds
@@ -168,23 +169,25 @@ class App:
         return await self._start(job, seeds, options, with_workers=bool(workers))
 
     async def _start(self, job: Job, seeds: Seeds, options: StartOptions, *, with_workers: bool) -> RunHandle:
-        check = None
-        async with open_run(self.queue, job, seeds, options) as opened:
-            job, run = opened.job, opened.run
-            with _add_run_to_errors(run):
+        check, run = None, None
+        try:
+            async with open_run(self.queue, job, seeds, options) as opened:
+                job, run = opened.job, opened.run
                 report = await opened.enqueue()
                 if with_workers:
                     await admit(self.queue, run.id, job.sharing)
-                    workers = BackgroundWorkers(
-                        RunHost(self.queue, job, run, LogObserver(), lock=opened.lock)
-                    )
+                    host = RunHost(self.queue, job, run, LogObserver(), lock=opened.lock)
+                    workers = BackgroundWorkers(host)
                     await self._stack.enter_async_context(workers)
                     self._workers = [one for one in self._workers if one.is_working] + [workers]
                     check = workers.check
+        except Exception as error:
+            if run and not await is_new(self.queue, run.id):  # else it was deleted, or never made
+                _name_run(error, run)
+            raise
         private = await note_hosts_to_allow(self.queue, run, job.scraper.settings)
-        return RunHandle(
-            self.queue, run, report, self._project.routes, lambda run: job, check, private=private
-        )
+        routes = self._project.routes
+        return RunHandle(self.queue, run, report, routes, lambda run: job, check, private=private)
 
     async def work(self, run_id: str, *, workers: int = 1) -> RunHandle:
         """Start workers here on an existing run of a project scraper, as `shoal work` does.
@@ -385,18 +388,11 @@ class App:
         return RunHandle(self.queue, run, routes=self._project.routes, job_of=job_of)
 
 
-@contextmanager
-def _add_run_to_errors(run: Run) -> Generator[None]:
-    """Add the id of the new run to an error raised inside the block, unless the start is refused by it."""
-    try:
-        yield
-    except (InvalidInput, ScraperBusy):
-        raise  # a new run is deleted
-    except Exception as error:
-        if isinstance(error, ShoalError) and not getattr(error, "run_id", None):
-            vars(error)["run_id"] = run.id
-        error.add_note(
-            f"Run {run.id} was created. Resume it: run_id={run.id!r}; "
-            f"or delete it: {shoal_command(f'purge {run.id}')}"
-        )
-        raise
+def _name_run(error: Exception, run: Run) -> None:
+    """Add the id of a run whose start has failed to the error."""
+    if isinstance(error, ShoalError) and not getattr(error, "run_id", None):
+        vars(error)["run_id"] = run.id
+    error.add_note(
+        f"Run {run.id} was created. Resume it: run_id={run.id!r}; "
+        f"or delete it: {shoal_command(f'purge {run.id}')}"
+    )

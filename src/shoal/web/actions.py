@@ -192,6 +192,7 @@ class OperatorActions:
             invalid=InvalidSeeds(invalid),
             adds=True,
             keeps_empty=True,
+            creates_first=True,
         )
         async with open_run(app.queue, job, seeds, options) as opened:
             job, run = opened.job, opened.run

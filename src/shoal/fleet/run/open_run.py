@@ -69,6 +69,7 @@ class StartOptions:
     invalid: InvalidSeeds = field(default_factory=InvalidSeeds)
     adds: bool = False  # adds seeds to an existing run, even if all of its own are enqueued
     keeps_empty: bool = False  # a new run that got no task stays: tasks are added later
+    creates_first: bool = False  # the run is there while its sources are read: a page shows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,8 @@ async def open_run(queue: Queue, job: Job, seeds: Seeds, options: StartOptions) 
         feed = await sources.enter_async_context(
             open_feed(queue, bound.scraper, seeds, options.routes, options.invalid)
         )
-        await feed.begin(strict=options.invalid.policy == "raise")
+        if not options.creates_first:
+            await feed.begin(strict=options.invalid.policy == "raise")
         opened = await open_job(queue, job, run_id=run_id, resume=options.resume)
         run = opened.run
         await stack.enter_async_context(

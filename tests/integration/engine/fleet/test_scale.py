@@ -223,7 +223,7 @@ async def test_eight_workers_that_are_asked_to_leave_again_and_again_lose_and_ch
     origin.answer = lambda path: Answer(after=random.uniform(0, 0.2))
     pages, exits, seen, said = 2_000, [], set(), []
     async with staffed(bench, origin, pages) as (queue, run, workers):
-        workers._on_event = said.append
+        workers._host.observer.on_message = said.append
         for _ in range(TERMS):
             if (await queue.stats(run.id)).pending < 2_000:  # workers of a drained run leave by themselves
                 await fill(queue, run, origin, 1_000, pages)
@@ -264,7 +264,7 @@ async def test_a_worker_that_cannot_work_is_not_started_again_and_again(bench, o
     monkeypatch.setattr("shoal.fleet.run.pool.MAX_RESTARTS", 1)
     said = []
     async with staffed(bench, origin, 10) as (_, _, workers):
-        workers._on_event = said.append
+        workers._host.observer.on_message = said.append
         file = bench.folder / "scraper.py"
         file.write_text("import os, sys\nprint('no licence', flush=True)\nos._exit(7)\n")
         await workers.set(1)
