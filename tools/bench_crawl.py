@@ -21,7 +21,6 @@ from tools.bench.crawl.measure import CommandFailed
 from tools.bench.crawl.nginx import Nginx
 from tools.bench.crawl.peers import peers_python
 from tools.bench.crawl.peers import versions as peer_versions
-from tools.bench.crawl.profile import profile_table
 from tools.bench.crawl.race import SERVER, Race, Result
 from tools.bench.crawl.report import table, write_docs, write_json
 from tools.bench.crawl.site import PAGES
@@ -32,7 +31,6 @@ from tools.bench.report import machine, versions
 from tools.bench.talk import say
 
 QUICK_PAGES = 1_000
-PROFILED = "shoal-sqlite-1"  # a task on which this racer runs is profiled too
 OURS = ("python", "shoal", "apsw", "asyncpg", "redis")
 Entry = tuple[str, Racer]
 
@@ -44,7 +42,6 @@ class Bench:
         self._pages, self._rounds, self._wait = pages, rounds, wait
         self.results: list[Result] = []
         self.failed: dict[str, str] = {}
-        self.profiles: dict[str, dict[str, float]] = {}
         self._about: dict[str, Any] = {
             "pages": pages,
             "rounds": rounds,
@@ -67,8 +64,6 @@ class Bench:
             for number in range(self._rounds):
                 for task, racer in entries:
                     self._heat(race, number, task, racer)
-            for task in [task for task, racer in entries if racer.name == PROFILED]:
-                self._profile(race, task)
 
     def _heat(self, race: Race, number: int, task: str, racer: Racer) -> None:
         name = name_of((task, racer))
@@ -86,20 +81,12 @@ class Bench:
         disturbed = f"; others used {result.others:.1f} cores" if result.others > CALM else ""
         say(f"{number + 1}/{self._rounds}  {name}: {rate:,.0f} pages/s, {result.seconds:.1f} s{disturbed}")
 
-    def _profile(self, race: Race, task: str) -> None:
-        say(f"profiling a worker on {task}")
-        try:
-            self.profiles[task] = race.profile(task)
-        except (CommandFailed, OSError) as error:
-            self.failed[f"{task}-profile"] = str(error)
-
     def report(self, out: Path) -> None:
         """Show what is known, and write it down."""
         found = rows(self.results, racers())
         if found:
-            about = {**self._about, "failed": self.failed, "profiles": self.profiles}
-            write_json(out, found, self.results, about)
-            print(table(found), profile_table(self.profiles), sep="\n\n", flush=True)
+            write_json(out, found, self.results, {**self._about, "failed": self.failed})
+            print(table(found), flush=True)
         for name, error in self.failed.items():
             print(f"{name} failed: {error.splitlines()[0]}", flush=True)
 

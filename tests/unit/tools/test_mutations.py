@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from tools import mutations
-from tools.mutations import Finding, Mutation, WrongList
+from tools.mutations import Mutation, WrongList
 
 TESTS = "tests/test_limit.py"
 
@@ -57,23 +57,6 @@ def test_every_mutation_of_the_list_fits_this_tree():
     mutations.check(mutations.ROOT, mutations.read_list())
 
 
-def test_a_list_with_a_name_twice_or_without_a_field_is_refused(tmp_path):
-    file = tmp_path / "list.toml"
-    one = '[[mutation]]\nname="a"\nguarantee="g"\nharm="h"\nfile="f"\nold="o"\nnew="n"\ntests=[]\n'
-    file.write_text(one + one)
-    with pytest.raises(WrongList, match="more than one 'a'"):
-        mutations.read_list(file)
-    file.write_text(one.replace('harm="h"\n', ""))
-    with pytest.raises(WrongList, match="harm"):
-        mutations.read_list(file)
-
-
-def test_only_those_that_are_named_are_tried():
-    known = [mutation(name=name) for name in ("a", "b", "c")]
-    assert [one.name for one in mutations.choose(known, ["c", "a"])] == ["a", "c"]
-    assert mutations.choose(known, []) == known
-
-
 def test_an_unknown_name_is_an_error_that_says_what_to_type(capsys):
     assert mutations.main(["--only", "nonsense"]) == 2
     assert "No mutation is called 'nonsense'. Run: make mutations ARGS=--list" in capsys.readouterr().err
@@ -113,26 +96,10 @@ def test_another_tree_that_is_imported_instead_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("output", "found"),
-    [
-        (
-            "FAILED tests/test_a.py::test_it[1-b c] - assert 1 == 2\n1 failed",
-            ("FAILED", "tests/test_a.py::test_it[1-b c]"),
-        ),
-        ("...\nERROR tests/test_a.py::test_it - ServerMissing: no\n", ("ERROR", "tests/test_a.py::test_it")),
-        ("FAILED tests/test_a.py::test_it\n", ("FAILED", "tests/test_a.py::test_it")),
-        ("3 passed in 0.1s", None),
-    ],
-)
-def test_the_first_failure_is_read_from_what_pytest_prints(output, found):
-    assert mutations.first_failure(output) == found
-
-
-@pytest.mark.parametrize(
     ("answers", "finding"),
     [
         # The short tier notices, and the test passes without the mutation.
-        ([(1, "FAILED t.py::a - no"), (0, "")], {"tier": "short", "test": "t.py::a"}),
+        ([(1, "...\nFAILED t.py::a[1-b c] - no"), (0, "")], {"tier": "short", "test": "t.py::a[1-b c]"}),
         # Only the long tier notices; the short one has no such test.
         ([(5, ""), (1, "FAILED t.py::b - no"), (0, "")], {"tier": "long", "test": "t.py::b"}),
         ([(0, ""), (0, "")], {}),
@@ -159,18 +126,3 @@ def test_a_mutation_is_noticed_by_a_test_that_passes_without_it(tree, monkeypatc
     # All but the control, which follows the first failure.
     assert broken == [position == 0 or answers[position - 1][0] != 1 for position in range(len(answers))]
     assert "if size > most:" in (tree / "code.py").read_text()
-
-
-def test_the_table_says_what_noticed_and_what_nothing_did():
-    lines = mutations.table(
-        [
-            Finding(name="a", tier="short", test="t.py::a", seconds=1.4),
-            Finding(name="b", seconds=2.0),
-            Finding(name="c", trouble="exit code 2\nmore", seconds=3.0),
-        ]
-    ).splitlines()
-    assert lines[2:] == [
-        "| a | `t.py::a` | short | 1 |",
-        "| b | **nothing** | - | 2 |",
-        "| c | exit code 2 | - | 3 |",
-    ]

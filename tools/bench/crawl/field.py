@@ -92,19 +92,9 @@ def _hooked_shoal() -> Racer:
     )
 
 
-def profiled_shoal() -> Racer:
-    """Return the one whose worker writes where it spends its CPU time; it is slower and not in the table."""
-    return Racer(
-        name="shoal-profiled-1",
-        label="Shoal, profiled",
-        command=_shoal(1, file="shoal_profiled.py"),
-        survives="tasks and items",
-    )
-
-
-def _shoal(workers: int, kind: str = "", file: str = "shoal_manual.py") -> Command:
+def _shoal(workers: int, kind: str = "") -> Command:
     def command(heat: Heat) -> Words:
-        scraper = f"{RUNNERS / file}:{'linked' if heat.task == 'B' else 'known'}{kind}"
+        scraper = f"{RUNNERS / 'shoal_manual.py'}:{'linked' if heat.task == 'B' else 'known'}{kind}"
         queue = heat.store or f"sqlite:///{heat.folder / 'queue.db'}"
         places: Words = ["--urls-file", heat.urls, "--queue", queue, "--out", heat.out]
         options = ["--workers", str(workers), "--concurrency", str(CONCURRENCY)]

@@ -1,6 +1,5 @@
 """One heat after the other: everybody does the same tasks, in turn, and is checked."""
 
-import json
 import shutil
 import tempfile
 import time
@@ -11,15 +10,13 @@ from pathlib import Path
 
 from tools.bench.crawl.check import check
 from tools.bench.crawl.cpu import busy, cpu_of, there
-from tools.bench.crawl.field import Heat, Racer, profiled_shoal
+from tools.bench.crawl.field import Heat, Racer
 from tools.bench.crawl.measure import Usage, run
 from tools.bench.crawl.nginx import Nginx, Visits
-from tools.bench.crawl.profile import shares
 from tools.bench.crawl.site import INDEX, Truth
 from tools.bench.crawl.stores import Stores
 
 CLIENT, SERVER = 0, 1  # cores
-PROFILE = "profile.json"
 PATIENCE = 1_200.0  # seconds for one heat
 
 
@@ -65,12 +62,6 @@ class Race:
         pages = len(self._truths[task]) if racer.is_checked else visits.statuses.total()
         return _result(task, racer, pages, usage, visits, spent)
 
-    def profile(self, task: str) -> dict[str, float]:
-        """Return how a worker's CPU time on a task is divided; raises CommandFailed."""
-        with self._prepared(task, "") as heat:
-            self._run(profiled_shoal(), heat, {CLIENT})
-            return shares(json.loads((heat.folder / PROFILE).read_text()))
-
     def _clocks(self, racer: Racer) -> tuple[float, float, float]:
         """Return the processor seconds used so far: by the store, by the rest of the track, by everybody."""
         ours = cpu_of(self._nginx.pid) + time.process_time()
@@ -89,11 +80,7 @@ class Race:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _run(self, racer: Racer, heat: Heat, cores: set[int]) -> Usage:
-        env = {
-            "BENCH_TASK": heat.task,
-            "BENCH_URLS": str(heat.urls),
-            "BENCH_PROFILE": str(heat.folder / PROFILE),
-        }
+        env = {"BENCH_TASK": heat.task, "BENCH_URLS": str(heat.urls)}
         return run(racer.command(heat), folder=heat.folder, cores=there(cores), env=env, timeout=PATIENCE)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench.crawl.chart import chart
-from tools.bench.crawl.profile import profile_markdown
 from tools.bench.crawl.summary import CALM, TASKS, Row, figures
 from tools.bench.report import RESULTS, Figure, many, replace_block, shown
 from tools.bench.report import table as figure_table
@@ -50,7 +49,7 @@ def write_docs(source: Path, page: Path = RESULTS) -> None:
     rows = [Row(**row) for row in found["rows"]]
     page.with_name(CHART).write_text(chart(rows), encoding="utf-8")
     parts = [_markdown(task, [row for row in rows if row.task == task]) for task in TASKS]
-    parts += [profile_markdown(found.get("profiles", {})), _conditions(found, rows), _missed(figures(rows))]
+    parts += [_conditions(found, rows), _missed(figures(rows))]
     replace_block(page, BLOCK, "\n\n".join(part for part in parts if part))
 
 

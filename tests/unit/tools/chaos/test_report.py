@@ -1,14 +1,18 @@
-"""What the chaos campaign says in the end."""
+"""What the chaos campaign says in the end, and which faults come when."""
 
 import json
 from collections import Counter
+from itertools import islice
 
 import pytest
 
 from tools.chaos.__main__ import command, main, read_options
+from tools.chaos.faults import DEALS
 from tools.chaos.history import Departure, History, Manners, Strike, Visit
 from tools.chaos.report import as_json, complaints, failed, result, table, write_page
-from tools.chaos.site import Site
+from tools.chaos.schedule import APPLY, KINDS, PROCESSES, kinds_of, schedule
+from tools.chaos.site import Site, Trouble
+from tools.chaos.stores import STORES
 
 ABOUT = {
     "began": "2026-11-15T12:00:00+00:00",
@@ -40,55 +44,35 @@ def history(pages=3, **changes):
     return History(**(told | changes))
 
 
-def test_a_campaign_that_held_is_one_line_with_its_figures():
-    heading, line = table([result("sqlite", 7, history())]).splitlines()
-    assert heading.split()[:2] == ["queue", "pages"]
+def test_a_campaign_that_held_is_one_line_with_its_figures_and_a_row_of_the_page(tmp_path):
+    held = result("sqlite", 7, history())
+    _, line = table([held]).splitlines()
     assert " ".join(line.split()) == "sqlite 3 2 kill 0 0 0 0 4 1.000 0.4 s 3.0 s held"
+    page = tmp_path / "results.md"
+    page.write_text("Before\n<!-- chaos: make chaos -->\nold\n<!-- end -->\nafter\n")
+    write_page([held], ABOUT, page)
+    text = page.read_text()
+    assert "| sqlite | 3 | 2 kill | 0 | 0 | 0 | 0 | 4 | 1.000 |" in text and ABOUT["command"] in text
+    assert "old" not in text and text.endswith("\n<!-- end -->\nafter\n")
 
 
 def test_what_was_broken_is_named_and_can_be_repeated():
     broken = result("redis", 7, history(items=Counter([0, 1, 1])))
     assert broken.verdict == "BROKEN: lost, doubled"
-    assert (broken.lost, broken.doubled) == (1, 1)
     assert complaints(broken).splitlines()[0] == "redis, --seed 7:"
     assert "  doubled: page 1 has 2 items" in complaints(broken)
-
-
-def test_of_many_complaints_some_are_shown():
-    lines = complaints(result("redis", 7, history(pages=20, items=Counter()))).splitlines()
-    assert sum("lost: page" in line for line in lines) == 5
-    assert "  lost: and 15 more" in lines
-
-
-def test_a_campaign_that_could_not_be_carried_out_has_not_held():
+    (row,) = json.loads(as_json([broken], ABOUT))["queues"]
+    assert (row["stale"], row["broken"]["doubled"]) == (4, ["page 1 has 2 items"])
+    many = complaints(result("redis", 7, history(pages=20, items=Counter()))).splitlines()
+    assert sum("lost: page" in line for line in many) == 5 and "  lost: and 15 more" in many
     assert failed("redis", 7, "no server").verdict == "BROKEN: failed"
-
-
-def test_the_json_holds_the_figures_and_every_complaint():
-    broken = result("redis", 7, history(items=Counter([0, 1, 1])))
-    found = json.loads(as_json([broken], ABOUT))
-    assert found["command"] == ABOUT["command"]
-    (row,) = found["queues"]
-    assert (row["queue"], row["stale"], row["faults"]) == ("redis", 4, {"kill": 2})
-    assert row["broken"]["doubled"] == ["page 1 has 2 items"]
-
-
-def test_the_page_has_the_table_and_the_command(tmp_path):
-    page = tmp_path / "results.md"
-    page.write_text("Before\n<!-- chaos: make chaos -->\nold\n<!-- end -->\nafter\n")
-    write_page([result("sqlite", 7, history())], ABOUT, page)
-    text = page.read_text()
-    assert "| sqlite | 3 | 2 kill | 0 | 0 | 0 | 0 | 4 | 1.000 |" in text
-    assert ABOUT["command"] in text
-    assert "old" not in text and text.startswith("Before\n") and text.endswith("\n<!-- end -->\nafter\n")
 
 
 def test_the_command_to_repeat_a_campaign_is_read_as_it_was_meant():
     words = ["--queue", "redis", "--faults", "kill,cut", "--every", "500ms", "--seed", "7", "--json"]
     options = read_options([*words, "--keep", "somewhere"])
     typed = command(options).removeprefix("make chaos ARGS='").removesuffix("'")
-    again = vars(read_options(typed.split()))
-    assert again == vars(options) | {"keep": None, "json": False}
+    assert vars(read_options(typed.split())) == vars(options) | {"keep": None, "json": False}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +80,6 @@ def test_the_command_to_repeat_a_campaign_is_read_as_it_was_meant():
     [
         (["--queue", "sqlitee"], "No queue is called 'sqlitee'. Did you mean 'sqlite'?"),
         (["--faults", "kil"], "No fault is called 'kil'. Did you mean 'kill'?"),
-        (["--every", "soon"], "must be a duration such as '30s'"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_a_hint(words, complaint, monkeypatch, capsys):
@@ -104,3 +87,31 @@ def test_what_cannot_be_used_is_refused_with_a_hint(words, complaint, monkeypatc
     with pytest.raises(SystemExit, match="2"):
         main()
     assert complaint in capsys.readouterr().err
+
+
+def some(seed, kinds=tuple(KINDS)):
+    return list(islice(schedule(seed, kinds, every=2.0, lease=3.0), 10 * len(kinds)))
+
+
+def test_a_seed_deals_the_same_faults_again_and_every_kind_equally_often():
+    assert some(7) == some(7) != some(8)
+    assert set(Counter(fault.kind for fault in some(7)).values()) == {10}
+    assert 1.8 < sum(fault.after for fault in some(7)) / len(some(7)) < 2.2
+    assert all(fault.lasts > 3.0 for fault in some(7, ["stop", "deaf", "freeze"]))  # longer than the lease
+
+
+def test_every_kind_can_be_dealt_on_every_queue_but_those_that_need_a_server():
+    assert set(DEALS) == set(KINDS) and set(STORES) == set(APPLY)
+    assert kinds_of("sqlite") == [*PROCESSES, "foreign"]
+    assert kinds_of("redis", ["kill", "restart"]) == ["kill", "restart"]
+
+
+def test_the_site_is_one_tree_whatever_its_troubles():
+    site, reached, found = Site(1_001, hosts=6), [0], Counter()
+    while reached:
+        page = reached.pop()
+        found[page] += 1
+        if site.trouble(page) is not Trouble.GONE:
+            reached += site.links(page)
+    assert found == Counter(range(1_001))
+    assert {site.trouble(page) for page in found} == set(Trouble)
