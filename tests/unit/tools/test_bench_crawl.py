@@ -257,7 +257,7 @@ def test_the_names_are_listed(monkeypatch, capsys):
     ("file", "group"),
     [
         ("fetch/http/wreq.py", "fetch"),
-        ("scrape/parsing/tree.py", "parse"),
+        ("scrape/parsing.py", "parse"),
         ("scrape/links/traps.py", "links"),
         ("core/urls.py", "links"),
         ("scrape/page.py", "step"),
@@ -274,7 +274,7 @@ def test_every_file_of_a_profile_has_a_group(file, group):
 
 
 def test_a_profile_is_shown_in_shares_of_the_whole():
-    found = shares({"scrape/parsing/tree.py": 3.0, "fetch/egress.py": 1.0})
+    found = shares({"scrape/parsing.py": 3.0, "fetch/egress.py": 1.0})
     assert sum(found.values()) == pytest.approx(1)
     assert profile_table({"A": found}).splitlines()[1].split()[:5] == ["A", "25", "%", "75", "%"]
     assert profile_markdown({"A": found}).splitlines()[2].startswith("| A | 25 % | 75 % |")

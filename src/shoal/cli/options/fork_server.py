@@ -26,7 +26,7 @@ SHARED = (
     "shoal.worker.left_out.missing",
     "shoal.worker.process.procfs",
     "shoal.worker.run_hooks.record",
-    "shoal.worker.run_settings.follow",
+    "shoal.worker.run_settings",
     "shoal.worker.secrets",
     "shoal.worker.settling",
     "shoal.worker.shared_budgets",

@@ -31,7 +31,7 @@ from shoal.queue.contract import Queue, WorkQueue
 from shoal.queue.intake import Intake
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.run_settings.private_hosts import note_private_hosts, private_hosts_to_allow
+from shoal.worker.run_settings import note_private_hosts, private_hosts_to_allow
 
 MAX_REPORTED = 10  # refusals in a report
 MAX_HOSTS = 1_000  # of a run that are looked at

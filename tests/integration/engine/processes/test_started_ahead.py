@@ -14,8 +14,7 @@ from shoal.fleet.run.launch import launch, open_run
 from shoal.queue.open import open_queue
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.procfs import is_process_running
-from shoal.worker.run_settings.follow import FOLLOW_INTERVAL
-from shoal.worker.run_settings.stored import StoredSettings, write_settings
+from shoal.worker.run_settings import FOLLOW_INTERVAL, StoredSettings, write_settings
 
 CODE = """
 import os

@@ -8,7 +8,7 @@ from shoal.fleet.command_hints import command_for_job, command_to_resume
 from shoal.fleet.job import Job
 from shoal.fleet.status.at_work import has_workers
 from shoal.queue.contract import Queue
-from shoal.scrape.discarded import discarded_calls
+from shoal.scrape.step import discarded_calls
 
 
 async def start_notices(queue: "Queue", job: "Job", run: "Run", *, is_new: bool) -> AsyncIterator[str]:

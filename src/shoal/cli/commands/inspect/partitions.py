@@ -10,7 +10,7 @@ from shoal.fleet.command_hints import command_on
 from shoal.fleet.partitions.status import PartitionStatus
 from shoal.fleet.partitions.status import partitions as found
 from shoal.queue.contract import Queue
-from shoal.worker.run_settings.stored import read_note
+from shoal.worker.run_settings import read_note
 
 COLUMNS = ("partition", "pending", "leased", "done", "owner", "since")
 MAX_NAMES_SHOWN = 20
