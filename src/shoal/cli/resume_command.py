@@ -14,8 +14,7 @@ from shoal.cli.options.workers import Command, read_change
 from shoal.fleet.command_hints import command_for_job, joined, queue_option, without_secrets
 from shoal.fleet.job import Job
 from shoal.scrape.settings.scraper import SETTINGS
-from shoal.worker.run_settings.private_hosts import options_for
-from shoal.worker.run_settings.stored import LIVE, storable
+from shoal.worker.run_settings import LIVE, options_for, storable
 
 # Left out, as are the seeds, which are in the queue by now: not needed, or added with a new value.
 NOT_REPEATED = ("scraper", "queue", "resume", "run_id", "args", "as_json", "yes", "rejects")

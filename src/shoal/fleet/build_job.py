@@ -17,7 +17,7 @@ from shoal.fleet.status.rows import ScraperRow
 from shoal.scrape.scraper import HTTP_ONLY, Scraper
 from shoal.worker.fetchers.named import check_fetchers
 from shoal.worker.partitions import PartitionMode
-from shoal.worker.run_settings.stored import replaced
+from shoal.worker.run_settings import replaced
 
 # Loading a file changes the module search path.
 _loading = Lock()

@@ -17,7 +17,7 @@ from shoal.core.urls import canonical
 from shoal.core.values import read_positive_duration
 from shoal.core.verdict import RetryPolicy
 from shoal.scrape.harvest import Harvest
-from shoal.scrape.hooks.hooks import HookFunction, ScraperHooks
+from shoal.scrape.hooks import HookFunction, ScraperHooks
 from shoal.scrape.items import validator_for
 from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.login import Login

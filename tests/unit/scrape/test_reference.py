@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from shoal.scrape import page
+from shoal.scrape import parsing as tree
 from shoal.scrape.links import budgets, mazes, traps
-from shoal.scrape.parsing import tree
 from shoal.scrape.settings.scraper import ScraperSettings
 from tools.settings_table import with_table
 

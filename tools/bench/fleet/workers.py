@@ -27,8 +27,7 @@ from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.heartbeat import HeartbeatSender
 from shoal.worker.process.supervisor import WorkerSupervisor
 from shoal.worker.requests.attempt import ProcessorTools
-from shoal.worker.run_settings.follow import SUPERVISED_INTERVAL, SettingsFollower
-from shoal.worker.run_settings.stored import read_note
+from shoal.worker.run_settings import SUPERVISED_INTERVAL, SettingsFollower, read_note
 from shoal.worker.worker import Worker
 from tools.bench.fleet.workload import SCRAPER, latency, outcome_of
 

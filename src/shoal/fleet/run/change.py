@@ -17,7 +17,7 @@ from shoal.fleet.run.lifecycle import check_not_cancelled
 from shoal.fleet.run.settings import shown_value
 from shoal.queue.contract import Queue, RunLimits
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings, find_setting, same_names
-from shoal.worker.run_settings.stored import (
+from shoal.worker.run_settings import (
     LIVE,
     MAX_TRIES,
     StoredSettings,

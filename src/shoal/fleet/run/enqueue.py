@@ -18,7 +18,7 @@ from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.rows import as_json
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.run_settings.private_hosts import note_private_hosts, private_hosts_to_allow
+from shoal.worker.run_settings import note_private_hosts, private_hosts_to_allow
 
 MAX_HOSTS = 1_000  # of a run that are looked at
 

@@ -24,8 +24,7 @@ from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl.history import topic as index_topic
 from shoal.worker.run_hooks.record import forget_hook_records
-from shoal.worker.run_settings.private_hosts import forget_private_hosts
-from shoal.worker.run_settings.stored import forget_settings
+from shoal.worker.run_settings import forget_private_hosts, forget_settings
 from shoal.worker.shared_budgets import BUDGETS, PageLimit, raise_page_limit, spent_topic
 from shoal.worker.skipped_links import LINK_NOTES
 

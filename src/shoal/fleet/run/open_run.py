@@ -39,7 +39,7 @@ from shoal.queue.run_args import stored_args, write_args
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.args import dump_args
 from shoal.worker.run_hooks.record import allow_calls
-from shoal.worker.run_settings.stored import write_settings
+from shoal.worker.run_settings import write_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

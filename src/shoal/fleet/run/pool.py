@@ -28,8 +28,7 @@ from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.heartbeat import HeartbeatSender
 from shoal.worker.process.supervisor import WorkerExit, WorkerSupervisor
 from shoal.worker.process.suspects import Suspects
-from shoal.worker.run_settings.follow import FOLLOW_INTERVAL
-from shoal.worker.run_settings.stored import read_note
+from shoal.worker.run_settings import FOLLOW_INTERVAL, read_note
 from shoal.worker.settling.release import release_leases
 
 MAX_KILLERS = 5  # different tasks in a row, with none completed in between

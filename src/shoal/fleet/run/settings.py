@@ -21,7 +21,7 @@ from shoal.queue.contract import Queue
 from shoal.scrape.scope import Scope
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
-from shoal.worker.run_settings.stored import (
+from shoal.worker.run_settings import (
     LIVE,
     MAX_TRIES,
     SettingsNote,

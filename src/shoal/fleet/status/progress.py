@@ -29,7 +29,7 @@ from shoal.worker.files.counts import FileCounts, file_counts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
 from shoal.worker.left_out.reasons import ROBOTS, cuts_of, describe_cuts
 from shoal.worker.run_hooks.record import HookRecord, hook_records
-from shoal.worker.run_settings.private_hosts import private_hosts_to_allow
+from shoal.worker.run_settings import private_hosts_to_allow
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS = 0.5, 10.0  # the longer one while nothing changes

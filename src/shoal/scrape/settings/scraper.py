@@ -7,28 +7,22 @@ from datetime import timedelta
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
-from shoal.core.patterns import searched
 from shoal.core.proxies import ProxyRules
-from shoal.core.text import shorten
 from shoal.core.values import (
     rate_of,
     read_choice,
-    read_duration,
     read_flag,
     read_positive_duration,
     read_range,
     read_rate,
     read_size,
     read_whole,
-    read_words,
 )
-from shoal.registry.installed import installed
 from shoal.scrape.other_tools import setting_instead_of
 from shoal.scrape.scope import Scope
 from shoal.scrape.settings.declaration import (
@@ -51,6 +45,19 @@ from shoal.scrape.settings.proxies import (
     read_site_proxies,
     read_tor,
 )
+from shoal.scrape.settings.readers import (
+    FAILED_PAGES,
+    FETCHERS,
+    read_delay,
+    read_failed_pages,
+    read_fetch,
+    read_headers,
+    read_line,
+    read_pattern,
+    read_private,
+    read_skip,
+    read_statuses,
+)
 from shoal.scrape.settings.retry import NO_RETRY_SETTINGS, RetrySettings, read_retry
 from shoal.scrape.settings.sessions import SessionSettings, read_browser, read_sessions
 from shoal.scrape.settings.sites import (
@@ -71,97 +78,12 @@ from shoal.scrape.settings.storage import (
 )
 from shoal.scrape.settings.tokens import TokenSettings, has_tokens, read_tokens
 
-FETCHERS = ("http", "browser", "auto")
 PER_HOST = 4
 PER_HOST_WITHOUT_GAP = 16
 MAX_BODY = 32 << 20
-FAILED_PAGES = timedelta(days=7)
 # Extra time between the planned starts of a host, as a share of the gap: a request that starts a little late
 # is then still far enough from the next one.
 SLACK, MAX_SLACK = 0.02, timedelta(milliseconds=2)
-
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-
-
-def _read_delay(key: str, value: Any) -> timedelta:
-    return ZERO if value is None else read_duration(key, value)
-
-
-def read_fetch(key: str, value: Any) -> str | None:
-    """Read the fetcher: "http", "browser", "auto" or a plugin's, or None for steps that fetch nothing."""
-    if value is None or value == "none":
-        return None
-    if value in FETCHERS:
-        return str(value)
-    return read_choice(key, value, (*FETCHERS, *(one.name for one in installed("shoal.fetchers"))))
-
-
-def _read_headers(key: str, value: Any) -> Mapping[str, str]:
-    if not isinstance(value, Mapping):
-        raise InvalidSetting(key, "must be names and values, such as {'Accept-Language': 'en'}")
-    for name, text in value.items():
-        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            raise InvalidSetting(key, f"has an invalid header name: {shorten(repr(name))}")
-        if not isinstance(text, str) or not text.isprintable():
-            raise InvalidSetting(key, f"must be one line of text for {name}")  # the value may be a secret
-    return MappingProxyType(dict(value))
-
-
-def _read_statuses(key: str, value: Any) -> frozenset[int]:
-    if isinstance(value, str):  # as it is typed: 404,410
-        value = value.replace(",", " ").split() or [value]
-    elif value is None:
-        value = ()
-    given = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
-    return frozenset(read_whole(key, status, least=100, most=599) for status in given)
-
-
-def _read_pattern(key: str, value: Any) -> re.Pattern[str]:
-    pattern = value.pattern if isinstance(value, re.Pattern) else value
-    if not isinstance(pattern, str) or not pattern:
-        raise InvalidSetting(key, f"must be a regular expression as text, got {shorten(repr(value))}")
-    try:
-        found = value if isinstance(value, re.Pattern) else re.compile(pattern, re.IGNORECASE)
-        searched(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise InvalidSetting(key, f"is not a regular expression: {error}") from error
-    except ValueError as error:
-        raise InvalidSetting(key, str(error)) from error
-    return found
-
-
-def _read_line(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InvalidSetting(key, f"must be one line of text, got {shorten(repr(value))}")
-    return value.strip()
-
-
-def _read_private(key: str, value: Any) -> tuple[str, ...]:
-    words = read_words(key, value)
-    for word in words:
-        if "://" in word:
-            bare = word.split("://", 1)[1].split("/", 1)[0]
-            raise InvalidSetting(key, f"must name hosts or networks without a scheme; write {bare!r}")
-    return words
-
-
-def _read_failed_pages(key: str, value: Any) -> timedelta | None:
-    word = value.lower() if isinstance(value, str) else value
-    if word in ("on", True):
-        return FAILED_PAGES
-    return None if word in (None, False, "off", "none") else read_positive_duration(key, value)
-
-
-def _read_skip(key: str, value: Any) -> Scope | None:
-    words = () if value is None else read_words(key, value)
-    for word in words:
-        if word in ("any", "host", "site"):
-            raise InvalidSetting(
-                key,
-                f"takes patterns of pages to skip, such as '*/login*'; {word!r} is for scope. "
-                "To skip nothing, write skip=none",
-            )
-    return Scope.read(key, list(words)) if words else None
 
 
 def _read_sites(key: str, value: Any) -> SiteTable:
@@ -181,12 +103,12 @@ class ScraperSettings:
     mode_given: bool = field(default=False, compare=False)  # whether `mode` was set explicitly
     delay: timedelta = setting(
         SECOND,
-        _read_delay,
+        read_delay,
         "the same as a gap; set one of the two",
         live=True,
         web=True,
         shown=True,
-        site=_read_delay,
+        site=read_delay,
         also={
             "rate": Setting(
                 read=read_rate,
@@ -275,7 +197,7 @@ class ScraperSettings:
     )
     skip: Scope | None = setting(
         None,
-        _read_skip,
+        read_skip,
         "patterns, as in `scope`, of pages that are not fetched: links to them are not followed, and queued "
         "tasks become dead letters without a request",
         live=True,
@@ -351,13 +273,13 @@ class ScraperSettings:
     )
     headers: Mapping[str, str] = setting(
         NOTHING,
-        _read_headers,
+        read_headers,
         "sent with every request. Secret ones are not sent over plain http after a link from https: the link "
         "is followed by https, or dropped; SECURITY.md has the rule",
-        site=_read_headers,
+        site=read_headers,
         is_secret=has_credentials,
     )
-    user_agent: str | None = setting(None, optional(_read_line), "the User-Agent; by default it names Shoal")
+    user_agent: str | None = setting(None, optional(read_line), "the User-Agent; by default it names Shoal")
     delivery: Literal["at_least_once", "at_most_once"] = setting(
         "at_least_once",
         partial(read_choice, known=("at_least_once", "at_most_once")),
@@ -371,14 +293,14 @@ class ScraperSettings:
     )
     statuses: frozenset[int] = setting(
         frozenset(),
-        _read_statuses,
+        read_statuses,
         "error statuses that are passed to the step: `{404}`; `--set statuses=404,410`",
         live=True,
         web=True,
     )
     block: re.Pattern[str] | None = setting(
         None,
-        optional(_read_pattern),
+        optional(read_pattern),
         "a regular expression that marks a block page, whatever its status; an expression that could take "
         "hours on a hostile page is refused",
     )
@@ -387,7 +309,7 @@ class ScraperSettings:
     )
     allow_private: tuple[str, ...] = setting(
         (),
-        _read_private,
+        read_private,
         'hosts or networks whose private addresses may be fetched: `"localhost:8000"`, `"10.0.0.0/8"`',
         live=True,
     )
@@ -479,7 +401,7 @@ class ScraperSettings:
     )
     again: str | None = setting(
         None,
-        optional(_read_line),
+        optional(read_line),
         "the run whose pages are fetched again",
         fixed="says which pages the run began with",
         option=SettingOption(
@@ -488,7 +410,7 @@ class ScraperSettings:
     )
     failed_pages: timedelta | None = setting(
         FAILED_PAGES,
-        _read_failed_pages,
+        read_failed_pages,
         'how long the pages of dead letters are kept in the queue, or `"off"`; see '
         "[how-to/debug.md](../how-to/debug.md#the-page-that-failed)",
     )

@@ -12,8 +12,7 @@ from shoal.fleet.status.stale import state_of
 from shoal.web.context import WebContext
 from shoal.web.dead_errors import DeadErrors
 from shoal.web.sampler import Sample, Sampler, errors_of_run
-from shoal.worker.run_settings.private_hosts import options_for
-from shoal.worker.run_settings.stored import read_note
+from shoal.worker.run_settings import options_for, read_note
 
 RECENT = timedelta(minutes=5)
 MAX_ERRORS = 12

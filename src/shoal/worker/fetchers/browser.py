@@ -13,8 +13,7 @@ from shoal.fetch.browser.render_hints import RenderHints
 from shoal.fetch.contract import Fetcher, FetcherOptions
 from shoal.fetch.response_limits import Limits
 from shoal.queue.contract import Queue
-from shoal.scrape.needs_js import needs_javascript
-from shoal.scrape.page import Page
+from shoal.scrape.page import Page, needs_javascript
 from shoal.scrape.settings.scraper import ScraperSettings
 
 RENDERED = frozenset({"browser", "auto"})

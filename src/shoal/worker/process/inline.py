@@ -39,8 +39,7 @@ from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
 from shoal.worker.process.heartbeat import Heartbeat
 from shoal.worker.process.main import open_worker
 from shoal.worker.process.procfs import pid_scope
-from shoal.worker.run_settings.follow import SettingsFollower
-from shoal.worker.run_settings.stored import read_note
+from shoal.worker.run_settings import SettingsFollower, read_note
 from shoal.worker.scheduler import Stop
 from shoal.worker.settling.release import release_leases
 from shoal.worker.worker import Worker

@@ -62,8 +62,7 @@ from shoal.worker.process.procfs import is_process_running, pid_scope
 from shoal.worker.requests.attempt import OnError, ProcessorTools
 from shoal.worker.requests.turns import HostTurns
 from shoal.worker.run_hooks.calls import RunHookCalls, ThisWorker
-from shoal.worker.run_settings.follow import SUPERVISED_INTERVAL, SettingsFollower
-from shoal.worker.run_settings.stored import live_part, merged, read_note
+from shoal.worker.run_settings import SUPERVISED_INTERVAL, SettingsFollower, live_part, merged, read_note
 from shoal.worker.scheduler import Stop
 from shoal.worker.secrets import all_secrets
 from shoal.worker.telemetry.setup import WorkerTelemetry

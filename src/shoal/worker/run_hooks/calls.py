@@ -19,8 +19,7 @@ from shoal.core.model import Note, ReportedState, Run, RunState
 from shoal.core.redact import Redact, redacted
 from shoal.core.tasks import restarted, wait_for_event
 from shoal.queue.contract import Queue
-from shoal.scrape.hooks.arguments import HookedRun
-from shoal.scrape.hooks.hooks import Hook
+from shoal.scrape.hooks import Hook, HookedRun
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import failure_of
 from shoal.worker.hook_calls import call_all

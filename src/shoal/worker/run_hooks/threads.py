@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from shoal.scrape.hooks.hooks import Hook
+from shoal.scrape.hooks import Hook
 
 
 def in_thread(hook: Hook) -> Hook:

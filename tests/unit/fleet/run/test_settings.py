@@ -15,7 +15,7 @@ from shoal.fleet.run.open_run import open_job
 from shoal.queue.open import open_queue
 from shoal.worker.run_hooks import record
 from shoal.worker.run_hooks.record import START, HookState, find_record, new_record, topic_of
-from shoal.worker.run_settings.stored import LIVE, read_note
+from shoal.worker.run_settings import LIVE, read_note
 
 SCRAPER = """
 from shoal import Page, Scraper

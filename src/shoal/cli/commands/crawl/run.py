@@ -43,8 +43,8 @@ from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-from shoal.scrape.discarded import discarded_calls
 from shoal.scrape.settings.declaration import FETCHING, RECORDING, SEEDS
+from shoal.scrape.step import discarded_calls
 from shoal.worker.counters import format_counts
 
 

@@ -10,7 +10,7 @@ from shoal.fleet.status.partitions import PartitionStatus
 from shoal.fleet.status.partitions import partitions as found
 from shoal.fleet.status.rows import PartitionRow
 from shoal.queue.contract import Queue
-from shoal.worker.run_settings.stored import read_note
+from shoal.worker.run_settings import read_note
 
 MAX_NAMES_SHOWN = 20
 

@@ -1,17 +1,24 @@
-"""The settings of a run: what was given when it was made, and what was changed since; a note in the queue.
+"""The settings of a run: stored in the queue, and followed by its workers while they work.
 
-Secrets are not stored: only the name of a variable or the path of a file that holds them.
+What was given when the run was made, and what was changed since. Secrets are not stored: only the name of a
+variable or the path of a file that holds them.
 """
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from shoal.core.errors import QueueError
+from shoal.core.model import Run
 from shoal.core.redact import shown_address
-from shoal.queue.contract import SharedNotes
+from shoal.core.tasks import wait_for_event
+from shoal.queue.contract import Queue, SharedNotes
 from shoal.scrape.settings.scraper import SETTINGS, find_setting, same_names
 
 TOPIC = "run settings"
@@ -123,3 +130,95 @@ def _simple(value: Any) -> Any:
 def _hosts(values: Mapping[str, Any]) -> Iterable[str]:
     given = values.get("allow_private") or ()
     return [given] if isinstance(given, str) else given
+
+
+FOLLOW_INTERVAL = timedelta(seconds=0.9)
+# Of a worker whose pool reads the settings for all its workers, and says when they have changed.
+SUPERVISED_INTERVAL = timedelta(seconds=20)
+
+Apply = Callable[[Run, Mapping[str, Any]], Awaitable[None]]
+
+
+class SettingsFollower:
+    """Reads the settings of a run periodically, and applies those that have changed."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        run_id: str,
+        known: SettingsNote,
+        apply: Apply,
+        *,
+        is_resting: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """A worker that rests does not need them: it calls `check` before it works again."""
+        self._queue, self._run_id, self._apply, self._is_resting = queue, run_id, apply, is_resting
+        self._asked = asyncio.Event()
+        self._stamp, self._live = known.stamp, live_part(known.settings.values)
+
+    async def run(self, interval: timedelta = FOLLOW_INTERVAL) -> None:
+        """Read and apply until cancelled; between two reads, `check_soon` ends the wait."""
+        while True:
+            await wait_for_event(self._asked, interval.total_seconds() * random.uniform(0.9, 1.1))
+            if self._asked.is_set() or not self._is_resting():
+                self._asked.clear()
+                with suppress(QueueError):
+                    await self.check()
+
+    def check_soon(self) -> None:
+        """Have `run` read the settings now: they have changed."""
+        self._asked.set()
+
+    async def check(self) -> None:
+        """Read once, and apply what has changed."""
+        note = await read_note(self._queue, self._run_id)
+        if note.stamp in (self._stamp, None):
+            return
+        live = live_part(note.settings.values)
+        changed = {key: value for key, value in live.items() if self._live.get(key, _MISSING) != value}
+        if changed:
+            # The run's own limits are changed before the note is written.
+            await self._apply(await self._queue.run(self._run_id), changed)
+        self._stamp, self._live = note.stamp, live
+
+
+_MISSING = object()
+
+
+MAX_HOSTS = 20  # that are recorded of a run
+_PRIVATE_HOSTS = "private hosts not allowed"
+
+
+async def note_private_hosts(queue: SharedNotes, run_id: str, hosts: Iterable[str]) -> None:
+    """Record hosts whose pages are refused because they are private."""
+    known = await _read_private_hosts(queue, run_id)
+    all_hosts = list(dict.fromkeys([*known, *hosts]))[:MAX_HOSTS]
+    if all_hosts != known:
+        await queue.write_notes(_PRIVATE_HOSTS, {run_id: msgspec.json.encode(all_hosts)})
+
+
+async def private_hosts_to_allow(queue: SharedNotes, run_id: str) -> list[str]:
+    """Return the recorded hosts, without those that the run allows meanwhile."""
+    if not (hosts := await _read_private_hosts(queue, run_id)):
+        return []
+    allowed = (await read_note(queue, run_id)).settings.values.get("allow_private") or ()
+    return [host for host in hosts if not _is_allowed(host, allowed)]
+
+
+async def forget_private_hosts(queue: SharedNotes, run_id: str) -> None:
+    """Remove what was recorded of a run."""
+    await queue.write_notes(_PRIVATE_HOSTS, {run_id: None})
+
+
+def options_for(hosts: Iterable[str]) -> list[str]:
+    """Return the options that allow these hosts."""
+    return [word for host in hosts for word in ("--allow-private", host)]
+
+
+async def _read_private_hosts(queue: SharedNotes, run_id: str) -> list[str]:
+    note = (await queue.notes(_PRIVATE_HOSTS, [run_id])).get(run_id)
+    return msgspec.json.decode(note.value, type=list[str]) if note else []
+
+
+def _is_allowed(host: str, allowed: Collection[str]) -> bool:
+    return host in allowed or host.rpartition(":")[0] in allowed
