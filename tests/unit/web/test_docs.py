@@ -9,9 +9,8 @@ import typer
 from shoal.cli.registry import app_for
 from shoal.fleet.run.enqueue import MAX_REPORTED
 from shoal.fleet.status.overview import MAX_RUNS
-from shoal.web import audit, context, middleware
+from shoal.web import audit, auth, context, middleware
 from shoal.web.actions import SETTINGS
-from shoal.web.auth import credentials, throttle, tickets
 from shoal.web.views import paging
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -50,10 +49,10 @@ def test_the_allowed_settings_are_listed():
 
 def test_the_numbers_are_those_of_the_code():
     assert f"at least {context.MIN_TOKEN_LENGTH} characters" in SERVE
-    assert f"for {credentials.SESSION.total_seconds() / 3600:g} hours" in SERVE
-    assert tickets.TICKET_TTL_SECONDS == 600 and "within ten minutes" in SERVE
-    assert f"After {throttle.MAX_FAILURES_PER_ADDRESS} wrong tokens in a minute" in SERVE
-    assert f"or {throttle.MAX_FAILURES} from all" in SERVE and throttle.LOCK_TIMEOUT_SECONDS == 60
+    assert f"for {auth.SESSION.total_seconds() / 3600:g} hours" in SERVE
+    assert auth.TICKET_TTL_SECONDS == 600 and "within ten minutes" in SERVE
+    assert f"After {auth.MAX_FAILURES_PER_ADDRESS} wrong tokens in a minute" in SERVE
+    assert f"or {auth.MAX_FAILURES} from all" in SERVE and auth.LOCK_TIMEOUT_SECONDS == 60
     assert f"for {audit.AUDIT_TTL.days} days" in SERVE
     assert f"`limit` is {paging.DEFAULT_LIMIT}, and {paging.MAX_LIMIT:,} at most" in API
     assert f"{paging.MAX_SCANNED:,} rows at most" in API
