@@ -15,7 +15,6 @@ from shoal.cli.commands.crawl.start_notices import start_notices
 from shoal.cli.console import counted, duration, print_error, put_json, say
 from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.exits import Exit
-from shoal.cli.first_errors import first_error_lines
 from shoal.cli.left_out import file_words, hook_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
@@ -23,7 +22,7 @@ from shoal.cli.options.declared import choose_seeds, resumed_seeds
 from shoal.cli.options.fork_server import fork_server_for
 from shoal.cli.options.sources import SOURCES, takes_sources
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
-from shoal.cli.progress import ProgressView
+from shoal.cli.progress import ProgressView, first_error_lines
 from shoal.cli.resume_command import remember_options, resume_command
 from shoal.cli.signals import obey_signals
 from shoal.core.errors import InvalidInput
