@@ -31,7 +31,7 @@ from shoal.fleet.status.letter_ids import whole_ids
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.scraper import SETTINGS
 from shoal.web.audit import record_action
-from shoal.web.auth.credentials import Principal, check_operator, principal_of
+from shoal.web.auth import Principal, check_operator, principal_of
 from shoal.web.context import WebContext, context_of
 
 Ids = Sequence[str] | None  # of dead letters; None means all

@@ -9,7 +9,7 @@ import msgspec
 
 from shoal.fleet.status.rows import Row
 from shoal.queue.contract import SharedNotes
-from shoal.web.auth.credentials import Principal
+from shoal.web.auth import Principal
 
 TOPIC = "web actions"
 AUDIT_TTL = timedelta(days=30)

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from shoal.cli.commands.project.new import ProjectTemplate
-from shoal.cli.project_files import write_project
+from shoal.cli.commands.project.new import ProjectTemplate, write_project
 from shoal.core.errors import ShoalError
 from shoal.demo.sections.practice import PRODUCTS, practice_sections
 from shoal.demo.site import SEED, DemoSite

@@ -7,8 +7,7 @@ import pty
 import pytest
 from rich.console import Console
 
-from shoal.cli.console import put_rows
-from shoal.cli.table import draw, lay_out
+from shoal.cli.console import draw, lay_out, put_rows
 from shoal.fleet.status.rows import TableColumns
 
 RUN = "20261116_024225_ab12"

@@ -7,7 +7,7 @@ import pytest
 from shoal.core.errors import InvalidItem
 from shoal.core.model import StoredItem
 from shoal.export.follow import BATCH
-from shoal.web.download import download
+from shoal.web.api.lists import download
 
 COUNT = 20 * BATCH
 

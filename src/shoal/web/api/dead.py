@@ -6,17 +6,43 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import PlainTextResponse, Response
 
-from shoal.core.model import DeadFilter
+from shoal.core.model import DeadFilter, Task
 from shoal.fleet.status.letter_ids import find_letter
 from shoal.fleet.status.rows import DeadLetterRow, WholeLetterRow, fields_of, letter_row, whole_letter_row
-from shoal.web.api.params import LIMIT, After, Context, Letter, Limit, Operator, RunId, Step
-from shoal.web.api.requests import DeadLettersBody, EditLettersBody, Label, LetterChangeBody, ReplayBody
+from shoal.queue.contract import Queue
+from shoal.scrape.page import Page
+from shoal.web.api.requests import (
+    LIMIT,
+    After,
+    Context,
+    DeadLettersBody,
+    EditLettersBody,
+    Label,
+    Letter,
+    LetterChangeBody,
+    Limit,
+    Operator,
+    ReplayBody,
+    RunId,
+    Step,
+)
 from shoal.web.api.responses import DropResponse, EditResponse, ReplayResponse
-from shoal.web.views.failed_page import failed_page_response
+from shoal.web.errors import ApiError
 from shoal.web.views.paging import ListPage, cursor_page
 from shoal.worker.failures.pages import read_failed_page
 
+SANDBOX = "sandbox; default-src 'none'"
+
 router = APIRouter(prefix="/runs/{run_id}/dead", tags=["dead letters"])
+
+
+async def failed_page_response(queue: Queue, run_id: str, letter_id: str) -> Response:
+    """Return the kept page of a dead letter; raises ApiError with status 404 if there is none."""
+    found = await read_failed_page(queue, run_id, letter_id)
+    if found is None:
+        raise ApiError(404, "NoPage", "The page of this dead letter was not kept, or has expired.")
+    text = Page(found.response, Task(url=found.url)).html
+    return PlainTextResponse(text.encode(errors="replace"), headers={"Content-Security-Policy": SANDBOX})
 
 
 @router.get("")

@@ -22,8 +22,7 @@ from shoal.fleet.status.rows import (
 )
 from shoal.fleet.status.stale import state_of
 from shoal.fleet.status.tokens import TokenStatus, tokens
-from shoal.web.api.params import LIMIT, After, Context, Limit, Operator
-from shoal.web.api.requests import HostBody, ScrapeBody
+from shoal.web.api.requests import LIMIT, After, Context, HostBody, Limit, Operator, ScrapeBody
 from shoal.web.api.responses import (
     ErrorResponse,
     FleetStats,

@@ -10,8 +10,19 @@ from shoal.fleet.run.retention import PurgeReportRow
 from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader, Snapshot, read_run_row, with_details
 from shoal.fleet.status.rows import RunReport, RunRow, RunStateRow
-from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
-from shoal.web.api.requests import EnqueueBody, PurgeBody, SettingsBody, StartRunBody, WorkersBody
+from shoal.web.api.requests import (
+    LIMIT,
+    After,
+    Context,
+    EnqueueBody,
+    Limit,
+    Operator,
+    PurgeBody,
+    RunId,
+    SettingsBody,
+    StartRunBody,
+    WorkersBody,
+)
 from shoal.web.api.responses import (
     EnqueueResponse,
     LocalWorkersResponse,

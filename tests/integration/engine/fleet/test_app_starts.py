@@ -20,7 +20,7 @@ from shoal.core.errors import (
 from shoal.core.model import DeadFilter, Task
 from shoal.fleet.sources.names import read_sources
 from shoal.web.actions import OperatorActions
-from shoal.web.auth.credentials import Principal
+from shoal.web.auth import Principal
 from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
 from tests.integration.engine.shell import typed

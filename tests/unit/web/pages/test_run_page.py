@@ -13,8 +13,7 @@ from shoal.fetch.proxies.pool import ProxyPool
 from shoal.fetch.proxies.sync import ProxySync
 from shoal.fleet.status.rates import RateHistory, add_rate
 from shoal.web import stream
-from shoal.web.dead_errors import DeadErrorReader, DeadErrors
-from shoal.web.history import merge_rates
+from shoal.web.sampler import DeadErrorReader, DeadErrors, merge_rates
 from shoal.worker.run_hooks import record
 from shoal.worker.run_hooks.record import FINISH, MAX_FAILURES, START, new_record, next_record, topic_of
 from tests.unit.web.tokens import OPERATOR, READER
@@ -144,7 +143,7 @@ async def test_dead_letters_are_counted_again_only_when_their_number_changes(das
 
 
 async def test_only_the_oldest_dead_letters_are_counted(dashboard, operator, monkeypatch):
-    monkeypatch.setattr("shoal.web.dead_errors.MAX_CLASSIFIED", 2)
+    monkeypatch.setattr("shoal.web.sampler.MAX_CLASSIFIED", 2)
     run = await make_ended_run(dashboard)
     text = (await operator.get(f"/runs/{run.id}")).text
     assert "1+</td>" in text and "oldest dead letters only" in text

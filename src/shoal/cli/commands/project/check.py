@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from shoal.cli.commands.project.plugins import REFUSED, plugin_rows
+from shoal.cli.commands.project.show import REFUSED, plugin_rows
 from shoal.cli.configuration import current_config, current_project
 from shoal.cli.console import put_rows, say
 from shoal.cli.exits import Exit

@@ -1,19 +1,19 @@
-"""`shoal items`: the first items of a run, or a random sample of them."""
+"""`shoal items` and `shoal rejects`: the first results of a run, and what failed validation."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from shoal.cli.console import counted, put_json, put_rows, say
-from shoal.cli.open_queue import with_run
+from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_run
 from shoal.cli.options import common
-from shoal.core.model import StoredItem
+from shoal.core.model import StoredItem, StoredReject
 from shoal.core.tasks import first
 from shoal.core.values import no_match
 from shoal.fleet.status.findings import sample_of
-from shoal.fleet.status.rows import ItemRow, TableColumns
+from shoal.fleet.status.rows import ItemRow, RejectRow, TableColumns
 from shoal.queue.contract import QueueReports
 
 HEAD = 10
@@ -112,3 +112,52 @@ async def _read(
     if sample is not None:
         return await sample_of(source, sample), total, stats.items
     return [item async for item in first(source, head)], total, stats.items
+
+
+def rejects(
+    run_id: common.MaybeRunId = None,
+    step: Annotated[str | None, typer.Option("--step", help="Only this step.", metavar="STEP")] = None,
+    reason: Annotated[
+        str | None,
+        typer.Option(
+            "--reason", help="Only reasons that contain this text, such as a field's name.", metavar="TEXT"
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.", metavar="N")] = DEFAULT_LIMIT,
+    after: Annotated[
+        int, typer.Option("--after", min=0, help="Continue after the reject with this id.", metavar="ID")
+    ] = 0,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
+    as_json: common.Json = False,
+) -> None:
+    """List the items of a run that failed validation or a filter, with the reasons.
+
+    Example: shoal rejects newest --step book --reason price
+    """
+
+    run_id, (found, total) = with_run(
+        queue, run_id, lambda opened, run: _rejects(opened, run, step, reason, limit + 1, after)
+    )
+    rows = [RejectRow.of(one) for one in found[:limit]]
+    used = {"--step": step, "--reason": reason, "--after": after}
+    nothing = no_match("rejected item", total, used)
+    put_rows(rows, RejectRow.columns, as_json=as_json, nothing=nothing, wide=wide)
+    given = {"--step": step, "--reason": reason, "--wide": wide, "--json": as_json}
+    say_more(queue, ("rejects", run_id), given, found, limit)
+
+
+async def _rejects(
+    queue: "QueueReports", run_id: str, step: str | None, reason: str | None, limit: int, after: int
+) -> "tuple[list[StoredReject], int]":
+    """Return the rejects that match, and how many there are in all."""
+    matching = _matching(queue.rejects(run_id, step=step, after=after), reason)
+    return [one async for one in first(matching, limit)], (await queue.stats(run_id)).rejected
+
+
+async def _matching(
+    source: "AsyncIterator[StoredReject]", reason: str | None
+) -> "AsyncIterator[StoredReject]":
+    async for one in source:
+        if reason is None or reason.lower() in one.reason.lower():
+            yield one

@@ -1,4 +1,4 @@
-"""`shoal bench`: benchmark a queue."""
+"""`shoal migrate` and `shoal bench`: the schema and the speed of a queue."""
 
 from typing import Annotated
 
@@ -9,6 +9,15 @@ from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.fleet.status.bench import measure
 from shoal.queue.contract import Queue
+
+
+def migrate(queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False) -> None:
+    """Migrate the queue to this version's schema; safe to repeat and to run concurrently."""
+    found = with_queue(queue, lambda opened: opened.migrate())
+    if as_json:
+        put_json({"schema": found})
+    else:
+        say(f"The queue is at schema version {found}.")
 
 
 def bench(

@@ -1,9 +1,12 @@
-"""Authentication of requests: by token, or by the session cookie of a login."""
+"""Authentication: tokens, session cookies, one-time login tickets, and a throttle of wrong tokens."""
 
 import hmac
+import logging
+import math
 import secrets
-from collections import OrderedDict
-from collections.abc import Mapping
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
@@ -19,6 +22,15 @@ Role = Literal["operator", "reader"]
 SESSION = timedelta(hours=12)
 BEARER = "bearer "
 MAX_ENDED_SESSIONS = 10_000  # remembered; starting each one needed a token
+
+log = logging.getLogger(__name__)
+
+LOCK_TIMEOUT_SECONDS = 60.0  # how long a failure counts, and how long a lock lasts
+MAX_FAILURES_PER_ADDRESS, MAX_FAILURES = 10, 100
+ALL = ""  # key that stands for every address
+
+TICKET_TTL_SECONDS = 600.0
+MAX_TICKETS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +123,55 @@ def may_act(request: Request) -> bool:
 
 def _digest(text: str) -> bytes:
     return sha256(text.encode()).digest()
+
+
+class Throttle:
+    """Counts the failures of the last minute, by address and in total; remembers `MAX_FAILURES` at most."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures: deque[tuple[float, str]] = deque(maxlen=MAX_FAILURES)
+        self._locked: dict[str, float] = {}  # end of the lock, by address
+
+    def record_failure(self, address: str) -> None:
+        """Count a wrong token."""
+        now = self._clock()
+        self._failures.append((now, address))
+        recent = [origin for at, origin in self._failures if at > now - LOCK_TIMEOUT_SECONDS]
+        if recent.count(address) >= MAX_FAILURES_PER_ADDRESS:
+            self._locked[address] = now + LOCK_TIMEOUT_SECONDS
+            log.warning(
+                "Too many wrong tokens from %s; login locked for this address for one minute.", address
+            )
+        if len(recent) >= MAX_FAILURES:
+            self._locked[ALL] = now + LOCK_TIMEOUT_SECONDS
+            log.warning("Too many wrong tokens; login locked for every address for one minute.")
+
+    def wait_seconds(self, address: str) -> int:
+        """Return how many seconds an address is still locked out; zero if it may try."""
+        now = self._clock()
+        self._locked = {key: until for key, until in self._locked.items() if until > now}
+        ends = [self._locked[key] for key in (address, ALL) if key in self._locked]
+        return math.ceil(max(ends) - now) if ends else 0
+
+
+class Tickets:
+    """The unused tickets."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._ends: dict[bytes, float] = {}
+
+    def issue(self) -> str:
+        """Create a ticket."""
+        ticket = secrets.token_urlsafe(24)
+        self._ends[_digest(ticket)] = self._clock() + TICKET_TTL_SECONDS
+        for oldest in list(self._ends)[:-MAX_TICKETS]:
+            del self._ends[oldest]
+        return ticket
+
+    def redeem(self, ticket: str) -> bool:
+        """Use a ticket; False if it is unknown, used or expired."""
+        # Looked up by hash, so the timing reveals nothing about the ticket.
+        end = self._ends.pop(_digest(ticket), None)
+        return end is not None and self._clock() < end

@@ -1,6 +1,8 @@
-"""The tasks of a run, filtered by key, URL, state or step; and its proxies."""
+"""What a run has: items, rejects, tasks, proxies and tokens, a page at a time."""
 
 from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -8,19 +10,90 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import TaskState
+from shoal.core.values import counted
 from shoal.fleet.status.proxies import TROUBLED
 from shoal.fleet.status.proxies import proxies as proxies_of
 from shoal.fleet.status.rows import ProxyRow, TokenRow
 from shoal.fleet.status.tokens import tokens as tokens_of
-from shoal.web.api.params import RunId, Text
+from shoal.web.api.requests import RunId, Text
 from shoal.web.context import context_of
-from shoal.web.pages.runs import command_line, load_run, page_links, run_tab_data
-from shoal.web.views.paging import as_async, cursor_page, scan_page, search_page
-from shoal.web.views.render import queue_timeout, render_page
+from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, run_tab_data
+from shoal.web.views.format import cells_of, columns_of
+from shoal.web.views.paging import as_async, cursor_page, id_page, scan_page, search_page, take
+from shoal.web.views.render import queue_timeout, render_page, root_of
 
 router = APIRouter()
+ITEM_ROWS = 25
 ROWS = 50
 STATES = [str(state) for state in TaskState]
+
+
+@router.get("/runs/{run_id}/items")
+async def items(request: Request, run_id: RunId, step: Text = "", after: str | None = None) -> Response:
+    """Preview the items of a run."""
+    found = context_of(request).app.queue.items(run_id, step=step or None, after=_number(after))
+    return await _records(
+        request,
+        run_id,
+        found,
+        "Items",
+        step,
+        command=command_line("export", run_id, "--to", "items.jsonl"),
+        exports=_exports(request, run_id, step),
+        nothing="No items yet.",
+    )
+
+
+@router.get("/runs/{run_id}/rejects")
+async def rejects(request: Request, run_id: RunId, step: Text = "", after: str | None = None) -> Response:
+    """Preview the rejects with their reasons."""
+    found = context_of(request).app.queue.rejects(run_id, step=step or None, after=_number(after))
+    return await _records(
+        request,
+        run_id,
+        found,
+        "Rejects",
+        step,
+        command=command_line("rejects", run_id),
+        exports=[],
+        nothing="No rejects.",
+    )
+
+
+async def _records(
+    request: Request, run_id: str, source: Any, tab: str, step: str, **values: Any
+) -> Response:
+    sample, snapshot = await load_run(request, run_id)
+    async with queue_timeout(context_of(request)):
+        found = id_page(await take(source, ITEM_ROWS + 1), lambda row: row.id, ITEM_ROWS)
+    columns, more = columns_of(row.data for row in found.rows)
+    count = snapshot.stats.items if tab == "Items" else snapshot.stats.rejected
+    return await render_page(
+        request,
+        "records.html",
+        title=f"{counted(count, tab.lower().removesuffix('s'))} · {snapshot.run.scraper}",
+        heading=snapshot.run.scraper,
+        sample=sample,
+        rows=[(row, cells_of(row.data, columns)) for row in found.rows],
+        columns=columns,
+        more_columns=more,
+        step=step,
+        with_reason=tab == "Rejects",
+        **(run_tab_data(run_id, tab, snapshot) | page_links(request, found.next, {"step": step}) | values),
+    )
+
+
+def _number(after: str | None) -> int:
+    return int(after) if after and after.isdecimal() and len(after) < 19 else 0
+
+
+def _exports(request: Request, run_id: str, step: str) -> list[tuple[str, str]]:
+    base = f"{root_of(request)}/api{path_of_run(run_id)}/export"
+    chosen = {"step": step} if step else {}
+    return [
+        (name, f"{base}?{urlencode({'format': format, **chosen})}")
+        for name, format in (("Export JSONL", "jsonl"), ("Export CSV", "csv"))
+    ]
 
 
 @router.get("/runs/{run_id}/tasks")
