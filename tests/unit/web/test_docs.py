@@ -10,6 +10,7 @@ from shoal.fleet.run.feed import MAX_REPORTED
 from shoal.fleet.status.overview import MAX_RUNS
 from shoal.fleet.status.rates import MAX_POINTS
 from shoal.web import audit, auth, context, middleware, sampler, stream
+from shoal.web.pages import dead, fleet, lists, runs, start
 from shoal.web.views import models, paging
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -66,8 +66,7 @@ class DebugPool(InlinePool):
     def _config_for(self, job: Job, run: Run) -> WorkerConfig:
         return msgspec.structs.replace(
             super()._config_for(job, run),
-            at_once=1,
-            slow_requests=0,
+            concurrency=1,
             batch=1,
             sharing=None,
             listening=None,
