@@ -150,7 +150,7 @@ async def test_nothing_is_made_when_already_the_first_thing_fails(app, folder):
 
 async def test_an_error_after_a_run_was_made_names_the_run(app):
     def breaks():
-        yield from (f"https://news.example/{number}" for number in range(2_000))
+        yield from (f"https://news.example/{number}" for number in range(12_000))
         raise RuntimeError("the database is away")
 
     with pytest.raises(RuntimeError) as found:
