@@ -18,7 +18,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from shoal.worker.process import forkserver, main
+from shoal.worker.process import forkserver
 
 MAX_REQUEST = 1 << 17  # bytes
 QUEUES = tuple(f"shoal.queue.{name}.queue" for name in ("sqlite", "postgres", "redis", "rabbitmq"))
@@ -107,7 +107,6 @@ def reap(*_):
 
 
 if __name__ == "__main__":
-    main.prepare()  # once, for all fork servers
     for module in QUEUES:
         import_module(module)
     gc.collect()

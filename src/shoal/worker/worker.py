@@ -26,7 +26,6 @@ from shoal.worker.processor import TaskProcessor
 from shoal.worker.queue_retry import QueueRetry
 from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.requests.cache_lookups import CacheLookups
-from shoal.worker.run_hooks.calls import RunHookCalls
 from shoal.worker.scheduler import NextClaim, NumberedLease, Scheduler, Stop
 from shoal.worker.settling.settlements import Settlements
 from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
@@ -64,7 +63,6 @@ class Worker:
         suspects: Mapping[str, int] | None = None,
         channel: SupervisorChannel | None = None,
         standby: bool = False,
-        run_hooks: RunHookCalls | None = None,
     ) -> None:
         self.tally = WorkerCounters()
         self._queue, self._run, self._scraper, self._settings = queue, run, scraper, scraper.settings
@@ -120,7 +118,7 @@ class Worker:
         )
         self.is_held: Callable[[], bool] | None = None  # while it returns true, nothing is claimed
         self.before_work: Callable[[], Awaitable[None]] | None = None  # called when it has work after a rest
-        self._standby, self._callers, self._run_hooks = standby, WaitingCallers(), run_hooks
+        self._standby, self._callers = standby, WaitingCallers()
         self._running: set[asyncio.Task[None]] = set()
         self._wake, self._stopped = asyncio.Event(), asyncio.Event()
         self._host_freed = asyncio.Event()  # a task did not use its turn on its host
@@ -135,8 +133,6 @@ class Worker:
         if how is Stop.RELEASE:
             for task in self._running:
                 task.cancel()
-        if self._run_hooks:
-            self._run_hooks.stop(how)
         self._settlements.stop()
         self._stopped.set()
         self._wake.set()
@@ -218,8 +214,6 @@ class Worker:
             share = self._share
             following = repeat(lambda: self._apply_plan(share), share.poll_interval, jitter=0, at_once=True)
             self.start(following, "following the partition plan")
-        if self._run_hooks:
-            await self._run_hooks.start()
         reason = await (self._stand_by() if self._standby else self._claim_until_end())
         while self._running:
             await asyncio.wait(self._running)
@@ -229,8 +223,6 @@ class Worker:
         self._settlements.close()
         await settling
         await exchange_last(self._skipped_links.write_last, LAST_WRITE_TIMEOUT)
-        if self._run_hooks and reason in (ExitReason.DRAINED, ExitReason.BUDGET):
-            await self._run_hooks.finish()
         return reason
 
     async def _stand_by(self) -> ExitReason:

@@ -24,7 +24,6 @@ SHARED = (
     "shoal.worker.left_out.last_counts",
     "shoal.worker.left_out.missing",
     "shoal.worker.process.procfs",
-    "shoal.worker.run_hooks.record",
     "shoal.worker.run_settings.follow",
     "shoal.worker.secrets",
     "shoal.worker.settling",

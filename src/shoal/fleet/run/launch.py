@@ -14,6 +14,7 @@ from shoal.core.errors import ExportFailed, InvalidSetting, InvalidTask, RunConf
 from shoal.core.errors.commands import shoal_command
 from shoal.core.events import LOG, Level
 from shoal.core.model import EnqueueReport, Run, Task
+from shoal.core.redact import redactor
 from shoal.core.tasks import restarted, watched
 from shoal.core.values import counted
 from shoal.discover.source import Refusal
@@ -25,6 +26,7 @@ from shoal.fleet.run.lifecycle import end_at_budget, reopen
 from shoal.fleet.run.pool import PoolExit, WorkerPool
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.run.retention import apply_keep
+from shoal.fleet.run.run_hooks import RunHooks
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.status.find import deletion_named, find_run, is_standing
 from shoal.fleet.status.findings import RunFindings, read_findings
@@ -229,7 +231,7 @@ def open_pool(
         notice = sandbox_notice(job.scraper.fetchers)
         if notice:
             warn_in(logs, on_event)(notice)
-    return make_pool(
+    pool = make_pool(
         queue,
         job.worker_config(run),
         job.workers,
@@ -242,6 +244,10 @@ def open_pool(
         logs=logs,
         stagger=job.stagger,
     )
+    if job.scraper.hooks.of_run:
+        redact = redactor(all_secrets(job.queue_url, job.scraper.settings, os.environ))
+        pool.hooks = RunHooks(queue, run.id, job.scraper, on_event, redact)
+    return pool
 
 
 async def launch(

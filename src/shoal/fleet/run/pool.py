@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.errors import DutyFailed, QueueError, ShoalError
+from shoal.core.errors import DutyFailed, HookFailed, QueueError, ShoalError
 from shoal.core.model import ZERO
 from shoal.core.tasks import repeat, watched
 from shoal.fleet.dead_workers import new_worker_id
@@ -17,6 +17,7 @@ from shoal.fleet.lock import ScraperLock
 from shoal.fleet.maintenance import maintained
 from shoal.fleet.partitions.membership import Membership, admit
 from shoal.fleet.run.breaker import Breaker
+from shoal.fleet.run.run_hooks import RunHooks
 from shoal.fleet.status.rates import recorded_rates
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.worker_log import Warned, WorkerLifecycleLog, WorkerLogEntry
@@ -76,7 +77,6 @@ class WorkerPool:
         first: int = 0,
     ) -> None:
         """Fill `count` slots, numbered from `first`; each worker starts `stagger` after the one before."""
-        config = msgspec.structs.replace(config, launch=new_worker_id())
         self._queue, self._config, self._count, self._fork_server = queue, config, count, fork_server
         self._limits, self._on_event, self._stagger = limits, on_event, stagger.total_seconds()
         self._first, self._lock = first, lock
@@ -94,6 +94,7 @@ class WorkerPool:
         self._stopping = asyncio.Event()
         self._has_run = False
         self._is_over = False  # whether a worker has found the run drained
+        self.hooks: RunHooks | None = None  # of the run
 
     @property
     def tally(self) -> WorkerCounters:
@@ -139,6 +140,8 @@ class WorkerPool:
             supervisor.stop() if self._stops < 3 else supervisor.kill()
         if self._membership:
             self._membership.retire()
+        if self.hooks:
+            self.hooks.stop(is_urgent=self._stops > 1)
         return self._stops
 
     @asynccontextmanager
@@ -169,13 +172,25 @@ class WorkerPool:
             await admit(self._queue, self._config.run_id, self._config.sharing)
             if self._membership:
                 await stack.enter_async_context(self._membership)
-            await self._run_slots(ending)
+            await self._run_with_hooks(ending)
         for worker_id, releasing in self._lost.items():
             if not releasing.done():
                 releasing.cancel()
                 await self._release(worker_id)
         ending.tally = self._past
         return ending
+
+    async def _run_with_hooks(self, ending: PoolExit) -> None:
+        """Call the hooks of the run before the first worker starts, and when the run has ended."""
+        if self.hooks:
+            try:
+                await self.hooks.start()
+            except HookFailed as error:
+                ending.failures.append(str(error))
+                return
+        await self._run_slots(ending)
+        if self.hooks and {ExitReason.DRAINED, ExitReason.BUDGET}.intersection(ending.reasons):
+            await self.hooks.finish()
 
     async def check_settings(self) -> None:
         """Tell the workers when the settings of the run have changed: one read serves all of them."""

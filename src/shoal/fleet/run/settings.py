@@ -23,7 +23,6 @@ from shoal.fleet.status.find import is_standing
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.run_hooks.record import allow_calls
 from shoal.worker.run_settings.stored import (
     LIVE,
     MAX_TRIES,
@@ -74,8 +73,6 @@ async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume:
             await check_steps(queue, run, job.scraper)
         job, notice = await use_settings(queue, job, run)
         job = await bind_args(queue, job, run.id)
-        if resume and not job.joins:
-            await allow_calls(queue, run.id)
         run = await open_run(queue, job.scraper, run_id=run.id, resume=True)
         return OpenedRun(run, job, False, notice)
     if earlier := await earlier_run(queue, job.scraper, but=run_id):

@@ -13,12 +13,12 @@ from shoal.core.errors import QueueError
 from shoal.core.model import ZERO, Counts, HostStatus, ReportedState, Run, RunState, Stats
 from shoal.core.values import counted
 from shoal.fleet.status.at_work import has_lost_counts, has_workers
+from shoal.fleet.status.hook_records import HookRecord, hook_records
 from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
 from shoal.worker.files.counts import FileCounts, file_counts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
 from shoal.worker.left_out.reasons import ROBOTS, cuts_of, describe_cuts
-from shoal.worker.run_hooks.record import HookRecord, hook_records
 from shoal.worker.run_settings.private_hosts import private_hosts_to_allow
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 

@@ -94,7 +94,7 @@ class RunHookResponse(ResponseModel):
 
     state: str
     token: int
-    worker: str
+    process: str
     hook: str | None
     error: str | None
 

@@ -99,7 +99,6 @@ class DebugSession:
                 InlineExecutor(),
                 on_begin=self._on_begin,
                 on_error=self._on_error,
-                report=self._say,
             )
             self.tally = self._worker.tally
             await self._worker.run()

@@ -144,7 +144,6 @@ class InlineWorker:
                 threads,
                 egress=egress,
                 on_error=self._on_error,
-                report=log.warning,
             )
             worker.is_held = self._is_held
 

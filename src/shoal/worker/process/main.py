@@ -59,10 +59,8 @@ from shoal.worker.ondemand.listener import CallListener
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.process.begin import opens_unnoticed, wait_for_begin
 from shoal.worker.process.blocked_loop import BlockedLoopWatch
-from shoal.worker.process.procfs import is_process_running, pid_scope
 from shoal.worker.requests.attempt import OnError, ProcessorTools
 from shoal.worker.requests.turns import HostTurns
-from shoal.worker.run_hooks.calls import RunHookCalls, ThisWorker
 from shoal.worker.run_settings.follow import FOLLOW_INTERVAL, SUPERVISED_INTERVAL, SettingsFollower
 from shoal.worker.run_settings.stored import live_part, merged, read_note
 from shoal.worker.scheduler import Stop
@@ -181,12 +179,8 @@ async def open_worker(
     egress: Egress | None = None,
     on_begin: Callable[[Lease], None] | None = None,
     on_error: OnError | None = None,
-    report: Callable[[str], None] | None = None,
 ) -> Worker:
-    """Return the worker that a configuration describes; the stack closes what it works with.
-
-    `report` is called in any thread with warnings; without it they go through the channel.
-    """
+    """Return the worker that a configuration describes; the stack closes what it works with."""
     settings = scraper.settings
     agent = settings.user_agent or USER_AGENT
     fetchers = await open_fetchers(
@@ -245,16 +239,6 @@ async def open_worker(
         suspects=config.suspects,
         channel=channel,
         standby=config.listening is not None,
-        run_hooks=RunHookCalls(
-            queue,
-            run,
-            scraper,
-            ThisWorker(config.worker_id, pid_scope(), is_process_running, config.launch),
-            report or partial(report_warning, channel),
-            redactor(secrets),
-        )
-        if scraper.hooks.of_run
-        else None,
     )
     worker.tally.measures = telemetry.measures
     worker.start(downloads.watch_place(), "watching the place of files")
