@@ -17,9 +17,16 @@ from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
 from shoal.worker.claiming.claims import TaskClaims
+from shoal.worker.claiming.polling import Polling
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
-from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
+from shoal.worker.ipc.protocol import (
+    ExitReason,
+    LeasesSettled,
+    SupervisorChannel,
+    WorkerConfig,
+    WorkerProgress,
+)
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
@@ -31,7 +38,6 @@ from shoal.worker.settling.settlements import Settlements
 from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
 from shoal.worker.shared_budgets import TrapBudgetSync
 from shoal.worker.skipped_links import SkippedLinkCounts
-from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES
 from shoal.worker.task_waits import TaskWaits
 
 PROGRESS_INTERVAL = timedelta(seconds=0.5)
@@ -49,67 +55,53 @@ class Worker:
         run: Run,
         scraper: Scraper,
         tools: ProcessorTools,
-        *,
-        worker_id: str,
-        lease: timedelta,
-        at_once: int = AT_ONCE,
-        slow_requests: int = 0,
-        batch: int = 50,
-        memory: int = MAX_PAGE_BYTES,
-        steps: Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        share: PartitionShare | None = None,
-        may_rest: bool = False,
-        suspects: Mapping[str, int] | None = None,
+        config: WorkerConfig,
         channel: SupervisorChannel | None = None,
-        standby: bool = False,
     ) -> None:
         self.tally = WorkerCounters()
         self._queue, self._run, self._scraper, self._settings = queue, run, scraper, scraper.settings
+        self._share = (
+            PartitionShare(queue, run.id, config.worker_id, config.sharing) if config.sharing else None
+        )
         self._scheduler = Scheduler(
-            lease=lease,
+            lease=config.lease,
             gap=run.settings.host_delay,
-            at_once=at_once,
-            slow_requests=slow_requests,
-            batch=batch,
-            memory=memory,
+            at_once=config.at_once,
+            slow_requests=config.slow_requests,
+            batch=config.batch,
             pause=self._settings.pause,
-            share=share,
-            may_rest=may_rest,
-            # With proxies that have a rate each, every worker has its own, and must use them.
-            is_needed=bool(self._settings.proxies and self._settings.proxies.per_exit),
-            suspects=suspects,
+            share=self._share,
+            polling=Polling(
+                run.settings.host_delay,
+                may_rest=config.may_rest,
+                # With proxies that have a rate each, every worker has its own, and must use them.
+                is_needed=bool(self._settings.proxies and self._settings.proxies.per_exit),
+            ),
+            suspects=config.suspects,
         )
         self._skipped_links = SkippedLinkCounts(
-            queue, scraper.first.link_filter, run.id, worker_id, self.tally
+            queue, scraper.first.link_filter, run.id, config.worker_id, self.tally
         )
-        self._refusals = None if standby else PrivateRefusals(queue, run.id)  # callers wait for each outcome
+        # One that handles calls claims nothing, and its callers wait for each outcome.
+        self._standby = config.listening is not None
+        self._refusals = None if self._standby else PrivateRefusals(queue, run.id)
         self._processor = TaskProcessor(
             scraper,
             run,
             replace(tools, on_private=self._refusals.add) if self._refusals else tools,
             self.tally,
-            waits=TaskWaits(self._scheduler, self._on_slot_free),
+            waits=TaskWaits(self._scheduler, self._on_slot_free, max_bytes=config.memory),
             note_cuts=self._skipped_links.note_cuts_early,
             may_cancel=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )
-        self._share, self._markers, self._background = share, tools.markers, Background()
-        self._claims = TaskClaims(
-            queue,
-            run,
-            worker_id,
-            lease,
-            steps=steps,
-            partitions=partitions,
-            share=share,
-            max_pages=self._settings.max_pages,
-        )
+        self._markers, self._background = tools.markers, Background()
+        self._claims = TaskClaims(queue, run, config, self._share, max_pages=self._settings.max_pages)
         self._trap_budgets = TrapBudgetSync(
             queue, scraper.first.link_filter, run.id, is_resting=lambda: self.is_resting
         )
-        self._claim_retry = QueueRetry("claim tasks", lease)
+        self._claim_retry = QueueRetry("claim tasks", config.lease)
         self._channel = channel or SupervisorChannel(None)
-        self._settlements = Settlements(queue, self._on_settled, give_up_after=lease)
+        self._settlements = Settlements(queue, self._on_settled, give_up_after=config.lease)
         self._lookups = CacheLookups(
             self._processor.look_up,
             self._background,
@@ -118,7 +110,7 @@ class Worker:
         )
         self.is_held: Callable[[], bool] | None = None  # while it returns true, nothing is claimed
         self.before_work: Callable[[], Awaitable[None]] | None = None  # called when it has work after a rest
-        self._standby, self._callers = standby, WaitingCallers()
+        self._callers = WaitingCallers()
         self._running: set[asyncio.Task[None]] = set()
         self._wake, self._stopped = asyncio.Event(), asyncio.Event()
         self._host_freed = asyncio.Event()  # a task did not use its turn on its host

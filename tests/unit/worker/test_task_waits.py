@@ -17,10 +17,8 @@ class Bench:
 
     def __init__(self, at_once=2, slow_requests=0, memory=1 << 20):
         self.freed = asyncio.Event()
-        scheduler = Scheduler(
-            lease=MINUTE, gap=ZERO, at_once=at_once, slow_requests=slow_requests, memory=memory
-        )
-        self.waits, self.slots = TaskWaits(scheduler, self.freed.set), scheduler.slots
+        scheduler = Scheduler(lease=MINUTE, gap=ZERO, at_once=at_once, slow_requests=slow_requests)
+        self.waits, self.slots = TaskWaits(scheduler, self.freed.set, max_bytes=memory), scheduler.slots
 
     def take(self, number):
         self.slots.take(number, exact_time())
@@ -125,7 +123,7 @@ async def test_bytes_are_available_until_the_limit_is_reached():
     memory = Bench(memory=100).waits
     await memory.reserve_memory(1, 60)
     await memory.reserve_memory(2, 40)
-    assert memory._memory.used == 100
+    assert memory.memory.used == 100
 
 
 async def test_a_page_over_the_limit_waits_until_others_are_released():
@@ -136,7 +134,7 @@ async def test_a_page_over_the_limit_waits_until_others_are_released():
     assert not waiting.done()
     memory.release_memory(1)
     await asyncio.wait_for(waiting, 1)
-    assert memory._memory.used == 60
+    assert memory.memory.used == 60
 
 
 async def test_the_oldest_page_always_goes_on_so_that_none_waits_for_ever():
@@ -161,11 +159,11 @@ async def test_a_page_that_is_given_up_releases_its_bytes():
         await given_up
     memory.release_memory(2)
     memory.release_memory(2)
-    assert memory._memory.used == 100
+    assert memory.memory.used == 100
 
 
 async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(monkeypatch, caplog):
-    scheduler = Scheduler(lease=MINUTE, gap=SECOND, at_once=2, slow_requests=0, memory=1)
+    scheduler = Scheduler(lease=MINUTE, gap=SECOND, at_once=2, slow_requests=0)
     waits, clock = TaskWaits(scheduler), 1000.0
     monkeypatch.setattr("shoal.worker.task_waits.exact_time", lambda: clock)
     with caplog.at_level(logging.WARNING):

@@ -38,6 +38,7 @@ from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.process.heartbeat import Heartbeat
 from shoal.worker.process.main import open_worker
 from shoal.worker.process.procfs import pid_scope
+from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.scheduler import Stop
 from shoal.worker.settling.release import release_leases
 from shoal.worker.worker import Worker
@@ -95,10 +96,14 @@ class DebugSession:
                 queue,
                 run,
                 self._scraper,
-                markers,
-                InlineExecutor(),
-                on_begin=self._on_begin,
-                on_error=self._on_error,
+                ProcessorTools(
+                    {},
+                    None,
+                    InlineExecutor(),
+                    markers,
+                    on_begin=self._on_begin,
+                    on_error=self._on_error,
+                ),
             )
             self.tally = self._worker.tally
             await self._worker.run()

@@ -19,6 +19,7 @@ from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
 from shoal.worker.process.debug import ThreadedLeaseRenewer
 from shoal.worker.process.main import open_worker
+from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.run_settings.follow import SettingsFollower
 from shoal.worker.run_settings.stored import read_note
 from shoal.worker.scheduler import Stop
@@ -140,10 +141,8 @@ class InlineWorker:
                 self._queue,
                 self._run,
                 self._scraper,
-                self._markers,
-                threads,
-                egress=egress,
-                on_error=self._on_error,
+                ProcessorTools({}, None, threads, self._markers, on_error=self._on_error),
+                egress,
             )
             worker.is_held = self._is_held
 
