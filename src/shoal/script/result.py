@@ -11,12 +11,12 @@ from shoal.core.text import printable, shorten
 from shoal.core.values import counted
 from shoal.discover.source import Refusal
 from shoal.fleet.run.launch import Summary
+from shoal.fleet.status.hook_records import HookRecord
 from shoal.queue.contract import Queue
 from shoal.scrape.items import plain
 from shoal.scrape.scraper import Scraper
 from shoal.worker.files.counts import FileCounts
 from shoal.worker.left_out.last_counts import LOST
-from shoal.worker.run_hooks.record import HookRecord
 from shoal.worker.skipped_links import SkippedLinks
 
 MAX_LISTED = 10_000  # rejects and dead letters in a result; `counts` has the numbers of all

@@ -6,7 +6,7 @@ from shoal.core.model import MINUTE, SECOND, ZERO, Done, Grant, Lease, Release, 
 from shoal.worker.claiming.polling import MAX_POLL_INTERVAL_SECONDS, RESTING_AFTER
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.scheduler import MAX_CALLS_PER_SLOT, Scheduler, Stop
-from shoal.worker.slots import HORIZON, SLOW
+from shoal.worker.slots import HORIZON, SLOW, MemoryLimit
 
 SOON = Grant(next_due=timedelta(milliseconds=250))
 
@@ -309,7 +309,7 @@ def test_a_lease_is_held_until_it_is_settled():
 
 
 def test_pages_over_the_memory_limit_wait_but_never_the_oldest():
-    memory = Desk(memory=100).scheduler.memory
+    memory = MemoryLimit(100)
     memory.reserve(1, 60)
     memory.reserve(2, 60)
     assert memory.must_wait(2) and not memory.must_wait(1)

@@ -181,12 +181,8 @@ class SimulatedPool(WorkerPool):
             self._run,
             self._scraper,
             self._tools,
-            worker_id=config.worker_id,
-            lease=config.lease,
-            concurrency=config.concurrency,
-            batch=config.batch,
-            may_rest=config.may_rest,
-            channel=DirectChannel(supervisor._handle_message),
+            config,
+            DirectChannel(supervisor._handle_message),
         )
         if self._is_rested:
             worker.rest_long()

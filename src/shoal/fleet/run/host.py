@@ -15,6 +15,7 @@ from typing import Protocol, Self
 from shoal.core.errors import QueueError
 from shoal.core.events import LOG, Level
 from shoal.core.model import SECOND, Run
+from shoal.core.redact import redactor
 from shoal.core.tasks import exchange_last, restarted, watched
 from shoal.core.values import counted
 from shoal.fleet.dead_workers import release_leases_of
@@ -25,6 +26,7 @@ from shoal.fleet.run.lifecycle import end_at_budget
 from shoal.fleet.run.open_run import lock_of
 from shoal.fleet.run.pool import PoolExit, RunObserver, WorkerPool
 from shoal.fleet.run.retention import apply_keep
+from shoal.fleet.run.run_hooks import RunHooks
 from shoal.fleet.status.progress import ProgressReader, Snapshot, follow_progress
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.metrics import PoolMetrics
@@ -94,9 +96,14 @@ class RunHost:
 
     def open_pool(self, **options: object) -> WorkerPool:
         """Return a pool of this host; `options` are those of the pool."""
-        return self._make_pool(
-            self.queue, self.job, self.run, lock=self.lock, observer=self.observer, logs=self._logs, **options
+        job, run = self.job, self.run
+        pool = self._make_pool(
+            self.queue, job, run, lock=self.lock, observer=self.observer, logs=self._logs, **options
         )
+        if job.scraper.hooks.of_run:
+            redact = redactor(all_secrets(job.queue_url, job.scraper.settings, os.environ))
+            pool.hooks = RunHooks(self.queue, run.id, job.scraper, self.observer.on_message, redact)
+        return pool
 
     def warn(self, text: str) -> None:
         """Say a warning, and write it to the fleet's log."""

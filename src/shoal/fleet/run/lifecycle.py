@@ -11,6 +11,7 @@ from shoal.core.values import counted
 from shoal.fleet.command_hints import export_words
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.status.at_work import has_workers
+from shoal.fleet.status.hook_records import forget_hook_records
 from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue, QueueReports
@@ -23,7 +24,6 @@ from shoal.worker.left_out.missing import MISSING_NOTES
 from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl.history import topic as index_topic
-from shoal.worker.run_hooks.record import forget_hook_records
 from shoal.worker.run_settings import forget_private_hosts, forget_settings
 from shoal.worker.shared_budgets import BUDGETS, PageLimit, raise_page_limit, spent_topic
 from shoal.worker.skipped_links import LINK_NOTES

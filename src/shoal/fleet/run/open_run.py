@@ -38,7 +38,6 @@ from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import stored_args, write_args
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.args import dump_args
-from shoal.worker.run_hooks.record import allow_calls
 from shoal.worker.run_settings import write_settings
 
 
@@ -172,8 +171,6 @@ async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume:
             await check_steps(queue, run, job.scraper)
         job, notice = await use_settings(queue, job, run)
         job = await bind_args(queue, job, run.id)
-        if resume and not job.joins:
-            await allow_calls(queue, run.id)
         run = await reopen(queue, await queue.run(run.id), job.scraper)
         await store_args(queue, run, job.scraper)
         return OpenedRun(queue, run, job, notices=[notice] if notice else [])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.errors import DutyFailed, QueueError, ShoalError
+from shoal.core.errors import DutyFailed, HookFailed, QueueError, ShoalError
 from shoal.core.model import Run
 from shoal.core.tasks import repeat, watched
 from shoal.fleet.dead_workers import new_worker_id
@@ -16,6 +16,7 @@ from shoal.fleet.job import Job
 from shoal.fleet.lock import ScraperLock
 from shoal.fleet.maintenance import maintained
 from shoal.fleet.partitions.membership import Membership, admit
+from shoal.fleet.run.run_hooks import RunHooks
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.rates import recorded_rates
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
@@ -155,6 +156,7 @@ class WorkerPool:
         self._stops = 0
         self._stopping = asyncio.Event()
         self._is_over = False  # whether a worker has found the run drained
+        self.hooks: RunHooks | None = None  # of the run
 
     def _config_for(self, job: Job, run: Run) -> WorkerConfig:
         return job.worker_config(run)
@@ -203,6 +205,8 @@ class WorkerPool:
             supervisor.stop() if self._stops < 3 else supervisor.kill()
         if self._membership:
             self._membership.retire()
+        if self.hooks:
+            self.hooks.stop(is_urgent=self._stops > 1)
         return self._stops
 
     async def run(self) -> PoolExit:
@@ -218,13 +222,25 @@ class WorkerPool:
             await admit(self._queue, self._config.run_id, self._config.sharing)
             if self._membership:
                 await stack.enter_async_context(self._membership)
-            await self._run_slots(ending)
+            await self._run_with_hooks(ending)
         for worker_id, releasing in self._lost.items():
             if not releasing.done():
                 releasing.cancel()
                 await self._release(worker_id)
         ending.tally = self._past
         return ending
+
+    async def _run_with_hooks(self, ending: PoolExit) -> None:
+        """Call the hooks of the run before the first worker starts, and when the run has ended."""
+        if self.hooks:
+            try:
+                await self.hooks.start()
+            except HookFailed as error:
+                ending.failures.append(str(error))
+                return
+        await self._run_slots(ending)
+        if self.hooks and {ExitReason.DRAINED, ExitReason.BUDGET}.intersection(ending.reasons):
+            await self.hooks.finish()
 
     async def check_settings(self) -> None:
         """Tell the workers when the settings of the run have changed: one read serves all of them."""

@@ -13,6 +13,7 @@ from shoal.core.errors import QueueError
 from shoal.core.model import ZERO, HostStatus, ReportedState, Run, RunState, Stats
 from shoal.core.values import counted
 from shoal.fleet.status.at_work import has_lost_counts, has_workers
+from shoal.fleet.status.hook_records import HookRecord, hook_records
 from shoal.fleet.status.rows import (
     CountsRow,
     FilesRow,
@@ -28,7 +29,6 @@ from shoal.queue.contract import Queue
 from shoal.worker.files.counts import FileCounts, file_counts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
 from shoal.worker.left_out.reasons import ROBOTS, cuts_of, describe_cuts
-from shoal.worker.run_hooks.record import HookRecord, hook_records
 from shoal.worker.run_settings import private_hosts_to_allow
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 

@@ -170,7 +170,7 @@ class HookRow(Row):
 
     state: str
     token: int
-    worker: str
+    process: str
     hook: str | None
     error: str | None
 

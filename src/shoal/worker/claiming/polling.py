@@ -7,6 +7,7 @@ that wait for the same host would otherwise claim at the same moment, all but on
 Only decisions: times are the worker's clock in seconds, and passed in.
 """
 
+import random
 from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
@@ -41,12 +42,16 @@ class Polling:
         self,
         gap: timedelta,
         *,
-        max_interval: float,
-        uniform: Callable[[float, float], float],
+        may_rest: bool = False,
         is_needed: bool = False,
+        uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        """A worker that `is_needed` has proxies that no other one has, so it never comes much later."""
-        self._max_interval, self._uniform, self._is_needed = max_interval, uniform, is_needed
+        """A worker may rest if another one of its pool looks for the same tasks.
+
+        One that `is_needed` has proxies that no other one has, so it never comes much later.
+        """
+        self._max_interval = MAX_RESTING_INTERVAL_SECONDS if may_rest else MAX_POLL_INTERVAL_SECONDS
+        self._uniform, self._is_needed = uniform, is_needed
         self._planned: float | None = None  # when to claim again, unless something happens
         # Claims in a row that came when they were planned, and found nothing. A new worker begins with one:
         # thousands that start together must not come together for the first host either.

@@ -39,6 +39,7 @@ from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
 from shoal.worker.process.heartbeat import Heartbeat
 from shoal.worker.process.main import open_worker
 from shoal.worker.process.procfs import pid_scope
+from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.run_settings import SettingsFollower, read_note
 from shoal.worker.scheduler import Stop
 from shoal.worker.settling.release import release_leases
@@ -158,12 +159,15 @@ class InlineWorker:
                 self._queue,
                 self._run,
                 self._scraper,
-                self._markers,
-                threads,
-                egress=egress,
-                on_begin=self._on_begin,
-                on_error=self._on_error,
-                report=self._report,
+                ProcessorTools(
+                    {},
+                    None,
+                    threads,
+                    self._markers,
+                    on_begin=self._on_begin,
+                    on_error=self._on_error,
+                ),
+                egress,
             )
             worker.is_held = self.is_held
 

@@ -2,19 +2,16 @@
 
 from dataclasses import replace
 
-import msgspec
 import pytest
 
 from shoal.cli.options.workers import read_change, read_job
 from shoal.core.errors import InvalidSetting, RunConflict
-from shoal.core.model import ZERO, Task
+from shoal.core.model import Task
 from shoal.fleet.command_hints import command_to_resume
 from shoal.fleet.run.change import change_settings, list_settings
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.run.open_run import open_job
 from shoal.queue.open import open_queue
-from shoal.worker.run_hooks import record
-from shoal.worker.run_hooks.record import START, HookState, find_record, new_record, topic_of
 from shoal.worker.run_settings import LIVE, read_note
 
 SCRAPER = """
@@ -182,20 +179,6 @@ async def test_a_list_is_shown_as_it_is_typed_and_an_empty_one_as_none(queue):
         # What is shown can be typed.
         await change_settings(queue, run.id, dict([read_change(f"{key}={text}")]))
     assert await shown("statuses") == "none"
-
-
-@pytest.mark.parametrize("joins", [False, True])
-async def test_who_resumes_a_run_lets_its_failed_hooks_be_called_again_and_who_joins_does_not(
-    queue, monkeypatch, joins
-):
-    run = (await opened_run(queue)).run
-    calling = new_record("w1", None, "", "on_run_start prepare")
-    failed = msgspec.structs.replace(calling, state=HookState.FAILED, failures=3)
-    await queue.write_notes(topic_of(run.id), {START: msgspec.json.encode(failed)})
-    monkeypatch.setattr(record, "HOLD_TIME", ZERO)
-    await open_job(queue, replace(job(), joins=joins), run_id=run.id, resume=True)
-    found = await find_record(queue, run.id, START)
-    assert found.is_exhausted == joins and found.record.state is HookState.FAILED
 
 
 async def test_a_purged_run_is_forgotten(queue):

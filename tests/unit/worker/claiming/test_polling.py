@@ -26,9 +26,9 @@ LATE = Grant(next_due=5 * MINUTE)  # when a lease of another worker may be lost
 class Clock:
     """A worker's polling, and the time that passes between its claims."""
 
-    def __init__(self, *, gap=ZERO, longest=MAX_POLL_INTERVAL_SECONDS, uniform=max, is_needed=False):
+    def __init__(self, *, gap=ZERO, may_rest=False, uniform=max, is_needed=False):
         self.now = 100.0
-        self.polling = Polling(gap, max_interval=longest, uniform=uniform, is_needed=is_needed)
+        self.polling = Polling(gap, may_rest=may_rest, uniform=uniform, is_needed=is_needed)
 
     def find_nothing(self, grant=SOON, *, is_holding=False):
         """Return the seconds until the next claim, and let them pass."""
@@ -45,9 +45,11 @@ class Clock:
 
 
 @pytest.mark.parametrize("grant", [Grant(), LATE])
-@pytest.mark.parametrize("longest", [MAX_POLL_INTERVAL_SECONDS, MAX_RESTING_INTERVAL_SECONDS])
-def test_an_idle_worker_polls_soon_and_then_less_and_less_often(grant, longest):
-    clock = Clock(longest=longest)
+@pytest.mark.parametrize(
+    ("may_rest", "longest"), [(False, MAX_POLL_INTERVAL_SECONDS), (True, MAX_RESTING_INTERVAL_SECONDS)]
+)
+def test_an_idle_worker_polls_soon_and_then_less_and_less_often(grant, may_rest, longest):
+    clock = Clock(may_rest=may_rest)
     waits = [clock.find_nothing(grant) for _ in range(50)]
     assert waits[0] < 0.1 and waits == sorted(waits) and waits[-1] == longest
     # Thousands of workers that have nothing to do are a load until they rest.
@@ -81,7 +83,7 @@ def test_a_worker_that_holds_leases_polls_rarely_because_they_wake_it():
 
 
 def test_a_worker_that_has_long_found_nothing_still_waits_for_a_task_that_is_due():
-    clock = Clock(longest=MAX_RESTING_INTERVAL_SECONDS, uniform=min)
+    clock = Clock(may_rest=True, uniform=min)
     clock.polling.rest()
     assert clock.find_nothing(Grant(next_due=timedelta(seconds=9))) == 9
 
@@ -117,7 +119,7 @@ def test_without_a_gap_a_worker_that_holds_leases_never_comes_late():
 
 @pytest.mark.parametrize("is_holding", [True, False])
 def test_a_worker_with_proxies_of_its_own_never_comes_much_later(is_holding):
-    clock = Clock(gap=SECOND, longest=MAX_RESTING_INTERVAL_SECONDS, is_needed=True)
+    clock = Clock(gap=SECOND, may_rest=True, is_needed=True)
     assert max(clock.find_nothing(is_holding=is_holding) for _ in range(20)) == 0.25 + MAX_NEEDED_DELAY
 
 
@@ -170,11 +172,9 @@ def simulate(workers, hosts, *, seed=1, warm_up=WARM_UP, seconds=SECONDS):
     """Let idle workers claim from the store; the tasks themselves take no time."""
     chance = random.Random(seed)
     store, claims = Store(hosts, chance), []
-    longest = [
-        MAX_RESTING_INTERVAL_SECONDS if number % POOL else MAX_POLL_INTERVAL_SECONDS
-        for number in range(workers)
+    fleet = [
+        Polling(SECOND, may_rest=bool(number % POOL), uniform=chance.uniform) for number in range(workers)
     ]
-    fleet = [Polling(SECOND, max_interval=interval, uniform=chance.uniform) for interval in longest]
     events = [(chance.uniform(0, 5), number) for number in range(workers)]
     heapq.heapify(events)
     while (now := events[0][0]) < warm_up + seconds:
