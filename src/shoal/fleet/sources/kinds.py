@@ -9,8 +9,7 @@ from shoal.core.secrets import secret_headers
 from shoal.discover.sitemaps.walk import SitemapLimits, Sitemaps
 from shoal.discover.source import OpenSource, Source, SourceOptions
 from shoal.discover.webfeeds import WebFeeds
-from shoal.fetch.contract import Fetcher
-from shoal.fetch.response_limits import Limits
+from shoal.fetch.contract import Fetcher, Limits
 from shoal.fleet.sources.feed_cache import FeedCache
 from shoal.fleet.sources.scraper_seeds import iterate_source
 from shoal.fleet.sources.seeds import GivenTasks, Seeds

@@ -7,7 +7,7 @@ from typing import Any
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.values import hint, read_priority, read_since, read_text, read_words
-from shoal.discover.files.columns import Columns
+from shoal.discover.files.table import Columns
 from shoal.discover.labels import Labels
 from shoal.discover.source import shown
 from shoal.fleet.project.file import ProjectScraper
