@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shoal.fetch.host_pause import MAX_PAUSE
-from shoal.fetch.sessions import pool, session
+from shoal.fetch.sessions import pool
 from shoal.fetch.sessions.fetcher import MAX_REQUEUES as LOGIN_RETURNS
 from shoal.fetch.tokens.fetcher import MAX_REQUEUES
 from shoal.fleet.status.rows import TokenRow
@@ -41,7 +41,7 @@ def test_the_defaults_are_those_of_the_code():
 
 
 def test_the_numbers_are_those_of_the_code():
-    assert (session.MAX_SCORE, session.BLOCK_PENALTY, session.SUCCESS_BONUS, session.MIN_SCORE) == (
+    assert (pool.MAX_SCORE, pool.BLOCK_PENALTY, pool.SUCCESS_BONUS, pool.MIN_SCORE) == (
         3,
         1,
         0.5,

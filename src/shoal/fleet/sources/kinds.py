@@ -17,8 +17,7 @@ from shoal.discover.sitemaps.walk import SitemapLimits, Sitemaps
 from shoal.discover.source import OpenSource, Source, SourceOptions
 from shoal.discover.webfeeds import WebFeeds
 from shoal.fetch.cache.rules import storable, validators
-from shoal.fetch.contract import Fetcher
-from shoal.fetch.response_limits import Limits
+from shoal.fetch.contract import Fetcher, Limits
 from shoal.fleet.sources.seeds import GivenTasks, Seeds, iterate_source
 from shoal.queue.contract import SharedNotes
 from shoal.registry.registry import Registry

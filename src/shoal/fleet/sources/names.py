@@ -9,7 +9,7 @@ from typing import Any
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.urls import host_of
 from shoal.core.values import hint, read_priority, read_since, read_text, read_words
-from shoal.discover.files.columns import Columns
+from shoal.discover.files.table import Columns
 from shoal.discover.labels import Labels
 from shoal.discover.source import shown
 from shoal.fleet.project.file import ProjectScraper

@@ -26,8 +26,8 @@ from shoal.core.tasks import iterate
 from shoal.discover.combine.axes import Axis
 from shoal.discover.combine.combine import combine
 from shoal.discover.feed import Feed, OnRefusal
-from shoal.discover.files.columns import DEFAULT_COLUMNS, Columns
 from shoal.discover.files.files import UrlFile, format_of
+from shoal.discover.files.table import DEFAULT_COLUMNS, Columns
 from shoal.discover.labels import NO_LABELS, Labels
 from shoal.discover.previous import DeadTasks, ItemTasks
 from shoal.discover.routing import Routes

@@ -11,11 +11,10 @@ from shoal.fetch.archive.recording import RecordingFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.cache.store import CacheStore, DiskStore
-from shoal.fetch.contract import Fetcher, FetcherOptions
+from shoal.fetch.contract import Fetcher, FetcherOptions, Limits
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.engines import open_engine
-from shoal.fetch.proxies.retrying import RetryingFetcher
-from shoal.fetch.response_limits import Limits
+from shoal.fetch.proxies.fetcher import RetryingFetcher
 from shoal.fetch.robots.robots import Robots
 from shoal.queue.contract import Queue
 from shoal.scrape.login import Login

@@ -52,7 +52,9 @@ async def test_what_is_known_of_a_token_can_be_forgotten(queue):
 
 
 def test_a_retired_token_says_why_and_nothing_of_what_is_left():
-    budget = budgets.doubt(budgets.doubt(budgets.TokenBudget(left=5, is_known=True), "a", "x"), "b", "x")
+    budget = budgets.record_rejection(
+        budgets.record_rejection(budgets.TokenBudget(left=5, is_known=True), "a", "x"), "b", "x"
+    )
     row = TokenStatus("abcdef", budget).row()
     assert (row.state, row.why, row.left) == ("retired", "x", None)
 
