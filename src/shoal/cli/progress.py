@@ -8,7 +8,7 @@ from typing import Self
 from shoal.cli.console import console, counted, duration, escaped, put_line, put_message, say
 from shoal.cli.first_errors import retry_words
 from shoal.cli.progress_screen import RunView
-from shoal.core.errors.commands import shoal_command
+from shoal.core.commands import shoal_command
 from shoal.core.model import Run, RunState
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot

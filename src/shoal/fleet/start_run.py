@@ -4,8 +4,8 @@ from collections.abc import Generator
 from contextlib import AsyncExitStack, contextmanager
 from typing import NamedTuple
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import ShoalError
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run
 from shoal.discover.rejects import RejectFile
 from shoal.discover.routing import Routes

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
+from shoal.core.commands import run_command
 from shoal.core.errors import (
     Blocked,
     BrokenAnswer,
@@ -20,7 +21,6 @@ from shoal.core.errors import (
     ProxyTrouble,
     QueueError,
 )
-from shoal.core.errors.commands import run_command
 from shoal.core.http import Request, Response
 from shoal.core.model import SECOND, ZERO
 from shoal.core.tasks import watched

@@ -10,8 +10,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import ExportFailed, InvalidSetting, InvalidTask, RunConflict
-from shoal.core.errors.commands import shoal_command
 from shoal.core.events import LOG, Level
 from shoal.core.model import EnqueueReport, Run, Task
 from shoal.core.tasks import restarted, watched

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState
 from shoal.core.text import printable, shorten
 from shoal.core.values import counted

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.core.errors.commands import shoal_command
+from shoal.core.commands import shoal_command
 from shoal.core.values import counted, read_typed
 from shoal.fleet.run.change import list_settings
 from shoal.fleet.status.progress import Snapshot, snapshot_of, with_details

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.cli.console import counted, duration
-from shoal.core.errors.commands import shoal_command
+from shoal.core.commands import shoal_command
 from shoal.core.model import HostStatus, ReportedState, WorkerState, WorkerStatus
 from shoal.core.text import printable
 from shoal.fleet.status.overview import Overview, worker_row
