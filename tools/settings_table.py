@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from shoal.fleet.project.shown import shown_setting
+from shoal.fleet.project.report import shown_setting
 from shoal.scrape.settings.retry import RetrySettings
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
 from shoal.scrape.settings.sites import SiteTable

@@ -12,7 +12,7 @@ from shoal.discover.sitemaps.report import SitemapReport
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.telemetry.worker_log import Warned
-from shoal.script.keyword_errors import in_python
+from shoal.script.options import in_python
 
 log = logging.getLogger("shoal.script")
 ERASE = "\r\x1b[2K"

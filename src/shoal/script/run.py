@@ -23,8 +23,7 @@ from shoal.fleet.standard_streams import open_standard_streams
 from shoal.scrape.load import is_loading
 from shoal.scrape.scraper import Scraper
 from shoal.script.inline_pool import InlinePool
-from shoal.script.keyword_errors import named_as_keywords
-from shoal.script.options import RunOptions
+from shoal.script.options import RunOptions, named_as_keywords
 from shoal.script.progress import ScriptProgress
 from shoal.script.result import ItemDecoder, RunResult, read_result
 from shoal.script.session import ScriptRun, open_script_run
