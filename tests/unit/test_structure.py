@@ -10,7 +10,7 @@ MAX_FILES = 25  # of one folder, without `__init__.py`
 MAX_QUERIES = 20  # of one folder
 MAX_LINES = 600
 # One table or one class each.
-LARGER: dict[str, int] = {}
+LARGER = {"core/errors.py": 750}
 DURATION = re.compile(r"^_?[A-Z][A-Z0-9_]*_(?:TIMEOUT|INTERVAL|DELAY|PERIOD|AGE|TTL)\b.*=", re.MULTILINE)
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidNote, InvalidSetting, RunConflict
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import DOWNLOAD_KEY, ZERO, Outcome, Run, RunSettings, RunState, Task
 from shoal.core.pacing import MAX_LEAD
 from shoal.core.text import shorten
