@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any, assert_never, cast
 
 from shoal.core.failures import error_text
-from shoal.core.lazy.dataclasses import maker_of
 from shoal.core.model import (
     ZERO,
     Bury,
@@ -337,18 +336,37 @@ def task_from(row: Row) -> Task:
 
 def leases_from(rows: Iterable[Row], run_id: str, lease: timedelta, lead: timedelta) -> list[Lease]:
     """Return the leases of the rows of a claim, which begin with `LEASE_COLUMNS`."""
-    make_lease, make_task = maker_of(Lease), maker_of(Task)
     leases = []
     for row in rows:
         task_id, token, attempt, start_in, slowdown, *task_fields = row[:LEASE_WIDTH]
         url, step, key, partition, priority, ttl, delay, depth, stored = task_fields
         payload, request, found_on = NOT_STORED if stored is None else read_payload(stored)
-        task = make_task(
-            url, step, payload, key, partition, priority, ttl, delay or ZERO, depth, request, found_on
+        task = Task(
+            url=url,
+            step=step,
+            payload=payload,
+            key=key,
+            partition=partition,
+            priority=priority,
+            ttl=ttl,
+            delay=delay or ZERO,
+            depth=depth,
+            request=request,
+            found_on=found_on,
         )
         start = (start_in or ZERO) + (ZERO if url is None else lead)  # a task without a host starts at once
-        times = start, start + lease, slowdown or ZERO
-        leases.append(make_lease(run_id, task_id.hex(), token, task, attempt, *times))
+        leases.append(
+            Lease(
+                run_id=run_id,
+                task_id=task_id.hex(),
+                token=token,
+                task=task,
+                attempt=attempt,
+                start_in=start,
+                deadline_in=start + lease,
+                host_slowdown=slowdown or ZERO,
+            )
+        )
     return leases
 
 

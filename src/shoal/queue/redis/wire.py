@@ -9,9 +9,7 @@ from zlib import crc32
 
 import msgspec
 
-from shoal.core.lazy.dataclasses import maker_of
 from shoal.core.model import (
-    NOTHING,
     ZERO,
     Attempt,
     Counts,
@@ -195,22 +193,21 @@ def read_claim(reply: tuple[bytes, Sequence[Sequence[bytes]]], run_id: str) -> t
     first = min([head.now, *(group.start for group in groups)])
     slowed = {host: duration(slowdown) for host, slowdown in head.slowed}
     in_time = cache(duration)  # most groups of a claim have the same start and the same deadline
-    make_lease = maker_of(Lease)
     leases: list[Lease] = []
     for group in groups:
         host, step, priority = group.host, names[group.section], group.priority
         start, deadline = in_time(group.start - first), in_time(group.deadline - head.now)
         slowdown = slowed.get(host, ZERO)
         leases += [
-            make_lease(
-                run_id,
-                row.id.hex(),
-                token,
-                _task(row.fields, host, step, priority),
-                row.attempts + 1,
-                start,
-                deadline,
-                slowdown,
+            Lease(
+                run_id=run_id,
+                task_id=row.id.hex(),
+                token=token,
+                task=_task(row.fields, host, step, priority),
+                attempt=row.attempts + 1,
+                start_in=start,
+                deadline_in=deadline,
+                host_slowdown=slowdown,
             )
             for token, row in enumerate(group.tasks, group.token)
         ]
@@ -221,14 +218,24 @@ def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Tas
     url = fields.url
     if url is not None and url[0] == "/":
         url = f"https://{host}{url}"
-    make_task, step, partition = maker_of(Task), names[0], names[1]
+    step, partition = names[0], names[1]
     if fields.is_plain:
-        return make_task(url, step, NOTHING, None, partition, priority, None, ZERO, fields.depth, None, 0)
+        return Task(url=url, step=step, partition=partition, priority=priority, depth=fields.depth)
     payload, request, found_on = read_payload(fields.payload)
     ttl = duration(fields.ttl) if fields.ttl else None
     delay = duration(fields.delay) if fields.delay else ZERO
-    return make_task(
-        url, step, payload, fields.key, partition, priority, ttl, delay, fields.depth, request, found_on
+    return Task(
+        url=url,
+        step=step,
+        payload=payload,
+        key=fields.key,
+        partition=partition,
+        priority=priority,
+        ttl=ttl,
+        delay=delay,
+        depth=fields.depth,
+        request=request,
+        found_on=found_on,
     )
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.lazy.dataclasses import maker_of
 from shoal.core.model import ZERO, Task
 from shoal.queue.intake import read_payload
 
@@ -73,16 +72,16 @@ class TaskRow(msgspec.Struct, array_like=True, frozen=True):
 
     def task(self) -> Task:
         payload, options, found_on = read_payload(self.payload)
-        return maker_of(Task)(
-            self.url,
-            self.step,
-            payload,
-            self.key,
-            self.partition,
-            self.priority,
-            optional_duration(self.ttl),
-            ZERO if self.delay is None else duration(self.delay),
-            self.depth,
-            options,
-            found_on,
+        return Task(
+            url=self.url,
+            step=self.step,
+            payload=payload,
+            key=self.key,
+            partition=self.partition,
+            priority=self.priority,
+            ttl=optional_duration(self.ttl),
+            delay=ZERO if self.delay is None else duration(self.delay),
+            depth=self.depth,
+            request=options,
+            found_on=found_on,
         )

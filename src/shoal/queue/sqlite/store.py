@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
+from shoal.queue.named_queries import read_queries
 from shoal.queue.sqlite.clock import RecordedTime
 from shoal.queue.sqlite.encoding import since_epoch
 
 T = TypeVar("T")
 LaneName = tuple[str, str, str]  # step, partition, host
 
+QUERIES = read_queries(Path(__file__).with_name("sql"))
 ROWS = (1, 8, 32, 128, 512)  # each size is one prepared statement
 _ROW = re.compile(r"VALUES (\([?, ]+\))")
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
@@ -51,7 +53,7 @@ class Store:
         return now
 
     def _recorded_time(self) -> RecordedTime:
-        return RecordedTime(*self.connection.execute(query("clock_read")).get)
+        return RecordedTime(*self.connection.execute(QUERIES["clock_read"]).get)
 
     def roll_back(self, to: str | None = None) -> None:
         """Roll back the transaction, or to a savepoint, and clear the cached lanes."""
@@ -63,7 +65,7 @@ class Store:
 
     def run(self, name: str, /, **values: Any) -> int:
         """Run a statement and return the number of changed rows."""
-        self.connection.execute(query(name), values)
+        self.connection.execute(QUERIES[name], values)
         return self.connection.changes()
 
     def run_many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> int:
@@ -79,7 +81,7 @@ class Store:
 
     def value(self, name: str, /, **values: Any) -> Any:
         """Return the single value of a query; None if it finds no row."""
-        row = self.connection.execute(query(name), values).fetchone()
+        row = self.connection.execute(QUERIES[name], values).fetchone()
         return None if row is None else row[0]
 
     def read(self, name: str, kind: type[T], /, **values: Any) -> T:
@@ -93,24 +95,13 @@ class Store:
 
 
 @cache
-def query(name: str) -> str:
-    """Return the text of `<name>.sql`, which is in a folder of `sql/`."""
-    return _files()[name].read_text(encoding="utf-8")
-
-
-@cache
-def _files() -> dict[str, Path]:
-    return {file.stem: file for file in Path(__file__).with_name("sql").glob("*/*.sql")}
-
-
-@cache
 def query_for_rows(name: str, count: int) -> str:
     """Return a query with its `VALUES (?, ...)` repeated `count` times; the query ignores rows of NULL.
 
     Bound values cost a third of what JSON costs, and one statement for many rows releases the GIL once.
     """
     # Without spaces: apsw does not cache a prepared statement whose text is longer than 16 kB.
-    return _ROW.sub(lambda row: f"VALUES {','.join([row[1].replace(' ', '')] * count)}", query(name))
+    return _ROW.sub(lambda row: f"VALUES {','.join([row[1].replace(' ', '')] * count)}", QUERIES[name])
 
 
 def decode_as(text: str, kind: type[T]) -> T:

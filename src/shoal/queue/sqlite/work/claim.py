@@ -7,7 +7,6 @@ from datetime import timedelta
 import msgspec
 
 from shoal.core import pacing
-from shoal.core.lazy.dataclasses import maker_of
 from shoal.core.model import ZERO, Grant, Lease, RunState
 from shoal.queue.contract import Fence
 from shoal.queue.sqlite import notes, runs
@@ -208,15 +207,15 @@ class _Claim:
 
     def _lease(self, row: LeaseRow, slowdown: int) -> Lease:
         deadline_in = row.deadline - self._now
-        return maker_of(Lease)(
-            self._request.run_id,
-            row.task_id,
-            row.token,
-            row.task.task(),
-            row.attempt,
-            duration(deadline_in - self._lease_time),
-            duration(deadline_in),
-            duration(slowdown),
+        return Lease(
+            run_id=self._request.run_id,
+            task_id=row.task_id,
+            token=row.token,
+            task=row.task.task(),
+            attempt=row.attempt,
+            start_in=duration(deadline_in - self._lease_time),
+            deadline_in=duration(deadline_in),
+            host_slowdown=duration(slowdown),
         )
 
     def _worker(self) -> int:

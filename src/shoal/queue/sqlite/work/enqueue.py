@@ -71,7 +71,7 @@ class EnqueuePipeline:
 
 MAX_CACHED_LANES = 100_000  # per run
 
-Row = tuple[Any, ...]  # as task_add.sql takes it
+Row = tuple[Any, ...]  # as the query task_add takes it
 _TTL, _DELAY = 6, 7
 
 
@@ -94,7 +94,7 @@ def enqueue(store: Store, run_id: str, entries: Sequence[QueuedTask]) -> Enqueue
 
 
 def add_tasks(store: Store, run: int, ttl: int | None, entries: Sequence[QueuedTask], now: int) -> AddReport:
-    """Add tasks to a run; the caller recomputes when the lanes are due (`arm.sql`)."""
+    """Add tasks to a run; the caller recomputes when the lanes are due (`arm`)."""
     total = len(entries)
     entries = known.skip_known(store, run, entries, now)
     skipped = total - len(entries)
