@@ -30,7 +30,7 @@ def with_queue(
         from shoal.core.tasks import supervise
         from shoal.core.values import read_duration
         from shoal.queue.open import open_queue
-        from shoal.queue.retry import RETRY_TIMEOUT
+        from shoal.queue.outages import RETRY_TIMEOUT
 
         given = current_config().text("SHOAL_PATIENCE")
         patience = read_duration("SHOAL_PATIENCE", given) if given else RETRY_TIMEOUT

@@ -18,7 +18,7 @@ from shoal.export.target import STDOUT
 from shoal.fleet.command_hints import command_on, joined
 from shoal.fleet.run.output_file import open_output
 from shoal.queue.contract import Queue
-from shoal.queue.disk import FULL, describe_disk
+from shoal.queue.outages import FULL, describe_disk
 
 log = logging.getLogger(__name__)
 OutputMode = Existing | Literal["continue"]

@@ -9,7 +9,7 @@ from typing import IO
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.values import counted
-from shoal.queue.disk import FULL, describe_disk
+from shoal.queue.outages import FULL, describe_disk
 
 log = logging.getLogger(__name__)
 MAX_LAUNCHERS = 100  # that write to one folder at the same time

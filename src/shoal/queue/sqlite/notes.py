@@ -1,18 +1,18 @@
 """Notes: written by the writer thread in its transactions, read by the reader thread."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from shoal.core.model import ZERO, Note
-from shoal.queue.contract import GONE, Fence, NotesSize
-from shoal.queue.rules import new_stamp
-from shoal.queue.sqlite.encoding import as_json, duration, optional_micros
-from shoal.queue.sqlite.store import QUERIES, Store
+from shoal.queue.contract import NotesSize
+from shoal.queue.encoding import duration, optional_micros
+from shoal.queue.requests import GONE, Fence, new_stamp
+from shoal.queue.sqlite.store import QUERIES, Store, as_json
 
 MAX_EXPIRED = 100  # expired notes that one call removes
 
 
-def read(store: Store, topic: str, keys: Sequence[str] | None) -> dict[str, Note]:
+def read(store: Store, topic: str, keys: Iterable[str] | None) -> dict[str, Note]:
     """Return the notes that have not expired."""
     now = store.now()
     values = {"topic": topic, "now": now}

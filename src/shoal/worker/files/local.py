@@ -11,7 +11,7 @@ from shoal.core.errors import StorageFailed
 from shoal.core.errors.commands import run_command
 from shoal.export.leftovers import open_locked, remove_if_left
 from shoal.export.target import sync_folder
-from shoal.queue.disk import FULL
+from shoal.queue.outages import FULL
 from shoal.scrape.files.paths import with_suffix
 from shoal.worker.files.store import FileStore, Spool
 
