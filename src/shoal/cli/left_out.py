@@ -39,13 +39,13 @@ def left_out_lines(snapshot: "Snapshot", job: "Job") -> list[str]:
 def hook_lines(snapshot: "Snapshot") -> list[str]:
     """Return the hooks of a run that failed, a line each."""
     failed = [record for record in snapshot.hooks.values() if record.has_failed]
-    return [f"The hook {one.hook} failed: {one.error} (in worker {one.worker})." for one in failed]
+    return [f"The hook {one.hook} failed: {one.error} (in process {one.process})." for one in failed]
 
 
 def running_hook_lines(snapshot: "Snapshot") -> list[str]:
     """Return the hooks of a run that are called at this moment, a line each."""
     running = [record for record in snapshot.hooks.values() if record.is_running]
-    return [f"The hook {one.hook} is running (in worker {one.worker})." for one in running]
+    return [f"The hook {one.hook} is running (in process {one.process})." for one in running]
 
 
 def reservation_lines(snapshot: "Snapshot") -> list[str]:

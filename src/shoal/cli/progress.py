@@ -1,27 +1,124 @@
-"""Progress output of a run."""
+"""Progress output of a run: a live view in a terminal, else lines; and its first errors."""
 
 import sys
 import time
-from contextlib import AbstractContextManager
 from typing import Self
 
+from rich.console import Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
+from rich.text import Text
+
 from shoal.cli.console import console, counted, duration, escaped, put_line, put_message, say
-from shoal.cli.first_errors import retry_words
-from shoal.cli.progress_screen import RunView
 from shoal.core.errors.commands import shoal_command
-from shoal.core.model import Run, RunState
-from shoal.fleet.run.pool import WorkerPool
+from shoal.core.model import Counts, Run, RunState
+from shoal.fleet.run.pool import RunObserver, WorkerPool
 from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.rows import fields_of
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.worker_log import Warned
 from shoal.queue.address import shown_queue
-from shoal.worker.counters import format_counts
+from shoal.worker.counters import WorkerCounters, format_counts, top_counts
 
 LINE_INTERVAL_SECONDS = 10.0  # without a terminal
 
 
-class ProgressView(AbstractContextManager["ProgressView"]):
+def first_error_lines(tally: WorkerCounters) -> list[str]:
+    """Return the first error of the most frequent classes, with its traceback."""
+    lines = []
+    for kind, count in top_counts(tally.errors):
+        if kind in tally.first_errors:
+            first, *traceback = tally.first_errors[kind].split("\n")
+            lines.append(f"First of {count:,} {kind}: {first}" if count > 1 else f"{kind}: {first}")
+            lines += [f"  {line}" for line in traceback]
+    return lines
+
+
+def retry_words(stats: Counts, tally: WorkerCounters, now: float) -> str | None:
+    """Return which tasks a run waits for, if all that are left wait for a retry; `now` is the time of day."""
+    if not stats.delayed or stats.pending or stats.leased or not tally.first_errors:
+        return None
+    kind = top_counts(tally.errors, 1)[0][0]
+    error = tally.first_errors.get(kind, "").partition("\n")[0]
+    left = tally.last_retry_at - now
+    when = f", all within {left:,.0f} s" if left >= 1 else ""
+    return f"a retry of {counted(stats.delayed, 'task')}{when} ({kind}{f': {error}' if error else ''})"
+
+
+class RunView:
+    """A progress bar with lines of counts under it."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=36),
+            TaskProgressColumn(),
+            MofNCompleteColumn(),
+            console=console(),
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._live = Live(self._bar, console=console(), refresh_per_second=8, transient=True)
+
+    def start(self) -> None:
+        """Start drawing."""
+        self._live.start()
+
+    def stop(self) -> None:
+        """Remove the view."""
+        self._live.stop()
+
+    def name(self, scraper: str) -> None:
+        """Set the scraper's name."""
+        self._bar.update(self._task, description=escaped(scraper))
+
+    def show(self, snapshot: Snapshot, pool: WorkerPool) -> None:
+        """Draw the current progress."""
+        stats = snapshot.stats
+        self._bar.update(self._task, completed=stats.tasks - stats.remaining, total=stats.tasks or None)
+        self._live.update(Group(self._bar, *view(snapshot, pool)))
+
+
+def view(snapshot: Snapshot, pool: WorkerPool) -> list[Text]:
+    """Return the lines below the bar."""
+    stats, tally = snapshot.stats, pool.tally
+    hosts = f"{snapshot.hosts:,}" if snapshot.hosts < 1000 else "1,000+"
+    lines = [
+        _pairs(
+            ("pages/s", f"{snapshot.rate:,.1f}"),
+            ("ETA", duration(snapshot.eta_seconds)),
+            ("items", f"{stats.items:,}"),
+            ("rejected", f"{stats.rejected:,}"),
+            ("dead", f"{stats.dead:,}"),
+        ),
+        _pairs(
+            ("pending", f"{stats.pending:,}"),
+            ("delayed", f"{stats.delayed:,}"),
+            ("in progress", f"{stats.leased:,}"),
+            ("hosts", hosts),
+            ("workers", f"{len(pool.pids)}"),
+        ),
+    ]
+    for counts in (tally.errors, tally.postponed):
+        if counts:
+            lines.append(
+                _pairs(*((name, f"{count:,}") for name, count in top_counts(counts)), style="yellow")
+            )
+    if waits_for := snapshot.waits_for or retry_words(stats, tally, time.time()):
+        lines.append(_pairs(("waiting for", waits_for), style="yellow"))
+    return lines
+
+
+def _pairs(*pairs: tuple[str, str], style: str = "cyan") -> Text:
+    text = Text("  ")
+    for name, value in pairs:
+        text.append(f"{name} ", style="dim").append(value, style=style).append("   ")
+    return text
+
+
+class ProgressView(RunObserver):
     """Shows the progress of a run: a live view in a terminal, else one line at intervals."""
+
+    shows_progress = True
 
     def __init__(self, *, as_json: bool = False, logs: LogPlan | None = None, queue_url: str = "") -> None:
         self._as_json = as_json
@@ -119,4 +216,4 @@ def open_view() -> "RunView | None":
 
 def put_progress(snapshot: Snapshot, waits_for: str | None = None) -> None:
     """Write the run's counts as one line of JSON to stderr: stdout carries only the result."""
-    put_line(snapshot.as_json() | {"waits_for": waits_for or snapshot.waits_for})
+    put_line(fields_of(snapshot.row()) | {"waits_for": waits_for or snapshot.waits_for})

@@ -79,22 +79,16 @@ MODULES = {
     **{name: f"crawl.{name}" for name in ("run", "enqueue", "work", "fleet", "scale", "start", "demo")},
     **dict.fromkeys(("listen", "scrape"), "crawl.ondemand"),
     **dict.fromkeys(("status", "watch", "runs", "workers"), "inspect.status"),
-    **{
-        name: f"inspect.{name}"
-        for name in (
-            *("top", "serve", "records", "partitions", "stale"),
-            *("hosts", "proxies", "tor", "tokens", "cache", "metrics"),
-        )
-    },
-    **dict.fromkeys(("pause", "resume", "cancel"), "manage.control"),
-    **{
-        name: f"manage.{name}"
-        for name in ("set", "purge", "dead", "forget", "items", "rejects", "export", "migrate", "bench")
-    },
-    **{
-        name: f"project.{name}"
-        for name in ("new", "shell", "check", "config", "scrapers", "route", "deploy", "plugins")
-    },
+    **dict.fromkeys(("records", "partitions", "stale"), "inspect.tasks"),
+    **dict.fromkeys(("proxies", "tor", "tokens", "cache"), "inspect.fetchers"),
+    **dict.fromkeys(("serve", "metrics"), "inspect.serve"),
+    **{name: f"inspect.{name}" for name in ("top", "hosts")},
+    **dict.fromkeys(("pause", "resume", "cancel", "set", "purge", "forget"), "manage.control"),
+    **dict.fromkeys(("items", "rejects"), "manage.results"),
+    **dict.fromkeys(("migrate", "bench"), "manage.queue"),
+    **{name: f"manage.{name}" for name in ("dead", "export")},
+    **dict.fromkeys(("config", "scrapers", "route", "plugins"), "project.show"),
+    **{name: f"project.{name}" for name in ("new", "shell", "check", "deploy")},
 }
 WITH_MANY_OPTIONS = ("run", "enqueue", "work", "fleet", "scale", "start", "listen")
 HELP = ("-h", "--help", "--version")  # arguments that need no command

@@ -10,21 +10,17 @@ from typing import Any
 
 from typer.models import OptionInfo
 
-from shoal.cli.options.groups import Command
-from shoal.cli.options.setting import read_change
+from shoal.cli.options.workers import Command, read_change
 from shoal.fleet.command_hints import command_for_job, joined, queue_option, without_secrets
 from shoal.fleet.job import Job
-from shoal.worker.run_settings.private_hosts import options_for
-from shoal.worker.run_settings.stored import LIVE, storable
+from shoal.scrape.settings.scraper import SETTINGS
+from shoal.worker.run_settings import LIVE, options_for, storable
 
 # Left out, as are the seeds, which are in the queue by now: not needed, or added with a new value.
 NOT_REPEATED = ("scraper", "queue", "resume", "run_id", "args", "as_json", "yes", "rejects")
 # Settings, which the run remembers: repeated, they would undo what `shoal set` has changed since.
-SETTINGS = "changes"
-REMEMBERED = (
-    *(SETTINGS, "allow_private", "proxies", "tor", "fetch", "engine", "tokens"),
-    *("cache", "warc", "playback", "dedup", "files"),
-)
+CHANGES = "changes"
+REMEMBERED = (CHANGES, "allow_private", *(name for name, one in SETTINGS.items() if one.option))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +99,12 @@ def _words(typed: TypedCommand, name: str) -> Iterator[str]:
             continue
         yield option
         if each is not True:
-            yield without_secrets(str(each), key="" if name == SETTINGS else name)
+            yield without_secrets(str(each), key="" if name == CHANGES else name)
 
 
 def _is_remembered(typed: TypedCommand, name: str, text: str) -> bool:
     """Return whether the run has stored a setting: no secret, and of `work` only what all workers follow."""
-    key, value = read_change(text) if name == SETTINGS else (name, text)
+    key, value = read_change(text) if name == CHANGES else (name, text)
     if typed.command == "work" and key not in LIVE:
         return False
     return not storable({key: value})[1]

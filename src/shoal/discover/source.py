@@ -28,10 +28,6 @@ class Refusal:
     text: str
     reason: str
 
-    def as_json(self) -> dict[str, str]:
-        """Return it as the reports of commands and of the API list it."""
-        return {"where": self.where, "text": self.text, "reason": self.reason}
-
 
 Found = Task | Refusal
 

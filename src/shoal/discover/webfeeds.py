@@ -12,8 +12,8 @@ from shoal.core.patterns import glob
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, host_of, site_of
 from shoal.discover.sitemaps import report as why
-from shoal.discover.sitemaps.entry import latest_time
 from shoal.discover.sitemaps.fetch import SitemapFetcher, Sleep
+from shoal.discover.sitemaps.parse import latest_time
 from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.source import Found, Refusal, SourceOptions, make_refusal, shown
 

@@ -1,19 +1,128 @@
-"""Writes items as they are stored, until the run has ended."""
+"""Writes stored items: all at once, or as they are stored until the run has ended."""
 
 import asyncio
 import logging
 from array import array
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shoal.core.errors import ExportUnavailable, ItemsLost, QueueUnavailable
 from shoal.core.model import StoredItem
 from shoal.core.tasks import wait_for_event
 from shoal.export.contract import Writer
-from shoal.export.report import CountingWriter, Report
-from shoal.export.stream import batches, in_thread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How many items were written per step, and how many were skipped."""
+
+    steps: Mapping[str, int] = field(default_factory=dict)
+    skipped: int = 0
+    locations: Mapping[str, str] = field(default_factory=dict)  # file or table of each step, if split by step
+    is_complete: bool = True  # False if it was stopped early
+
+    @property
+    def items(self) -> int:
+        """The number of items written."""
+        return sum(self.steps.values())
+
+
+class CountingWriter:
+    """Counts the items that a writer gets."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._steps: Counter[str] = Counter()
+
+    def add(self, items: Sequence[StoredItem]) -> None:
+        """Count a batch of items."""
+        self._steps.update(item.step for item in items)
+
+    def report(self, *, is_complete: bool = True) -> Report:
+        """Return the report of the writer."""
+        skipped = self._writer.skipped
+        left = {step: count - skipped.get(step, 0) for step, count in self._steps.items()}
+        steps = {step: count for step, count in left.items() if count}
+        locations = {step: location for step, location in self._writer.locations.items() if step in steps}
+        return Report(
+            steps=steps, skipped=sum(skipped.values()), locations=locations, is_complete=is_complete
+        )
+
+
+BATCH = 500
+
+Items = Callable[[], AsyncIterator[StoredItem]]
+
+
+async def export(items: Items, writer: Writer) -> Report:
+    """Write all items, close the writer and return a report; discard the output after an error.
+
+    `items` is called twice for a writer that must see all items before it writes the first.
+    """
+    counter = CountingWriter(writer)
+    try:
+        last = await survey_items(items, writer) if writer.needs_survey else None
+        await _write(items, writer, counter, last)
+        await in_thread(writer.close)
+    except BaseException:
+        writer.discard()
+        raise
+    return counter.report()
+
+
+async def stored_since(items: AsyncIterator[StoredItem], since: datetime | None) -> AsyncIterator[StoredItem]:
+    """Yield the items stored at or after `since`; all items if it is None."""
+    async for item in items:
+        if since is None or item.stored_at >= since:
+            yield item
+
+
+async def batches(items: AsyncIterator[StoredItem]) -> AsyncIterator[list[StoredItem]]:
+    """Group a stream of items into lists."""
+    batch: list[StoredItem] = []
+    async for item in items:
+        batch.append(item)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+async def in_thread(call: Callable[..., None], *args: object) -> None:
+    """Run a call in a thread. If cancelled, wait for it: a writer must not be used by two threads at once."""
+    work = asyncio.create_task(asyncio.to_thread(call, *args))
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
+
+
+async def survey_items(items: Items, writer: Writer) -> int:
+    """Show the writer all items; return their highest id."""
+    last = 0
+    async for batch in batches(items()):
+        await in_thread(writer.survey, batch)
+        last = max(last, batch[-1].id)
+    return last
+
+
+async def _write(items: Items, writer: Writer, counter: CountingWriter, last: int | None) -> None:
+    async for batch in batches(items()):
+        known = stored_until(batch, last)
+        await in_thread(writer.write, known)
+        counter.add(known)
+
+
+def stored_until(items: list[StoredItem], last: int | None) -> list[StoredItem]:
+    """Return the items up to this id: those stored after the survey may have other columns, and must wait."""
+    return items if last is None else [item for item in items if item.id <= last]
+
 
 POLL_INTERVAL = timedelta(milliseconds=500)
 UNAVAILABLE_TIMEOUT, RETRY_INTERVAL = timedelta(seconds=30), timedelta(seconds=1)

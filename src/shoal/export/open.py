@@ -9,9 +9,8 @@ from typing import Literal
 from shoal.core.errors import InvalidSetting
 from shoal.core.urls import is_object_url
 from shoal.export.contract import Exporter, ExportOptions, Writer
-from shoal.export.exporters import EXPORTERS, FILES
+from shoal.export.exporters import EXPORTERS, FILES, guarded
 from shoal.export.objects import open_object
-from shoal.export.plugin_writers import guarded
 from shoal.export.steps import StepWriter, step_file
 from shoal.export.tables.address import is_table, read_address
 from shoal.export.target import STDOUT, OutputTarget, has_content, open_target

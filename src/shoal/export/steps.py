@@ -7,7 +7,7 @@ from pathlib import Path
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
-from shoal.export.tables.names import hashed_name
+from shoal.export.tables.columns import hashed_name
 
 STEP = "{step}"
 MAX_NAME_BYTES = 100  # of a step's name within a file name

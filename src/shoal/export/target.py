@@ -1,20 +1,92 @@
 """Output targets: a file that appears only when complete, a file that is appended to, or stdout."""
 
 import errno
+import fcntl
 import logging
 import os
 import re
 import secrets
+import stat
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+
 from shoal.core.errors import ExportFailed, InvalidSetting
-from shoal.export.leftovers import open_locked, remove_if_left
-from shoal.export.tail import repair_last_line
+
+_MAX_LINE = 64 << 20  # bytes of one line
+_CHUNK = 1 << 16
+
+
+def repair_last_line(file: int) -> None:
+    """Make an open file end with a complete line: drop a partial line, add a missing newline."""
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        return
+    size = os.fstat(file).st_size
+    last = _last_line(file, size)
+    if not last:
+        return
+    if _is_json(last):
+        os.write(file, b"\n")
+    elif len(last) < _MAX_LINE:
+        os.ftruncate(file, size - len(last))
+
+
+def _last_line(file: int, size: int) -> bytes:
+    """Return what follows the last newline."""
+    tail = b""
+    while len(tail) < min(size, _MAX_LINE) and b"\n" not in tail:
+        start = max(0, size - len(tail) - _CHUNK)
+        tail = os.pread(file, size - len(tail) - start, start) + tail
+    return tail.rpartition(b"\n")[2]
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+# After that a file without a lock is a leftover where locks do not work.
+MAX_AGE_SECONDS = 24 * 3600.0
+
+
+def open_locked(path: Path, flags: int) -> int | None:
+    """Create a file and lock it until it is closed; None if another process took it for a leftover before."""
+    handle = os.open(path, flags, 0o666)
+    with suppress(OSError):  # not all network file systems have locks
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    if os.fstat(handle).st_nlink:
+        return handle
+    os.close(handle)
+    return None
+
+
+def remove_if_left(path: Path) -> bool:
+    """Remove an incomplete file that nobody writes to any more; return whether it was removed."""
+    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        if time.time() - os.fstat(handle).st_mtime < MAX_AGE_SECONDS:
+            return False
+    else:
+        path.unlink(missing_ok=True)  # while it is locked: see `open_locked`
+        return True
+    finally:
+        os.close(handle)
+    path.unlink(missing_ok=True)
+    return True
+
 
 STDOUT = "-"
 PART = ".part"

@@ -1,15 +1,44 @@
 """The interface of every fetcher: one request, one response."""
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.core.http import Request, Response
 from shoal.fetch.egress import Egress
-from shoal.fetch.response_limits import Limits
 
-if TYPE_CHECKING:  # the settings are above this package
+if TYPE_CHECKING:
+    from shoal.fetch.proxies.health import ProxyHealth
     from shoal.scrape.settings.scraper import ScraperSettings
+
+
+KIB, MIB = 1 << 10, 1 << 20
+
+_current: ContextVar["list[ProxyHealth] | None"] = ContextVar("the proxy of this task", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one fetch; sizes in bytes. The timeout is part of the request."""
+
+    max_body: int = 32 * MIB  # after decompression
+    max_header_bytes: int = 256 * KIB
+    max_header_count: int = 1_000
+    max_redirects: int = 10
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def begin_task() -> None:
+    """Use one proxy for all requests from here on, in this asyncio task and those it creates."""
+    _current.set([])
+
+
+def current() -> "list[ProxyHealth] | None":
+    """Return the list that holds the proxy of this task; None outside of a task."""
+    return _current.get()
 
 
 class Fetcher(Protocol):

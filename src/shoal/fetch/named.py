@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from shoal.core.errors import BrokenAnswer, FetchTimeout, TooLarge
 from shoal.core.http import Request, Response
-from shoal.fetch.contract import Fetcher
+from shoal.fetch.contract import Fetcher, Limits
 from shoal.fetch.egress import Egress
-from shoal.fetch.response_limits import Limits
 
 BROWSER = "browser"
 

@@ -12,30 +12,31 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shoal.core.errors import InvalidInput, RunConflict, UnknownRun
+from shoal.core.errors import InvalidInput, RunConflict, ShoalError, UnknownRun
+from shoal.core.errors.commands import shoal_command
 from shoal.core.model import NOTHING, ZERO, HostStatus, Run, Stats, Task, WorkerStatus
 from shoal.core.values import read_positive_duration
 from shoal.fleet.build_job import check_served, job_of_run, load, make_job, with_declared_hosts
 from shoal.fleet.command_hints import messages_on
-from shoal.fleet.handle import RunHandle
+from shoal.fleet.handle import RunHandle, gather_items, payload_tasks
 from shoal.fleet.job import Job
 from shoal.fleet.ondemand.balancer import CALL_TIMEOUT, Balancers
 from shoal.fleet.ondemand.dispatch import Scraped
-from shoal.fleet.ondemand.standing_run import ANY_PORT, listening_job, until_listening
+from shoal.fleet.ondemand.standing_run import ANY_PORT, bound_standing_run, listening_job, until_listening
+from shoal.fleet.partitions.membership import admit
 from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.file import Project
-from shoal.fleet.run.app_workers import AppWorkers
-from shoal.fleet.run.args import bound_standing_run
-from shoal.fleet.run.enqueue import OnInvalid
-from shoal.fleet.run.launch import lock_of
-from shoal.fleet.run.local_pools import LocalPools
+from shoal.fleet.run.background import BackgroundWorkers, LocalPools, LogObserver
+from shoal.fleet.run.enqueue import note_hosts_to_allow
+from shoal.fleet.run.feed import InvalidSeeds, OnInvalid
+from shoal.fleet.run.host import RunHost
+from shoal.fleet.run.lifecycle import is_new
+from shoal.fleet.run.open_run import StartOptions, lock_of, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
-from shoal.fleet.run.wait import gather_items, payload_tasks
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import NEWEST
-from shoal.fleet.sources.seeds import Stream
-from shoal.fleet.start_run import start_run
+from shoal.fleet.sources.seeds import Seeds, Stream
 from shoal.fleet.status.cache import CacheStatus, cache_status
 from shoal.fleet.status.find import find_run
 from shoal.fleet.status.tokens import TokenStatus, tokens
@@ -54,7 +55,7 @@ class App:
     def __init__(self, queue: Queue, queue_url: str, project: Project) -> None:
         self.queue = queue
         self._url, self._project = queue_url, project
-        self._stack, self._workers = AsyncExitStack(), list[AppWorkers]()
+        self._stack, self._workers = AsyncExitStack(), list[BackgroundWorkers]()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
         self.local_workers = LocalPools(queue)
 
@@ -156,20 +157,37 @@ class App:
             seeds = declared_seeds(self._project, job)
         for earlier in self._workers if workers else ():
             await earlier.wait_if_drained(job.scraper.name)
-        started = await start_run(
-            self.queue,
-            job,
-            seeds,
-            self._project.routes,
-            run_id=run_id if resume in (None, NEWEST) else resume,
+        run_id = run_id if resume in (None, NEWEST) else resume
+        options = StartOptions(
+            run_id=run_id,
             resume=resume is not None,
-            on_invalid=on_invalid,
-            rejects=rejects,
-            workers=self._stack if workers else None,
+            lock=lock_of(self.queue, job, run_id) if workers else None,
+            routes=self._project.routes,
+            invalid=InvalidSeeds(on_invalid, rejects=rejects),
+            keeps_empty=True,
         )
-        if started.workers:
-            self._workers = [one for one in self._workers if one.is_working] + [started.workers]
-        return started.handle
+        return await self._start(job, seeds, options, with_workers=bool(workers))
+
+    async def _start(self, job: Job, seeds: Seeds, options: StartOptions, *, with_workers: bool) -> RunHandle:
+        check, run = None, None
+        try:
+            async with open_run(self.queue, job, seeds, options) as opened:
+                job, run = opened.job, opened.run
+                report = await opened.enqueue()
+                if with_workers:
+                    await admit(self.queue, run.id, job.sharing)
+                    host = RunHost(self.queue, job, run, LogObserver(), lock=opened.lock)
+                    workers = BackgroundWorkers(host)
+                    await self._stack.enter_async_context(workers)
+                    self._workers = [one for one in self._workers if one.is_working] + [workers]
+                    check = workers.check
+        except Exception as error:
+            if run and not await is_new(self.queue, run.id):  # else it was deleted, or never made
+                _name_run(error, run)
+            raise
+        private = await note_hosts_to_allow(self.queue, run, job.scraper.settings)
+        routes = self._project.routes
+        return RunHandle(self.queue, run, report, routes, lambda run: job, check, private=private)
 
     async def work(self, run_id: str, *, workers: int = 1) -> RunHandle:
         """Start workers here on an existing run of a project scraper, as `shoal work` does.
@@ -304,7 +322,7 @@ class App:
         job = self.job(scraper, settings=changes, workers=workers, args=dict(args or {}))
         job = listening_job(job, at, announce)
         run = await bound_standing_run(self.queue, job)
-        listening = AppWorkers(self.queue, run, job, lock_of(self.queue, job, run.id))
+        listening = BackgroundWorkers(RunHost(self.queue, job, run, LogObserver()))
         await self._stack.enter_async_context(listening)
         await until_listening(self.queue, job.scraper.name, workers)
         return RunHandle(
@@ -368,3 +386,13 @@ class App:
     def _handle(self, run: Run) -> RunHandle:
         job_of = partial(job_of_run, self._project, self._url)
         return RunHandle(self.queue, run, routes=self._project.routes, job_of=job_of)
+
+
+def _name_run(error: Exception, run: Run) -> None:
+    """Add the id of a run whose start has failed to the error."""
+    if isinstance(error, ShoalError) and not getattr(error, "run_id", None):
+        vars(error)["run_id"] = run.id
+    error.add_note(
+        f"Run {run.id} was created. Resume it: run_id={run.id!r}; "
+        f"or delete it: {shoal_command(f'purge {run.id}')}"
+    )

@@ -13,11 +13,11 @@ from shoal.core.text import shorten
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import LoadedScraper, Project, ProjectScraper
 from shoal.fleet.sources.declared import declared_private_hosts
-from shoal.fleet.status.rows import scraper_row
+from shoal.fleet.status.rows import ScraperRow
 from shoal.scrape.scraper import HTTP_ONLY, Scraper
 from shoal.worker.fetchers.named import check_fetchers
 from shoal.worker.partitions import PartitionMode
-from shoal.worker.run_settings.stored import replaced
+from shoal.worker.run_settings import replaced
 
 # Loading a file changes the module search path.
 _loading = Lock()
@@ -142,7 +142,7 @@ class ScraperRows:
         self._project = project
         self._known: dict[str, _KnownScraper] = {}
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[ScraperRow]:
         """Return a row for each scraper; safe in several threads."""
         with _loading:
             return [self._row(entry) for entry in self._project.scrapers.values()]
@@ -150,15 +150,15 @@ class ScraperRows:
     def name_of(self, scraper: str) -> str | None:
         """Return the project's name for a run's scraper, if `all` has loaded it."""
         rows = [known.row for known in self._known.values()]
-        return next((row["name"] for row in rows if row["scraper"] == scraper), None)
+        return next((row.name for row in rows if row.scraper == scraper), None)
 
-    def _row(self, entry: ProjectScraper) -> dict[str, Any]:
+    def _row(self, entry: ProjectScraper) -> ScraperRow:
         known, stamp = self._known.get(entry.name), _stamp(entry, self._project.folder)
         if known and known.stamp == stamp and time.monotonic() < known.until:
             return known.row
-        row = scraper_row(entry, self._project.folder)
+        row = ScraperRow.load(entry, self._project.folder)
         # A broken file may be fixed elsewhere: in a module that it imports.
-        until = time.monotonic() + RELOAD_INTERVAL_SECONDS if row["says"] else float("inf")
+        until = time.monotonic() + RELOAD_INTERVAL_SECONDS if row.says else float("inf")
         self._known[entry.name] = _KnownScraper(stamp, until, row)
         return row
 
@@ -166,7 +166,7 @@ class ScraperRows:
 class _KnownScraper(NamedTuple):
     stamp: tuple[int, int] | None
     until: float
-    row: dict[str, Any]
+    row: ScraperRow
 
 
 def _stamp(entry: ProjectScraper, folder: Path) -> tuple[int, int] | None:

@@ -2,33 +2,31 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from shoal.core.errors import InvalidSetting, QueueError, QueueUnavailable, RunConflict, ScraperBusy
+from shoal.core.errors import InvalidSetting, QueueUnavailable, RunConflict, ScraperBusy
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState, WorkerState
-from shoal.core.tasks import repeat, restarted, wait_for_event, watched
+from shoal.core.tasks import repeat, wait_for_event
 from shoal.fleet import lock as single
-from shoal.fleet.dead_workers import new_worker_id, release_leases_of
+from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.job import Job
-from shoal.fleet.other_steps import OtherSteps
-from shoal.fleet.run.enqueue import RunEnqueuer
-from shoal.fleet.run.launch import Summary, lock_of, open_logs, open_pool, warn_in
+from shoal.fleet.run.host import RunHost, open_logs
+from shoal.fleet.run.launch import Summary
 from shoal.fleet.run.lifecycle import end_at_budget
-from shoal.fleet.run.pool import PoolExit, WorkerPool
+from shoal.fleet.run.open_run import OpenedRun, lock_of
+from shoal.fleet.run.pool import PoolExit, RunObserver, WorkerPool
 from shoal.fleet.run.results import ResultWriter
-from shoal.fleet.run.retention import apply_keep
-from shoal.fleet.run.settings import OpenedRun, open_job, use_settings
+from shoal.fleet.run.settings import use_settings
 from shoal.fleet.status.find import find_run, is_standing
 from shoal.fleet.status.findings import read_findings
-from shoal.fleet.status.progress import ProgressReader, Snapshot, follow_progress
-from shoal.fleet.store_checks import checked_store
+from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.telemetry.metrics import PoolMetrics
-from shoal.fleet.telemetry.setup import metrics_of, update_metrics
-from shoal.queue.contract import Queue, QueueReports, WorkQueue
+from shoal.fleet.telemetry.setup import metrics_of
+from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.background import run_beside
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason
@@ -69,21 +67,7 @@ def enqueue_lock(queue: Queue, scraper: str, run_id: str | None = None) -> singl
     return single.ScraperLock(queue, scraper, [single.FILLING], run_id=run_id)
 
 
-async def run_to_coordinate(queue: Queue, job: Job, *, run_id: str | None, resume: bool) -> OpenedRun:
-    """Return the run to coordinate: the named one, the interrupted one, or a new one."""
-    if resume and not run_id and (run := await _find_interrupted(queue, job.scraper.name)):
-        job, notice = await use_settings(queue, job, run)
-        return OpenedRun(run, job, False, notice)
-    return await _mark_as_coordinated(queue, await open_job(queue, job, run_id=run_id))
-
-
-async def _mark_as_coordinated(queue: WorkQueue, opened: OpenedRun) -> OpenedRun:
-    """Mark a run as a coordinator's at once, so that the next coordinator finds it whatever happens."""
-    await queue.beat(new_worker_id(), run_id=opened.run.id, state=WorkerState.ENDED, info={"role": ROLE})
-    return opened
-
-
-async def _find_interrupted(queue: QueueReports, scraper: str) -> Run | None:
+async def find_interrupted(queue: QueueReports, scraper: str) -> Run | None:
     """Return the newest run of a scraper that a coordinator has started, if it was interrupted.
 
     Other runs of the scraper are ignored: they are enqueued or worked on by hand. A coordinator may die while
@@ -105,49 +89,48 @@ async def _find_interrupted(queue: QueueReports, scraper: str) -> Run | None:
 class Coordinator:
     """Enqueues one run, waits until workers have drained it, and writes its items."""
 
-    queue: Queue
-    job: Job
-    run: Run
-    observer: RoleObserver
+    opened: OpenedRun
+    observer: RoleObserver = SILENT
     results: str | None = None
-    lock: single.ScraperLock | None = None  # the enqueue lock, held by the creator of the run
     _state: str = field(default=WorkerState.FILLING, init=False)
 
-    async def carry_out(self, feed: RunEnqueuer) -> Summary:
+    async def carry_out(self) -> Summary:
         """Return how the run ended; it can be cancelled at any time, and started again to resume."""
         began, me = time.monotonic(), new_worker_id()
+        queue, job, run = self.opened.queue, self.opened.job, self.opened.run
         async with AsyncExitStack() as stack:
-            stack.enter_context(open_logs(self.job, self.run))
-            lock = self.lock or enqueue_lock(self.queue, self.run.scraper, self.run.id)
+            stack.enter_context(open_logs(job, run))
+            lock = self.opened.lock or enqueue_lock(queue, run.scraper, run.id)
             await stack.enter_async_context(lock)
-            writer = await stack.enter_async_context(ResultWriter(self.queue, self.run.id, self.results))
-            before = (await self.queue.stats(self.run.id)).completed
-            self.observer.on_join(self.run)
+            writer = await stack.enter_async_context(ResultWriter(queue, run.id, self.results))
+            before = (await queue.stats(run.id)).completed
+            self.observer.on_join(run)
+            # At once, so that the next coordinator finds the run whatever happens.
             await self._send_heartbeat(me, WorkerState.FILLING)
             await stack.enter_async_context(run_beside("The coordinator's heartbeat", self._keep_beating(me)))
-            enqueued = await self.queue.enqueue(self.run.id, feed, on_invalid=feed.invalid)
+            enqueued = await self.opened.enqueue()
             await self._send_heartbeat(me, WorkerState.WAITING)
             snapshot = await self._wait()
             await writer.finish(snapshot.stats.items)
         await self._send_heartbeat(me, WorkerState.FINISHED)
         return Summary(
-            run=self.run,
+            run=run,
+            job=job,
             enqueued=enqueued,
             before=before,
             snapshot=snapshot,
             ending=PoolExit(),
             seconds=time.monotonic() - began,
-            refused=feed.refused,
-            findings=await read_findings(self.queue, self.run.id, snapshot.stats),
-            job=self.job,
+            findings=await read_findings(queue, run.id, snapshot.stats),
         )
 
     async def _wait(self) -> Snapshot:
-        progress = ProgressReader(self.queue, self.run.id)
+        queue, run = self.opened.queue, self.opened.run
+        progress = ProgressReader(queue, run.id)
         while True:
             with suppress(QueueUnavailable):
                 # The workers may be gone when the last page is done.
-                await end_at_budget(self.queue, self.run, self.job.scraper)
+                await end_at_budget(queue, run, self.opened.job.scraper)
                 snapshot = await progress.read()
                 self.observer.on_progress(snapshot)
                 if self._is_over(snapshot):
@@ -159,7 +142,8 @@ class Coordinator:
 
     async def _send_heartbeat(self, me: str, state: str) -> None:
         self._state = state
-        await self.queue.beat(me, run_id=self.run.id, state=state, info={"role": ROLE})
+        queue, run = self.opened.queue, self.opened.run
+        await queue.beat(me, run_id=run.id, state=state, info={"role": ROLE})
 
     async def _keep_beating(self, me: str) -> None:
         """Send a heartbeat with the current state periodically."""
@@ -288,68 +272,42 @@ class WorkerHost:
         async with lock_of(self._queue, job, run.id) as lock:
             if notice:
                 self._observer.on_message(f"Run {run.id}: {notice}")
-            ending = await self._launch_pool(job, await self._queue.run(run.id), lock)
+            ending = await self._host(job, await self._queue.run(run.id), lock)
         endings[run.id] = _combine(endings.get(run.id), ending)
         if ExitReason.BUDGET in ending.reasons:
             self._finished.add(run.id)
         for failure in ending.failures:
             self._observer.on_message(f"Could not work on run {run.id}: {failure}")
-        if not self._stops:
-            await apply_keep(self._queue, job.scraper, run, self._observer.on_message)
         return ending
 
-    async def _launch_pool(self, job: Job, run: Run, lock: single.ScraperLock) -> PoolExit:
-        with suppress(QueueError):
-            await release_leases_of(self._queue, run)
-        with open_logs(job, run) as logs:
-            pool = open_pool(
-                self._queue,
-                job,
-                run,
-                logs,
-                lock=lock,
-                on_event=self._observer.on_message,
-                on_output=self._on_output,
-            )
-            async with checked_store(self._queue, warn_in(logs, self._observer.on_message)):
-                return await self._run_pool(pool, job, run)
+    async def _host(self, job: Job, run: Run, lock: single.ScraperLock) -> PoolExit:
+        observer = _HostObserver(self._observer, self._on_output)
+        async with RunHost(self._queue, job, run, observer, lock=lock, metrics=self._metrics) as host:
+            self._pools.add(host.pool)
+            for _ in range(self._stops):  # stop calls that came while it was opened
+                host.pool.stop()
+            try:
+                return await host.work()
+            finally:
+                self._pools.discard(host.pool)
+                self._past += host.pool.tally
+                self._past_restarts += host.pool.restarts
 
-    async def _run_pool(self, pool: WorkerPool, job: Job, run: Run) -> PoolExit:
-        """Run a pool on a run, and return how it ended."""
-        self._pools.add(pool)
-        for _ in range(self._stops):  # stop calls that came while it was created
-            pool.stop()
+
+class _HostObserver(RunObserver):
+    """Passes what happens to the workers on one run to the observer of all runs."""
+
+    def __init__(self, observer: RoleObserver, on_output: Callable[[str], None]) -> None:
+        self._observer, self._on_output = observer, on_output
+
+    def on_start(self, run: Run, pool: WorkerPool) -> None:
         self._observer.on_join(run)
-        try:
-            async with AsyncExitStack() as stack:
-                if job.metrics:
-                    await stack.enter_async_context(update_metrics(self._metrics, self._queue, run))
-                if job.steps:
-                    await stack.enter_async_context(self._report_other_steps(pool, job, run))
-                return await pool.run()
-        finally:
-            self._pools.discard(pool)
-            self._past += pool.tally
-            self._past_restarts += pool.restarts
 
-    @asynccontextmanager
-    async def _report_other_steps(self, pool: WorkerPool, job: Job, run: Run) -> AsyncIterator[None]:
-        """Say inside the block when only tasks of steps are left that these workers do not run."""
-        say = self._observer.on_message
-        others = OtherSteps(self._queue, job, say=say, stop=pool.stop)
-        progress = ProgressReader(self._queue, run.id, with_hosts=False)
+    def on_message(self, text: str) -> None:
+        self._observer.on_message(text)
 
-        async def follow() -> None:
-            await follow_progress(
-                progress, lambda snapshot: None, is_at_work=lambda: bool(pool.pids), check=others.check
-            )
-
-        following = watched(asyncio.create_task(restarted("Reading the run's progress", follow, say)))
-        try:
-            yield
-        finally:
-            following.cancel()
-            await asyncio.wait([following])
+    def on_output(self, line: str) -> None:
+        self._on_output(line)
 
 
 def _combine(before: PoolExit | None, ending: PoolExit) -> PoolExit:

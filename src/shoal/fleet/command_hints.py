@@ -12,8 +12,7 @@ from shoal.core.errors.commands import commands_use
 from shoal.core.model import Run
 from shoal.core.redact import is_secret_header, shown_address
 from shoal.queue.contract import Queue
-from shoal.worker.run_settings.private_hosts import options_for, private_hosts_to_allow
-from shoal.worker.run_settings.stored import read_note, storable
+from shoal.worker.run_settings import options_for, private_hosts_to_allow, read_note, storable
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job

@@ -15,7 +15,7 @@ from shoal.worker.ipc.protocol import WorkerConfig
 from shoal.worker.partitions import HEARTBEAT, PartitionMode, PartitionRole
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.forkserver import ForkServer
-from shoal.worker.run_settings.stored import replaced
+from shoal.worker.run_settings import replaced
 from shoal.worker.slots import MAX_PAGE_BYTES
 
 # The supervisor extends the leases of its worker, so a short lease works for a long step too: it is how long

@@ -9,8 +9,7 @@ import msgspec
 
 from shoal.core.errors import InvalidItem, InvalidTask
 from shoal.core.model import Reject, Task
-from shoal.scrape.files.download import Download, check_not_download, item_task, read_plan
-from shoal.scrape.files.in_items import HasDownloads
+from shoal.scrape.files import Download, HasDownloads, check_not_download, item_task, read_plan
 from shoal.scrape.items import Check, is_item, make_reject, take_downloads, validate_item
 from shoal.scrape.node import Node
 

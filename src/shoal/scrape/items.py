@@ -14,8 +14,7 @@ from shoal.core.errors import InvalidItem, InvalidSetting
 from shoal.core.failures import MAX_ERROR
 from shoal.core.model import Reject
 from shoal.core.text import shorten
-from shoal.scrape.files.download import Download
-from shoal.scrape.files.in_items import DownloadFinder, HasDownloads, Place
+from shoal.scrape.files import Download, DownloadFinder, HasDownloads, Place
 from shoal.scrape.node import Node
 
 Check = Callable[[Any], Any]

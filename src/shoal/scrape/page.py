@@ -1,6 +1,7 @@
 """A page as a step sees it: the response, and methods to extract data from it."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,18 +19,21 @@ from shoal.core.request_options import NO_HEADERS, RequestOptions
 from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten
 from shoal.core.urls import join, join_all
-from shoal.scrape.extract.article import read_article, read_markdown
-from shoal.scrape.extract.feed import read_feed
-from shoal.scrape.extract.structured import read_jsonld, read_metadata, read_microdata, read_opengraph
-from shoal.scrape.extract.table import read_table
-from shoal.scrape.files.page_files import PageFiles
-from shoal.scrape.forms import fields_of
-from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first
+from shoal.scrape.extract import (
+    read_article,
+    read_feed,
+    read_jsonld,
+    read_markdown,
+    read_metadata,
+    read_microdata,
+    read_opengraph,
+    read_table,
+)
+from shoal.scrape.files import PageFiles
+from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first, text_of
 from shoal.scrape.other_tools import missing_attribute, refuse_options
-from shoal.scrape.parsing.charset import read_text
-from shoal.scrape.parsing.tree import parse_html
-from shoal.scrape.requests import Send, add_params, send_request
-from shoal.scrape.text import text_of
+from shoal.scrape.parsing import parse_html, read_text
+from shoal.scrape.requests import Send, add_params, fields_of, send_request
 
 LONG = 1 << 20  # bytes, about ten milliseconds of parsing
 MAX_LINKS = 100_000  # per page; extracting them takes half a second
@@ -395,3 +399,45 @@ def step_name(step: Named | str) -> str:
     if isinstance(name, str):
         return name
     raise InvalidInput(f"step must be a step of the scraper or its name, got {shorten(repr(step))}")
+
+
+ENOUGH_TEXT = 200  # characters; a page with as many has content
+TOO_LITTLE_TEXT = 40  # characters; a page with fewer has none
+ROOTS = "#root, #app, #__next, #__nuxt, #___gatsby, #svelte, #main-app, app-root, [data-reactroot], [ng-app]"
+_JAVASCRIPT = re.compile(r"java\s?script", re.IGNORECASE)
+
+
+def needs_javascript(page: Page, selector: str | None = None) -> bool:
+    """Tell whether a page shows its content only after its scripts have run.
+
+    With a CSS selector, the page needs JavaScript if nothing matches it; nothing else is checked.
+    """
+    kind = page.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
+    if kind not in ("text/html", "application/xhtml+xml", ""):
+        return False
+    try:
+        if selector:
+            return page.css_first(selector) is None
+        return _looks_empty(page)
+    except ParseFailed:
+        return False
+
+
+def _looks_empty(page: Page) -> bool:
+    if page.css_first("script") is None:
+        return False
+    text = _visible_text(page)
+    if len(text) < TOO_LITTLE_TEXT:
+        return True
+    if len(text) >= ENOUGH_TEXT:
+        return False
+    mentions_js = any(_JAVASCRIPT.search(node.text()) for node in page.css("noscript"))
+    roots = page.css(ROOTS)
+    return mentions_js or (bool(roots) and not any(node.text().strip() for node in roots))
+
+
+def _visible_text(page: Page) -> str:
+    """Return the text of the body without hidden elements."""
+    hidden = "ancestor-or-self::*[self::script or self::style or self::noscript or self::template]"
+    found = page.xpath(f"//body//text()[not({hidden})]")
+    return " ".join(" ".join(str(part) for part in found[:ENOUGH_TEXT]).split())

@@ -14,10 +14,10 @@ from shoal.core.http import Headers, Response
 from shoal.core.model import NOTHING, RunSettings, Task
 from shoal.core.text import shorten
 from shoal.core.urls import canonical
-from shoal.core.values import read_positive_duration, read_whole
+from shoal.core.values import read_positive_duration
 from shoal.core.verdict import RetryPolicy
 from shoal.scrape.harvest import Harvest
-from shoal.scrape.hooks.hooks import HookFunction, ScraperHooks
+from shoal.scrape.hooks import HookFunction, ScraperHooks
 from shoal.scrape.items import validator_for
 from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.login import Login
@@ -25,7 +25,7 @@ from shoal.scrape.page import Named, Page, step_name
 from shoal.scrape.requests import send_without_page
 from shoal.scrape.seeds import SeedFunction, check_seed_function, read_start
 from shoal.scrape.settings.args import DeclaredArgs
-from shoal.scrape.settings.scraper import ScraperSettings, read_delivery, read_fetch
+from shoal.scrape.settings.scraper import ScraperSettings, find_setting
 from shoal.scrape.step import Step
 
 if TYPE_CHECKING:
@@ -115,12 +115,12 @@ class Scraper:
                 name=self._unused_name(function, name),
                 function=_check_function(function),
                 item=item,
-                fetch=self.settings.fetch if fetch is _SCRAPER_DEFAULT else read_fetch("fetch", fetch),
+                fetch=self.settings.fetch if fetch is _SCRAPER_DEFAULT else _read("fetch", fetch),
                 as_scraper=fetch is _SCRAPER_DEFAULT,
-                lease=None if lease is None else read_positive_duration("lease", lease),
+                lease=None if lease is None else _read("lease", lease),
                 retries=None if retries is None else self._read_retries(retries, delivery),
-                timeout=None if timeout is None else read_positive_duration("timeout", timeout),
-                delivery=None if delivery is None else read_delivery("delivery", delivery),
+                timeout=None if timeout is None else _read("timeout", timeout),
+                delivery=None if delivery is None else _read("delivery", delivery),
                 is_async=_is_async(function),
                 check=validator_for(item),
                 link_filter=self._link_filter,
@@ -348,7 +348,7 @@ class Scraper:
         return name
 
     def _read_retries(self, value: Any, delivery: str | None) -> int:
-        retries = read_whole("retries", value, least=0, most=100)
+        retries: int = _read("retries", value)
         if retries and (delivery or self.settings.delivery) == "at_most_once":
             raise InvalidSetting(
                 "retries", "cannot be more than 0 with delivery='at_most_once'; leave it out"
@@ -361,6 +361,11 @@ class Scraper:
         close = get_close_matches(name, self.steps, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(self.steps) or 'none'}."
         return f"{self.name!r} has no step {shorten(repr(name))}. {hint}"
+
+
+def _read(key: str, value: Any) -> Any:
+    """Read a setting of a step as that of a scraper."""
+    return find_setting(key).read(key, value)
 
 
 def _check_name(what: str, name: object) -> str:

@@ -1,17 +1,19 @@
 """The keywords of `run`, `run_sync` and `stream`, read into the sources and the job of a run."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.errors import InvalidInput, InvalidSetting, ShoalError
 from shoal.core.text import shorten
 from shoal.core.values import hint, read_whole
 from shoal.fleet.build_job import make_job, with_declared_hosts
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import LoadedScraper, Project
-from shoal.fleet.run.enqueue import OnInvalid, read_policy
+from shoal.fleet.run.feed import OnInvalid, read_policy
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import SOURCE_NAMES, read_sources
 from shoal.fleet.sources.recrawl import NEWEST
@@ -19,7 +21,7 @@ from shoal.fleet.sources.seeds import Seeds, Stream
 from shoal.queue.address import one_address
 from shoal.scrape.load import locate_scraper
 from shoal.scrape.scraper import Scraper
-from shoal.scrape.settings.scraper import SETTING_NAMES
+from shoal.scrape.settings.scraper import SETTINGS
 
 MAX_WORKERS = 1_000
 EMBEDDED = (".db", ".sqlite", ".sqlite3")  # ends of the names of files, which need no scheme
@@ -45,7 +47,7 @@ class RunOptions:
         """Read the keywords as they were passed; raises InvalidSetting for one that is not known."""
         own = {name: value for name, value in given.items() if name in OPTIONS}
         others = {name: value for name, value in given.items() if name in SOURCE_NAMES}
-        settings = {name: value for name, value in given.items() if name in SETTING_NAMES}
+        settings = {name: value for name, value in given.items() if name in SETTINGS}
         for name in given:
             if name not in {"tasks", *own, *others, *settings}:
                 raise _unknown_keyword(name)
@@ -133,11 +135,42 @@ def _why(error: InvalidInput) -> str:
 
 
 def _unknown_keyword(name: str) -> InvalidSetting:
-    known = [*OPTIONS, "tasks", *SOURCE_NAMES, *SETTING_NAMES]
+    known = [*OPTIONS, "tasks", *SOURCE_NAMES, *SETTINGS]
     near = hint(name, known)
     if not near.startswith("Did you mean"):
         near = (
             f"Allowed are {', '.join([*OPTIONS, 'tasks'])}; the sources {', '.join(sorted(SOURCE_NAMES))}; "
-            f"and the settings {', '.join(sorted(SETTING_NAMES))}."
+            f"and the settings {', '.join(sorted(SETTINGS))}."
         )
     return InvalidSetting(name, f"is not known here. {near}")
+
+
+_KEYWORDS = {"--url": "urls", "--run": "run_id"} | {
+    f"--{name.replace('_', '-')}": name for name in (*OPTIONS, *SOURCE_NAMES, *SETTINGS)
+}
+_SET = re.compile(r"--set ([a-z_]+=)")
+_OPTION = re.compile(r"--[a-z]+(?:-[a-z]+)*")
+_PRIVATE = re.compile(r"; they stay queued\. Resume the run with:((?: --allow-private \S+?(?=\.?(?:\s|$)))+)")
+_COMMAND = re.compile(r"(shoal [a-z]+[^.;]*)")  # it is typed as it is
+
+
+@contextmanager
+def named_as_keywords() -> Iterator[None]:
+    """Raise errors of the block with the names that a program uses."""
+    try:
+        yield
+    except ShoalError as error:
+        if error.args and isinstance(error.args[0], str):
+            error.args = (in_python(error.args[0]), *error.args[1:])
+        raise
+
+
+def in_python(text: str) -> str:
+    """Return a message with the names of keywords in place of options, except in a command to type."""
+    text = _PRIVATE.sub(lambda found: f". Allow it with: allow_private={found[1].split()[1::2]}", text)
+    parts = _COMMAND.split(text)
+    return "".join(part if index % 2 else _with_keywords(part) for index, part in enumerate(parts))
+
+
+def _with_keywords(text: str) -> str:
+    return _OPTION.sub(lambda found: _KEYWORDS.get(found[0], found[0]), _SET.sub(r"\1", text))

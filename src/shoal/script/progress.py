@@ -5,26 +5,26 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from shoal.core.model import Run
 from shoal.core.text import printable
 from shoal.core.values import counted
 from shoal.discover.sitemaps.report import SitemapReport
-from shoal.fleet.run.pool import WorkerPool
+from shoal.fleet.run.pool import RunObserver, WorkerPool
 from shoal.fleet.status.progress import Snapshot
-from shoal.fleet.telemetry.worker_log import Warned
-from shoal.script.keyword_errors import in_python
+from shoal.script.options import in_python
 
 log = logging.getLogger("shoal.script")
 ERASE = "\r\x1b[2K"
 MAX_WIDTH = 78  # of the line: one that wraps cannot be rewritten
 
 
-class ScriptProgress:
+class ScriptProgress(RunObserver):
     """Shows the progress of a run where the program's user can see it.
 
     With `shown` None that is in a terminal and in a notebook. Messages are shown there too; elsewhere they
     are warnings of the logger `shoal.script`.
     """
+
+    shows_progress = True
 
     def __init__(self, scraper: str, shown: bool | None) -> None:
         self._scraper = printable(scraper)
@@ -33,9 +33,6 @@ class ScriptProgress:
         self._is_line = self._cell is None and shown is not False and has_terminal
         self._is_lines = bool(shown) and self._cell is None and not has_terminal
         self.last = ""
-
-    def on_start(self, run: Run, pool: WorkerPool) -> None:
-        """Do nothing: the result has the id of the run."""
 
     def on_progress(self, snapshot: Snapshot, pool: WorkerPool) -> None:
         """Show the counts."""
@@ -64,11 +61,6 @@ class ScriptProgress:
         """Show a line that a step printed in a worker process."""
         erase = ERASE if self._is_line else ""
         sys.stderr.write(f"{erase}{printable(line)}\n")
-
-    def on_warning(self, warned: Warned) -> None:
-        """Show what a worker process has logged."""
-        for line in warned.text.split("\n"):
-            self.on_output(line)
 
     def close(self, text: str = "") -> None:
         """Replace the line by a closing one."""

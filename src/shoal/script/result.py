@@ -11,12 +11,12 @@ from shoal.core.text import printable, shorten
 from shoal.core.values import counted
 from shoal.discover.source import Refusal
 from shoal.fleet.run.launch import Summary
+from shoal.fleet.status.hook_records import HookRecord
 from shoal.queue.contract import Queue
 from shoal.scrape.items import plain
 from shoal.scrape.scraper import Scraper
 from shoal.worker.files.counts import FileCounts
 from shoal.worker.left_out.last_counts import LOST
-from shoal.worker.run_hooks.record import HookRecord
 from shoal.worker.skipped_links import SkippedLinks
 
 MAX_LISTED = 10_000  # rejects and dead letters in a result; `counts` has the numbers of all
@@ -132,12 +132,7 @@ class ItemDecoder:
 
 
 async def read_result(
-    queue: Queue,
-    summary: Summary,
-    *,
-    items: list[Any],
-    refused: Sequence[Refusal] = (),
-    notes: Sequence[str] = (),
+    queue: Queue, summary: Summary, *, items: list[Any], notes: Sequence[str] = ()
 ) -> RunResult:
     """Return the result of a run with these items; its rejects and dead letters are read."""
     run, snapshot = summary.run, summary.snapshot
@@ -164,7 +159,7 @@ async def read_result(
         left_out=dict(snapshot.not_followed),
         missing=list(snapshot.missing.examples),
         files=snapshot.files,
-        refused=list(refused),
+        refused=list(summary.enqueued.refused),
         hooks=dict(snapshot.hooks),
         notes=[*cut, *([LOST] if snapshot.lost_counts else []), *notes],
     )

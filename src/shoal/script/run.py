@@ -17,14 +17,13 @@ from shoal.core.errors import InvalidInput
 from shoal.core.text import printable
 from shoal.core.values import counted
 from shoal.export.follow import is_among
+from shoal.fleet.run.inline_pool import InlinePool
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.sources.seeds import Stream
 from shoal.fleet.standard_streams import open_standard_streams
 from shoal.scrape.load import is_loading
 from shoal.scrape.scraper import Scraper
-from shoal.script.inline_pool import InlinePool
-from shoal.script.keyword_errors import named_as_keywords
-from shoal.script.options import RunOptions
+from shoal.script.options import RunOptions, named_as_keywords
 from shoal.script.progress import ScriptProgress
 from shoal.script.result import ItemDecoder, RunResult, read_result
 from shoal.script.session import ScriptRun, open_script_run
@@ -273,7 +272,7 @@ async def _result(opened: ScriptRun, summary: Summary, options: RunOptions, item
         limit = opened.job.scraper.settings.max_pages
         more = f", resume={opened.run.id!r}, max_pages={2 * limit})" if limit else ")"
         notes.append(f"To go on: run(…, queue=…{more}; the run is {opened.run.id}.")
-    return await read_result(opened.queue, summary, items=items, refused=opened.refusals.first, notes=notes)
+    return await read_result(opened.queue, summary, items=items, notes=notes)
 
 
 def check_not_loading() -> None:

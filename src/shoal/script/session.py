@@ -1,33 +1,27 @@
 """One run of a scraper from a program: opens the queue, works, and hands tasks back if it is cancelled."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 from shoal.core.errors import InvalidInput, InvalidSetting, ShoalError
-from shoal.core.model import Run, RunState, Task
+from shoal.core.model import Run, RunState
 from shoal.core.values import counted
 from shoal.fleet.command_hints import messages_on
 from shoal.fleet.job import Job
-from shoal.fleet.lock import ScraperLock
 from shoal.fleet.project.file import Project
-from shoal.fleet.run.debug import temporary_queue
-from shoal.fleet.run.enqueue import Refusals, RunEnqueuer, open_enqueuer
-from shoal.fleet.run.launch import Summary, launch, lock_of
-from shoal.fleet.run.lifecycle import discarded_if_refused
+from shoal.fleet.run.feed import InvalidSeeds
+from shoal.fleet.run.host import MakePool
+from shoal.fleet.run.inline_pool import InlinePool, temporary_queue
+from shoal.fleet.run.launch import Summary, launch
+from shoal.fleet.run.open_run import OpenedRun, StartOptions, find_existing, lock_of, open_run
 from shoal.fleet.run.pool import WorkerPool
-from shoal.fleet.run.settings import find_existing, open_job
-from shoal.fleet.sources.declared import seeds_left
-from shoal.fleet.sources.recrawl import recrawl_tasks
-from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import Scraper
-from shoal.script.inline_pool import InlinePool
 from shoal.script.options import RunOptions
 from shoal.script.progress import ScriptProgress
 
@@ -37,27 +31,9 @@ KILL_TIMEOUT = timedelta(seconds=5)  # for a cancelled run to hand back its task
 class ScriptRun:
     """A run that is open; `work` carries it out."""
 
-    def __init__(
-        self,
-        queue: Queue,
-        job: Job,
-        run: Run,
-        lock: ScraperLock,
-        feed: RunEnqueuer,
-        known: list[Task],
-        refusals: Refusals,
-        progress: ScriptProgress,
-        close_sources: Callable[[], Awaitable[None]],
-        *,
-        is_inline: bool,
-        is_held: Callable[[], bool] | None,
-    ) -> None:
-        self.queue, self.job, self.run, self.refusals = queue, job, run, refusals
-        self._lock, self._feed, self._known, self._progress = lock, feed, known, progress
-        self._close_sources = close_sources
-        self._make_pool: Callable[..., WorkerPool] = WorkerPool
-        if is_inline:
-            self._make_pool = partial(InlinePool, run=run, scraper=job.scraper, is_held=is_held)
+    def __init__(self, opened: OpenedRun, progress: ScriptProgress, make_pool: MakePool) -> None:
+        self._opened, self._progress, self._make_pool = opened, progress, make_pool
+        self.queue, self.job, self.run = opened.queue, opened.job, opened.run
         self.pool: WorkerPool | None = None
 
     async def work(self) -> Summary:
@@ -73,12 +49,10 @@ class ScriptRun:
             raise
         if summary.ending.failed:
             raise ShoalError(f"The workers of run {self.run.id} have stopped: {summary.ending.failures[0]}")
-        await self._close_sources()  # which reports those that could not be read
-        summary = replace(summary, refused=self.refusals.count)
         if summary.queued_nothing:
-            first = self.refusals.first[0]
+            first = summary.enqueued.refused[0]
             raise InvalidInput(
-                f"Nothing could be queued ({summary.refused:,} invalid). "
+                f"Nothing could be queued ({summary.enqueued.invalid:,} invalid). "
                 f"{first.where}: {first.text}: {first.reason}"
             )
         return summary
@@ -95,18 +69,7 @@ class ScriptRun:
         def begin(pool: WorkerPool) -> None:
             self.pool = pool
 
-        return await launch(
-            self.queue,
-            self.job,
-            self.run,
-            self._progress,
-            seeds=self._feed,
-            on_invalid=self._feed.invalid,
-            on_pool=begin,
-            known=self._known,
-            lock=self._lock,
-            make_pool=self._make_pool,
-        )
+        return await launch(self._opened, self._progress, on_pool=begin, make_pool=self._make_pool)
 
     async def _abandon(self, working: "asyncio.Task[Summary]") -> None:
         """Release what is leased and wait for the end, however often this is cancelled meanwhile."""
@@ -154,62 +117,23 @@ async def open_script_run(
                 f"or Scraper({scraper.name!r}, start=['https://…']){partial_run}"
             )
         wanted = existing.id if existing else options.resumed_id
-        # The queue of this run alone needs no lock.
-        lock = lock_of(queue, job, wanted) if options.queue else ScraperLock(queue, scraper.name, ())
-        await stack.enter_async_context(lock)
-        opened = await open_job(queue, job, run_id=wanted, resume=existing is not None)
-        run, job = opened.run, opened.job
-        await stack.enter_async_context(discarded_if_refused(queue, run, is_new=opened.is_new))
+        start = StartOptions(
+            run_id=wanted,
+            resume=existing is not None,
+            # The queue of this run alone needs no lock.
+            lock=lock_of(queue, job, wanted) if options.queue else None,
+            routes=project.routes,
+            invalid=InvalidSeeds(options.on_invalid, on_source=progress.watch),
+        )
+        opened = await stack.enter_async_context(open_run(queue, job, seeds, start))
         if existing:
-            seeds = await seeds_left(queue, run.id, seeds)
-            left = (await queue.stats(run.id)).remaining
-            progress.on_message(f"Resuming run {run.id} with {left:,} tasks left. {opened.notice}".strip())
+            left = (await queue.stats(opened.run.id)).remaining
+            notice = " ".join([f"Resuming run {opened.run.id} with {left:,} tasks left.", *opened.notices])
+            progress.on_message(notice)
         if scraper.login_function:
-            scraper.args = job.scraper.args  # the login function may read them there
-        known = list(await recrawl_tasks(queue, job.scraper, but=run.id))
-        await lock.name_run(run.id)
-        refusals = Refusals()
-        sources = await stack.enter_async_context(AsyncExitStack())
-        feed = await sources.enter_async_context(
-            _open_feed(queue, job, seeds, project, options, refusals, progress)
-        )
-        yield ScriptRun(
-            queue,
-            job,
-            run,
-            lock,
-            feed.into(run),
-            known,
-            refusals,
-            progress,
-            sources.aclose,
-            is_inline=options.workers is None,
-            is_held=is_held,
-        )
-
-
-@asynccontextmanager
-async def _open_feed(
-    queue: Queue,
-    job: Job,
-    seeds: Seeds,
-    project: Project,
-    options: RunOptions,
-    refusals: Refusals,
-    progress: ScriptProgress,
-) -> AsyncIterator[RunEnqueuer]:
-    opened = open_enqueuer(
-        queue,
-        job.scraper,
-        seeds,
-        project.routes,
-        on_invalid=options.on_invalid,
-        on_refusal=refusals.record,
-        on_report=refusals.record_problems,
-        on_source=progress.watch,
-    )
-    async with opened as feed:
-        yield feed
+            scraper.args = opened.job.scraper.args  # the login function may read them there
+        make_pool = partial(InlinePool, is_held=is_held) if options.workers is None else WorkerPool
+        yield ScriptRun(opened, progress, make_pool)
 
 
 async def _describe_partial(queue: Queue, job: Job, options: RunOptions) -> str:

@@ -19,45 +19,24 @@ from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.project.file import Project
 from shoal.fleet.run import change, letters, lifecycle, retention
 from shoal.fleet.run.change import SettingRow
-from shoal.fleet.run.enqueue import InvalidPolicy, RunEnqueueReport, fill, filled_row
+from shoal.fleet.run.enqueue import fill, filled_row
+from shoal.fleet.run.feed import InvalidPolicy, InvalidSeeds
 from shoal.fleet.run.letters import EditReport, LetterChange
+from shoal.fleet.run.open_run import RunEnqueueReport, StartOptions, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule
-from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.letter_ids import whole_ids
 from shoal.queue.contract import Queue
+from shoal.scrape.settings.scraper import SETTINGS
 from shoal.web.audit import record_action
-from shoal.web.auth.credentials import Principal, check_operator, principal_of
+from shoal.web.auth import Principal, check_operator, principal_of
 from shoal.web.context import WebContext, context_of
 
 Ids = Sequence[str] | None  # of dead letters; None means all
 
-# None of these names a file, a program, an environment variable or a secret, or allows a private network.
-SETTINGS = (
-    "rate",
-    "delay",
-    "per_host",
-    "retries",
-    "retry",
-    "timeout",
-    "lease",
-    "ttl",
-    "dedup",
-    "robots",
-    "missing",
-    "scope",
-    "skip",
-    "max_depth",
-    "max_pages",
-    "max_per_pattern",
-    "statuses",
-    "fetch",
-    "delivery",
-    "pause",
-    "max_body",
-)
+WEB_SETTINGS = tuple(name for name, declared in SETTINGS.items() if declared.web)
 
 
 class _DeadLetterAction(Protocol):
@@ -207,11 +186,18 @@ class OperatorActions:
         job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings, args)
         others = {"sitemap": list(sitemaps), "feed": list(feeds), "feed_hosts": list(feed_hosts)}
         seeds = read_sources(urls, tasks, others) or seeds_of_job(app.project, job)
-        opened = await open_job(app.queue, job, run_id=run_id)
-        job, run, is_new = opened.job, opened.run, opened.is_new
-        async with lifecycle.discarded_if_empty(app.queue, run, is_new=is_new):
-            report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
-            if is_new and not report.added and (workers or needs_tasks):
+        options = StartOptions(
+            run_id=run_id,
+            routes=app.project.routes,
+            invalid=InvalidSeeds(invalid),
+            adds=True,
+            keeps_empty=True,
+            creates_first=True,
+        )
+        async with open_run(app.queue, job, seeds, options) as opened:
+            job, run = opened.job, opened.run
+            report = await opened.enqueue()
+            if opened.is_new and not report.added and (workers or needs_tasks):
                 raise InvalidInput(_nothing_queued(report))
             if workers:
                 async with app.local_workers.starting:
@@ -329,7 +315,7 @@ def seeds_of_job(project: Project, job: Job) -> Seeds:
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise InvalidSetting for a setting that users of the server may not change."""
     for key in settings:
-        if key not in SETTINGS:
+        if key not in WEB_SETTINGS:
             raise InvalidSetting(
-                f"settings.{key}", f"cannot be set through the API or the pages. {hint(key, SETTINGS)}"
+                f"settings.{key}", f"cannot be set through the API or the pages. {hint(key, WEB_SETTINGS)}"
             )

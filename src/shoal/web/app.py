@@ -13,8 +13,9 @@ from shoal.core.tasks import restarted, watched
 from shoal.core.version import VERSION
 from shoal.fleet.telemetry.metrics import QueueMetrics
 from shoal.web import health, stream
-from shoal.web.api.router import router as api
-from shoal.web.auth.credentials import Credentials
+from shoal.web.api import dead, fleet, lists, runs
+from shoal.web.api.requests import ERROR_RESPONSES
+from shoal.web.auth import Credentials
 from shoal.web.context import WebContext
 from shoal.web.errors import add_handlers
 from shoal.web.middleware import SecurityMiddleware
@@ -44,10 +45,11 @@ def make_app(context: WebContext) -> FastAPI:
         QueueMetrics(context.app.queue),
     )
     add_handlers(app)
-    for part in (health.router, api):
-        app.include_router(part)
-    for part in (login.router, stream.router, pages):
-        app.include_router(part, include_in_schema=False)
+    app.include_router(health.router)
+    for part in (fleet, runs, lists, dead):
+        app.include_router(part.router, prefix="/api", responses=ERROR_RESPONSES)
+    for router in (login.router, stream.router, pages):
+        app.include_router(router, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(
         SecurityMiddleware,

@@ -1,44 +1,32 @@
 """The audit log: actions taken through the pages and the API, stored in the queue for 30 days."""
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from shoal.fleet.status.rows import Row
 from shoal.queue.contract import SharedNotes
-from shoal.web.auth.credentials import Principal
+from shoal.web.auth import Principal
 
 TOPIC = "web actions"
 AUDIT_TTL = timedelta(days=30)
 MAX_BYTES = 1 << 20  # the oldest entries are deleted first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """One entry of the audit log."""
+@dataclass(frozen=True, kw_only=True)
+class Action(Row):
+    """One entry of the audit log, as the API lists it."""
 
     id: str
-    at: datetime
+    at: str  # to the second
     who: str
     role: str
     action: str
     target: str
-    details: Mapping[str, Any] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the documented fields."""
-        return {
-            "id": self.id,
-            "at": self.at.isoformat(timespec="seconds"),
-            "who": self.who,
-            "role": self.role,
-            "action": self.action,
-            "target": self.target,
-            "details": dict(self.details),
-        }
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 async def record_action(
@@ -49,7 +37,13 @@ async def record_action(
     # Keys sort by time; the suffix keeps two actions of the same microsecond apart.
     key = f"{now:%Y%m%dT%H%M%S.%f}-{secrets.token_hex(4)}"
     entry = Action(
-        id=key, at=now, who=principal.name, role=principal.role, action=action, target=target, details=details
+        id=key,
+        at=now.isoformat(timespec="seconds"),
+        who=principal.name,
+        role=principal.role,
+        action=action,
+        target=target,
+        details=details,
     )
     await queue.write_notes(TOPIC, {key: msgspec.json.encode(entry)}, ttl=AUDIT_TTL)
     await queue.trim_notes(TOPIC, max_bytes=MAX_BYTES)

@@ -13,8 +13,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.redact import Redact, redactor
 from shoal.fleet.app import App
 from shoal.fleet.build_job import ScraperRows
-from shoal.web.dead_errors import DeadErrorReader
-from shoal.web.sampler import Sampler
+from shoal.web.sampler import DeadErrorReader, Sampler
 from shoal.worker.secrets import secrets_of
 
 MIN_TOKEN_LENGTH = 20

@@ -1,10 +1,12 @@
-"""Error responses: JSON for the API, a page for browsers, and never a secret."""
+"""Error responses: JSON for the API, a page for browsers, and never a secret; and pages without a login."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -27,11 +29,24 @@ from shoal.core.errors import (
     UnknownTask,
 )
 from shoal.core.text import shorten
+from shoal.core.version import VERSION
 from shoal.web.context import context_of
-from shoal.web.standalone_pages import render_standalone
 
 JSON_PATHS = ("/api", "/metrics", "/live", "/healthz", "/readyz")
 KINDS = {404: "NotFound", 405: "MethodNotAllowed", 413: "TooLarge"}
+
+
+@cache
+def _environment() -> Environment:
+    # Every value is escaped, whatever the template's file name.
+    return Environment(
+        loader=PackageLoader("shoal.web", "templates"), autoescape=True, undefined=StrictUndefined
+    )
+
+
+def render_standalone(template: str, **values: object) -> str:
+    """Render a page."""
+    return _environment().get_template(template).render(version=VERSION, **values)
 
 
 class ApiError(HTTPException):

@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse, Response
 
 from shoal.core.errors import QueueError
 from shoal.fleet.telemetry.metrics import QueueMetrics
-from shoal.fleet.telemetry.metrics_server import TEXT
+from shoal.fleet.telemetry.setup import TEXT
 from shoal.queue.contract import Queue
-from shoal.web.api.action_responses import HealthResponse
-from shoal.web.api.params import ERROR_RESPONSES
+from shoal.web.api.requests import ERROR_RESPONSES
+from shoal.web.api.responses import HealthResponse
 
 router = APIRouter(tags=["health"])
 CHECK_TIMEOUT = timedelta(seconds=2)
@@ -49,10 +49,10 @@ class QueueHealth:
 
 
 @router.head("/healthz", include_in_schema=False)
-@router.get("/healthz", response_model=HealthResponse)
-async def healthz() -> dict[str, str]:
+@router.get("/healthz")
+async def healthz() -> HealthResponse:
     """Report that the server is running."""
-    return {"status": "ok"}
+    return HealthResponse("ok")
 
 
 @router.head("/readyz", include_in_schema=False)

@@ -11,8 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shoal.core.text import shorten
-from shoal.web.auth.credentials import BEARER, Credentials, Principal
-from shoal.web.auth.throttle import Throttle
+from shoal.web.auth import BEARER, Credentials, Principal, Throttle
 from shoal.web.context import WebSettings
 from shoal.web.errors import ApiError, error_response, expects_json, path_of
 

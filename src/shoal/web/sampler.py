@@ -1,20 +1,29 @@
-"""Samples the queue once for all viewers, and not at all while there are none."""
+"""Samples the queue once for all viewers, and not at all while there are none; keeps the last hour."""
 
 import asyncio
 import logging
 import time
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import NamedTuple
 
 from shoal.core.errors import QueueError, UnknownRun
 from shoal.core.redact import redacted
 from shoal.fleet.status.overview import Overview, OverviewReader
 from shoal.fleet.status.progress import ProgressReader, Snapshot
-from shoal.queue.contract import Queue
-from shoal.web.history import History, Point
+from shoal.queue.contract import Queue, QueueReports
+
+HISTORY_SPAN = timedelta(hours=1)
+MAX_POINTS = 3_600  # per run, whatever the sample interval
+GAP = 20.0  # seconds without a sample that a chart shows as a gap
+
+MAX_CLASSIFIED = 500  # letters that the counts cover
+MAX_RUNS = 50  # whose counts are kept
+MIN_AGE_SECONDS, MAX_AGE_SECONDS = 5.0, 60.0  # counts are not read again sooner, nor shown longer
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +33,136 @@ SAMPLE_TIMEOUT = timedelta(seconds=5)  # until a sample counts as failed
 FLEET = ""  # key of the history of all runs combined
 MAX_HISTORIES = 50
 NEVER = datetime.fromtimestamp(0, UTC)
+
+
+class Point(NamedTuple):
+    """A run, or the fleet, at one moment."""
+
+    at: float  # Unix time in seconds
+    rate: float
+    completed: int
+    pending: int
+    dead: int
+    errors: int = 0
+
+
+class History:
+    """A bounded list of points, oldest first."""
+
+    def __init__(self) -> None:
+        self._points: deque[Point] = deque(maxlen=MAX_POINTS)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    @property
+    def last_at(self) -> float:
+        """The time of the newest point; zero if there is none."""
+        return self._points[-1].at if self._points else 0.0
+
+    def add(self, point: Point) -> None:
+        """Add a point, and drop points older than an hour."""
+        self._points.append(point)
+        while self._points[0].at < point.at - HISTORY_SPAN.total_seconds():
+            self._points.popleft()
+
+    def points(self) -> list[Point]:
+        """Return the points, oldest first."""
+        return list(self._points)
+
+    def new_errors(self, now: datetime, within: timedelta) -> int:
+        """Return the number of new errors within a period.
+
+        The total falls when a worker leaves and takes its errors along; such a fall does not count.
+        """
+        start = (now - within).timestamp()
+        counts = [point.errors for point in self._points if point.at >= start]
+        return sum(max(0, after - before) for before, after in pairwise(counts))
+
+
+def columns(points: list[Point]) -> list[list[float | None]]:
+    """Return times, rates, completed, pending and dead for a chart.
+
+    A gap has no rate, and neither has the first point: a rate needs two samples.
+    """
+    table: list[list[float | None]] = [[], [], [], [], []]
+    before = points[0].at if points else 0.0
+    for point in points:
+        if point.at - before > GAP:
+            _append(table, (before + GAP / 2, None, None, None, None))
+        rate = round(point.rate, 2) if table[0] else None
+        _append(table, (point.at, rate, point.completed, point.pending, point.dead))
+        before = point.at
+    return table
+
+
+def merge_rates(
+    stored: list[tuple[float, float | None]], sampled: list[list[float | None]], *, is_over: bool
+) -> list[list[float | None]]:
+    """Return times and rates: the stored ones, then those that were sampled later.
+
+    The samples of a run that is over only show that nothing happens any more.
+    """
+    if not stored:
+        return sampled
+    last = stored[-1][0]
+    later = [] if is_over else [pair for pair in zip(*sampled, strict=True) if (pair[0] or 0) > last]
+    if later and (later[0][0] or 0) - last > GAP:
+        later = [(last + 0.1, None), *later]
+    elif later and later[0][1] is None:
+        later = later[1:]  # the first sample has no rate, but here is one before it
+    pairs = [*stored, *later]
+    return [[at for at, _ in pairs], [rate for _, rate in pairs]]
+
+
+def _append(table: list[list[float | None]], row: tuple[float | None, ...]) -> None:
+    for column, value in zip(table, row, strict=True):
+        column.append(value)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadErrors:
+    """Error classes and counts, the most frequent first."""
+
+    classes: tuple[tuple[str, int], ...] = ()
+    is_cut: bool = False  # whether only the first `MAX_CLASSIFIED` letters were counted
+
+
+class DeadErrorReader:
+    """Reads the error classes of the runs that are looked at."""
+
+    def __init__(self, queue: QueueReports) -> None:
+        self._queue = queue
+        self._known: OrderedDict[str, tuple[float, int, DeadErrors]] = OrderedDict()
+
+    async def read(self, run_id: str, dead: int) -> DeadErrors:
+        """Return the error classes of a run that has this many dead letters."""
+        if not dead:
+            return DeadErrors()
+        read_at, count, found = self._known.get(run_id, (float("-inf"), -1, DeadErrors()))
+        age = time.monotonic() - read_at
+        if age < MIN_AGE_SECONDS or (count == dead and age < MAX_AGE_SECONDS):
+            return found
+        found = await self._count(run_id)
+        self._known[run_id] = time.monotonic(), dead, found
+        self._known.move_to_end(run_id)
+        while len(self._known) > MAX_RUNS:
+            self._known.popitem(last=False)
+        return found
+
+    async def _count(self, run_id: str) -> DeadErrors:
+        counts: Counter[str] = Counter()
+        async for letter in self._queue.dead(run_id):
+            counts[class_of(letter.error)] += 1
+            if counts.total() >= MAX_CLASSIFIED:
+                return DeadErrors(tuple(counts.most_common()), is_cut=True)
+        return DeadErrors(tuple(counts.most_common()))
+
+
+def class_of(error: str) -> str:
+    """Return the class name at the start of an error, else its first words."""
+    name, colon, _ = error.partition(":")
+    return name if colon and name.isidentifier() else error[:60]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,7 @@ from shoal.core.request_options import RequestOptions
 from shoal.core.tasks import call_if_slow, forget_cancellation
 from shoal.core.urls import canonical, host_of
 from shoal.fetch.deadlines import Deadlines
-from shoal.scrape.hooks.arguments import ErrorAction, ErrorDecision, FailedTask, OutgoingRequest
-from shoal.scrape.hooks.hooks import Hook, ScraperHooks
+from shoal.scrape.hooks import ErrorAction, ErrorDecision, FailedTask, Hook, OutgoingRequest, ScraperHooks
 from shoal.scrape.scraper import Scraper
 from shoal.worker.ipc.step_markers import StepMarkers
 

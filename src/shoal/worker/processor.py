@@ -17,13 +17,12 @@ from shoal.core.request_options import POST
 from shoal.core.secrets import begin_secrets, hidden
 from shoal.core.tasks import forget_cancellation
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
-from shoal.fetch.contract import Fetcher
+from shoal.fetch.contract import Fetcher, begin_task
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.status import accepted
-from shoal.fetch.task_context import begin_task
-from shoal.scrape.files.download import is_download, payload_for_step, read_plan
+from shoal.scrape.files import is_download, payload_for_step, read_plan
 from shoal.scrape.harvest import Dropped, Harvest
-from shoal.scrape.hooks.arguments import FailedTask
+from shoal.scrape.hooks import FailedTask
 from shoal.scrape.page import Page
 from shoal.scrape.requests import sending_without_page
 from shoal.scrape.scraper import SEED_STEP, Scraper

@@ -11,14 +11,10 @@ from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from shoal.core.model import Grant, Lease, Outcome
-from shoal.worker.claiming.polling import (
-    MAX_POLL_INTERVAL_SECONDS,
-    MAX_RESTING_INTERVAL_SECONDS,
-    Polling,
-)
+from shoal.worker.claiming.polling import Polling
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.prefetch import LeaseKey, PrefetchBuffer, ScheduledLease, key_of
-from shoal.worker.slots import MAX_PAGE_BYTES, ConcurrencySlots, MemoryLimit
+from shoal.worker.slots import ConcurrencySlots
 
 MAX_CALLS_PER_SLOT = 4  # calls that a worker holds for each task that it may handle at once
 
@@ -75,18 +71,15 @@ class Scheduler:
         gap: timedelta,
         concurrency: int | None = None,
         batch: int = 50,
-        memory: int = MAX_PAGE_BYTES,
         pause: Pause | None = None,
         share: OwnPartitions | None = None,
-        may_rest: bool = False,
-        has_turns: bool = True,
+        polling: Polling | None = None,
         suspects: Mapping[str, int] | None = None,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         # A worker that pauses between tasks handles one at a time.
         self.slots = ConcurrencySlots(1 if pause else concurrency)
         self._concurrency = self.slots.concurrency
-        self.memory = MemoryLimit(memory)
         self._prefetch = PrefetchBuffer(gap)
         self._lease, self.gap, self._pause = lease.total_seconds(), gap, pause
         self._batch, self._share, self._uniform = batch, share, uniform
@@ -95,8 +88,7 @@ class Scheduler:
         self._suspects = suspects or {}
         self._limits: dict[int, int] = {}  # of the suspects that it holds, by number
         self._ended = set[int]()  # tasks that have ended and are not settled yet; only if there are suspects
-        longest = MAX_RESTING_INTERVAL_SECONDS if may_rest else MAX_POLL_INTERVAL_SECONDS
-        self.polling = Polling(gap, max_interval=longest, uniform=uniform, has_turns=has_turns)
+        self.polling = polling or Polling(gap, uniform=uniform)
         self._rest_until = 0.0
         self._stop: Stop | None = None
 
@@ -155,9 +147,7 @@ class Scheduler:
             return NextClaim(refresh_plan=True)
         if grant.leases:
             return NextClaim()
-        following = self.polling.on_nothing(
-            grant, sent_at, now, is_holding=bool(self._numbers), has_prefetched=bool(self._prefetch)
-        )
+        following = self.polling.on_nothing(grant, sent_at, now, is_holding=bool(self._numbers))
         return NextClaim(wait=following.wait, yield_for=following.yield_for)
 
     @property

@@ -8,6 +8,7 @@ from shoal.core.events import STARTS_LATE, as_event
 from shoal.core.tasks import call_at, exact_time
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.scheduler import Scheduler
+from shoal.worker.slots import MAX_PAGE_BYTES, MemoryLimit
 
 LATE_LOG_INTERVAL_SECONDS = 60.0
 
@@ -17,8 +18,15 @@ log = logging.getLogger(__name__)
 class TaskWaits:
     """Lets tasks wait as the scheduler decides; calls `on_slot_free` when a slow request leaves its slot."""
 
-    def __init__(self, scheduler: Scheduler, on_slot_free: Callable[[], None] = lambda: None) -> None:
-        self._scheduler, self._slots, self._memory = scheduler, scheduler.slots, scheduler.memory
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        on_slot_free: Callable[[], None] = lambda: None,
+        *,
+        max_bytes: int = MAX_PAGE_BYTES,
+    ) -> None:
+        """Hold at most this many bytes of pages."""
+        self._scheduler, self._slots, self.memory = scheduler, scheduler.slots, MemoryLimit(max_bytes)
         self._on_slot_free = on_slot_free
         self._slow_timer: asyncio.TimerHandle | None = None  # one for all requests
         self._turns: dict[int, asyncio.Future[None]] = {}  # of tasks whose step waits
@@ -70,14 +78,14 @@ class TaskWaits:
 
     async def reserve_memory(self, number: int, size: int) -> None:
         """Reserve more bytes for a page, and wait until they are available."""
-        self._memory.reserve(number, size)
-        while self._memory.must_wait(number):
+        self.memory.reserve(number, size)
+        while self.memory.must_wait(number):
             self._memory_freed.clear()
             await self._memory_freed.wait()
 
     def release_memory(self, number: int) -> None:
         """Release the bytes of a page."""
-        if self._memory.release(number):
+        if self.memory.release(number):
             self._memory_freed.set()
 
     def _set_slow_timer(self) -> None:

@@ -17,27 +17,33 @@ from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import Background
 from shoal.worker.claiming.claims import TaskClaims
+from shoal.worker.claiming.polling import Polling
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
-from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
+from shoal.worker.ipc.protocol import (
+    ExitReason,
+    LeasesSettled,
+    SupervisorChannel,
+    WorkerConfig,
+    WorkerProgress,
+)
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
 from shoal.worker.queue_retry import QueueRetry
 from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.requests.cache_lookups import CacheLookups
-from shoal.worker.run_hooks.calls import RunHookCalls
 from shoal.worker.scheduler import NextClaim, NumberedLease, Scheduler, Stop
 from shoal.worker.settling.settlements import Settlements
 from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
 from shoal.worker.shared_budgets import TrapBudgetSync
 from shoal.worker.skipped_links import SkippedLinkCounts
-from shoal.worker.slots import MAX_PAGE_BYTES
 from shoal.worker.task_waits import TaskWaits
 
 PROGRESS_INTERVAL = timedelta(seconds=0.5)
 LAST_WRITE_TIMEOUT = timedelta(seconds=30)
 HELD_INTERVAL_SECONDS = 0.05  # until a worker that is held looks again
+MAX_FULL_SECONDS = 0.5  # without room for more leases; then another worker is woken
 
 
 class Worker:
@@ -49,66 +55,52 @@ class Worker:
         run: Run,
         scraper: Scraper,
         tools: ProcessorTools,
-        *,
-        worker_id: str,
-        lease: timedelta,
-        concurrency: int | None = None,
-        batch: int = 50,
-        memory: int = MAX_PAGE_BYTES,
-        steps: Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        share: PartitionShare | None = None,
-        may_rest: bool = False,
-        suspects: Mapping[str, int] | None = None,
+        config: WorkerConfig,
         channel: SupervisorChannel | None = None,
-        standby: bool = False,
-        run_hooks: RunHookCalls | None = None,
     ) -> None:
         self.tally = WorkerCounters()
         self._queue, self._run, self._scraper, self._settings = queue, run, scraper, scraper.settings
+        self._share = (
+            PartitionShare(queue, run.id, config.worker_id, config.sharing) if config.sharing else None
+        )
         self._scheduler = Scheduler(
-            lease=lease,
+            lease=config.lease,
             gap=run.settings.host_delay,
-            concurrency=concurrency,
-            batch=batch,
-            memory=memory,
+            concurrency=config.concurrency,
+            batch=config.batch,
             pause=self._settings.pause,
-            share=share,
-            may_rest=may_rest,
-            # With proxies that have a rate each, every worker has its own, and needs some of a host's turns.
-            has_turns=not (self._settings.proxies and self._settings.proxies.per_exit),
-            suspects=suspects,
+            share=self._share,
+            polling=Polling(
+                run.settings.host_delay,
+                may_rest=config.may_rest,
+                # With proxies that have a rate each, every worker has its own, and must use them.
+                is_needed=bool(self._settings.proxies and self._settings.proxies.per_exit),
+            ),
+            suspects=config.suspects,
         )
         self._skipped_links = SkippedLinkCounts(
-            queue, scraper.first.link_filter, run.id, worker_id, self.tally
+            queue, scraper.first.link_filter, run.id, config.worker_id, self.tally
         )
-        self._refusals = None if standby else PrivateRefusals(queue, run.id)  # callers wait for each outcome
+        # One that handles calls claims nothing, and its callers wait for each outcome.
+        self._standby = config.listening is not None
+        self._refusals = None if self._standby else PrivateRefusals(queue, run.id)
         self._processor = TaskProcessor(
             scraper,
             run,
             replace(tools, on_private=self._refusals.add) if self._refusals else tools,
             self.tally,
-            waits=TaskWaits(self._scheduler, self._on_slot_free),
+            waits=TaskWaits(self._scheduler, self._on_slot_free, max_bytes=config.memory),
             note_cuts=self._skipped_links.note_cuts_early,
             may_cancel=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )
-        self._share, self._markers, self._background = share, tools.markers, Background()
-        self._claims = TaskClaims(
-            queue,
-            run,
-            worker_id,
-            lease,
-            steps=steps,
-            partitions=partitions,
-            share=share,
-            max_pages=self._settings.max_pages,
-        )
+        self._markers, self._background = tools.markers, Background()
+        self._claims = TaskClaims(queue, run, config, self._share, max_pages=self._settings.max_pages)
         self._trap_budgets = TrapBudgetSync(
             queue, scraper.first.link_filter, run.id, is_resting=lambda: self.is_resting
         )
-        self._claim_retry = QueueRetry("claim tasks", lease)
+        self._claim_retry = QueueRetry("claim tasks", config.lease)
         self._channel = channel or SupervisorChannel(None)
-        self._settlements = Settlements(queue, self._on_settled, give_up_after=lease)
+        self._settlements = Settlements(queue, self._on_settled, give_up_after=config.lease)
         self._lookups = CacheLookups(
             self._processor.look_up,
             self._background,
@@ -117,11 +109,12 @@ class Worker:
         )
         self.is_held: Callable[[], bool] | None = None  # while it returns true, nothing is claimed
         self.before_work: Callable[[], Awaitable[None]] | None = None  # called when it has work after a rest
-        self._standby, self._callers, self._run_hooks = standby, WaitingCallers(), run_hooks
+        self._callers = WaitingCallers()
         self._running: set[asyncio.Task[None]] = set()
         self._wake, self._stopped = asyncio.Event(), asyncio.Event()
         self._host_freed = asyncio.Event()  # a task did not use its turn on its host
         self._start_timer: asyncio.TimerHandle | None = None
+        self._full_since: float | None = None  # when it last had no room for more leases
 
     def stop(self, how: Stop) -> None:
         """Stop the worker; a second call with RELEASE cancels the tasks that the first one lets finish."""
@@ -131,8 +124,6 @@ class Worker:
         if how is Stop.RELEASE:
             for task in self._running:
                 task.cancel()
-        if self._run_hooks:
-            self._run_hooks.stop(how)
         self._settlements.stop()
         self._stopped.set()
         self._wake.set()
@@ -214,8 +205,6 @@ class Worker:
             share = self._share
             following = repeat(lambda: self._apply_plan(share), share.poll_interval, jitter=0, at_once=True)
             self.start(following, "following the partition plan")
-        if self._run_hooks:
-            await self._run_hooks.start()
         reason = await (self._stand_by() if self._standby else self._claim_until_end())
         while self._running:
             await asyncio.wait(self._running)
@@ -225,8 +214,6 @@ class Worker:
         self._settlements.close()
         await settling
         await exchange_last(self._skipped_links.write_last, LAST_WRITE_TIMEOUT)
-        if self._run_hooks and reason in (ExitReason.DRAINED, ExitReason.BUDGET):
-            await self._run_hooks.finish()
         return reason
 
     async def _stand_by(self) -> ExitReason:
@@ -249,10 +236,9 @@ class Worker:
             await self._settle_refusals()
             size = self._scheduler.next_claim_size(exact_time())
             if not size:
-                if self._scheduler.polling.take_missed_turns(exact_time()):
-                    self._channel.report_full()
-                await self._wait_for_wake(self._scheduler.polling.until_missed(exact_time()))
+                await self._wait_while_full()
                 continue
+            self._full_since = None
             sent_at = exact_time()
             try:
                 grant = await self._claim(size)
@@ -292,7 +278,7 @@ class Worker:
             if self.is_resting and self.before_work:
                 with suppress(QueueError):
                     await self.before_work()
-            self._scheduler.polling.on_leases(leases, claimed.at - claimed.lead, claimed.sent_at)
+            self._scheduler.polling.poll_soon()
             self._accept(leases, claimed.at, is_valid=claimed.is_valid, is_full=len(leases) >= limit)
         return claimed.grant
 
@@ -340,6 +326,19 @@ class Worker:
         for number, lease in leases:
             self._lookups.cancel(number)
             self._settlements.put(Release(lease, asked=False))
+
+    async def _wait_while_full(self) -> None:
+        """Wait until there is room for more leases; if that takes long, have another worker woken.
+
+        The others of the pool may rest, because this one has come for every host so far.
+        """
+        now = exact_time()
+        if self._full_since is None:
+            self._full_since = now
+        elif now - self._full_since >= MAX_FULL_SECONDS:
+            self._full_since = now
+            self._channel.report_full()
+        await self._wait_for_wake(MAX_FULL_SECONDS)
 
     async def _wait_for_wake(self, seconds: float) -> None:
         """Wait until something has happened since the last claim, for at most this long."""

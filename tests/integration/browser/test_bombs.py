@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import TooLarge
-from shoal.fetch.browser.memory import process_tree
-from shoal.fetch.response_limits import Limits
+from shoal.fetch.browser.process import process_tree
+from shoal.fetch.contract import Limits
 from tests.cases import long
 from tests.integration.browser.conftest import fetch
 from tests.integration.browser.test_pages import html

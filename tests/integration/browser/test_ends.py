@@ -14,9 +14,8 @@ import pytest
 
 from shoal.core.errors import BrowserLost, FetchError, FetchTimeout, NoTabFree, PageCrashed, TooLarge
 from shoal.core.http import Identity, Request
-from shoal.fetch.browser import tab, tab_limit
-from shoal.fetch.browser.memory import memory_of, process_tree
-from shoal.fetch.browser.process import FOLDER
+from shoal.fetch.browser import fetcher, tab
+from shoal.fetch.browser.process import FOLDER, memory_of, process_tree
 from shoal.fetch.http.cookies import CookieJar
 from tests.cases import long
 from tests.integration.browser.conftest import fetch, in_both
@@ -272,7 +271,7 @@ async def test_a_browser_that_takes_far_too_much_memory_is_ended(browse, origin)
 
 @in_both
 async def test_who_comes_when_all_tabs_are_taken_waits_or_is_sent_back(browse, origin, monkeypatch):
-    monkeypatch.setattr(tab_limit, "MAX_WAITERS", 4)
+    monkeypatch.setattr(fetcher, "MAX_WAITERS", 4)
     browser = browse(tabs=1)
     url = origin.on("/", html("<p>"))
     first = await browser.fetch(Request(url=url))
@@ -307,7 +306,7 @@ from datetime import timedelta
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.http import Identity, Request
 from shoal.fetch.browser.fetcher import BrowserFetcher
-from shoal.fetch.browser.memory import process_tree
+from shoal.fetch.browser.process import process_tree
 from shoal.fetch.egress import Egress
 
 async def main():

@@ -20,9 +20,9 @@ from shoal.core.errors import (
 from shoal.core.http import Identity, Request
 from shoal.core.urls import host_of
 from shoal.fetch.browser import intercept
+from shoal.fetch.contract import Limits
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.cookies import CookieJar
-from shoal.fetch.response_limits import Limits
 from tests.cases import long
 from tests.integration.browser.conftest import AGENT, FULL, fetch, in_both
 from tests.integration.fetch.conftest import loopback

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.demo.catalogue import open_shops
 from shoal.demo.site import DemoSite
-from shoal.fetch.browser.memory import process_tree
+from shoal.fetch.browser.process import process_tree
 from tests.cases import long
 from tests.integration.browser.test_ends import gone
 from tests.integration.browser.test_pages import html

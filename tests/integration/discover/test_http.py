@@ -8,9 +8,9 @@ import pytest
 
 from shoal.core.model import ZERO, Task
 from shoal.discover.sitemaps.walk import Sitemaps
+from shoal.fetch.contract import Limits
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.wreq import WreqFetcher
-from shoal.fetch.response_limits import Limits
 
 
 class Server(ThreadingHTTPServer):

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.model import Task
 from shoal.fleet.run.launch import launch
-from shoal.fleet.run.settings import open_job
+from shoal.fleet.run.open_run import StartOptions, open_run
+from shoal.fleet.run.pool import RunObserver
+from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
 from tests.cases import long
 from tests.integration.engine.origin import Origin
@@ -18,8 +20,10 @@ _seconds = itertools.count()
 
 
 @dataclass
-class Witness:
+class Witness(RunObserver):
     """Hears what a run tells, and may act on it."""
+
+    shows_progress = True
 
     pool: object = None
     said_lines: list = field(default_factory=list)
@@ -67,9 +71,9 @@ class Bench:
         step = job.scraper.first.name
         seeds = [url if isinstance(url, Task) else Task(url=url, step=step) for url in urls]
         async with open_queue(self.queue_url) as queue:
-            opened = await open_job(queue, job, run_id=run_id, resume=resume)
-            job, run = opened.job, opened.run
-            return await launch(queue, job, run, self.witness, seeds=seeds)
+            options = StartOptions(run_id=run_id, resume=resume, adds=True, keeps_empty=True)
+            async with open_run(queue, job, Seeds(given=[("tasks", seeds)]), options) as opened:
+                return await launch(opened, self.witness)
 
     async def items(self, run_id):
         async with open_queue(self.queue_url) as queue:

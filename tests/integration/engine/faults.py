@@ -11,10 +11,11 @@ from datetime import timedelta
 
 from shoal.core.http import Response
 from shoal.core.model import Task
-from shoal.worker.ipc.protocol import LeasesClaimed, LeasesSettled, SupervisorChannel
+from shoal.worker.ipc.protocol import LeasesClaimed, LeasesSettled, SupervisorChannel, WorkerConfig
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.requests.turns import HostTurns
+from shoal.worker.slots import MAX_PAGE_BYTES
 from shoal.worker.worker import Worker
 
 LEASE = timedelta(seconds=2)
@@ -130,7 +131,9 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(queue, scraper, urls=(), *, tasks=(), web=None, lease=LEASE, run=None, share=None, **options):
+async def scene(
+    queue, scraper, urls=(), *, tasks=(), web=None, lease=LEASE, run=None, worker_id="worker-1", **options
+):
     """Yield a worker that is ready to run, with a run that has these tasks."""
     faulty, web, ledger = FaultyQueue(queue), web or Web(), Ledger()
     if run is None:
@@ -146,11 +149,16 @@ async def scene(queue, scraper, urls=(), *, tasks=(), web=None, lease=LEASE, run
             run,
             scraper,
             ProcessorTools({"http": web}, None, threads, markers, turns=HostTurns(faulty)),
-            worker_id=options.pop("worker_id", "worker-1"),
-            lease=lease,
-            channel=ledger,
-            share=share(faulty, run) if share else None,
-            **options,
+            WorkerConfig(
+                queue="",
+                run_id=run.id,
+                worker_id=worker_id,
+                scraper=scraper.name,
+                lease=lease,
+                memory=MAX_PAGE_BYTES,
+                **options,
+            ),
+            ledger,
         )
         extending = asyncio.create_task(_extend(queue, ledger, lease))
         try:

@@ -27,7 +27,7 @@ MODULES = (
     *("shoal.fleet.app", "shoal.fleet.run.launch", "shoal.fleet.status.rows"),
     *(
         "shoal.worker.process.main",
-        "shoal.export.stream",
+        "shoal.export.follow",
         "shoal.export.files.jsonl",
         "shoal.discover.feed",
         "shoal.scrape.load",

@@ -21,7 +21,7 @@ PrefetchBuffer.try_start = try_start
 """
 BY_EXIT = """
 from pathlib import Path
-from shoal.fetch.proxies.per_exit_rate import PerExitRate
+from shoal.fetch.proxies.pool import PerExitRate
 
 def record_request(self, proxy, host, recorded=PerExitRate.record_request):
     recorded(self, proxy, host)

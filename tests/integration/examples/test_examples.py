@@ -9,8 +9,7 @@ import pytest
 
 from examples.registries import run as registries
 from shoal.core.errors import BrowserMissing
-from shoal.fleet.project.deploy_files import deployment_files
-from shoal.fleet.project.deployment import Deployment
+from shoal.fleet.project.deployment import Deployment, deployment_files
 from shoal.fleet.project.file import Project
 from tests.servers.process import ServerMissing
 

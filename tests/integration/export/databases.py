@@ -5,8 +5,8 @@ from abc import ABC, abstractmethod
 import apsw
 import asyncpg
 
+from shoal.export.follow import export
 from shoal.export.open import open_writer
-from shoal.export.stream import export
 from tests.unit.export.factories import items, source
 
 

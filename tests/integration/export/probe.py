@@ -7,8 +7,8 @@ import sys
 from datetime import UTC, datetime
 
 from shoal.core.model import StoredItem
+from shoal.export.follow import export
 from shoal.export.open import open_writer
-from shoal.export.stream import export
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 

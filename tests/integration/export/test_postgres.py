@@ -15,7 +15,7 @@ from shoal.core.errors import ExportFailed, ExportUnavailable, InvalidSetting
 from shoal.export import follow as following
 from shoal.export.follow import follow
 from shoal.export.open import open_writer
-from shoal.export.tables import postgres_link as module
+from shoal.export.tables import postgres as module
 from tests.integration.export.databases import Postgres
 from tests.unit.export.factories import item, items
 

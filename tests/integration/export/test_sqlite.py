@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import ExportFailed, InvalidSetting
 from shoal.export.open import open_writer
-from shoal.export.tables import sqlite_link as module
+from shoal.export.tables import sqlite as module
 from shoal.queue.open import open_queue
 from tests.unit.export.factories import items
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from shoal.core.errors import InvalidItem, InvalidSetting
+from shoal.export.follow import export
 from shoal.export.open import open_writer
-from shoal.export.stream import export
 from tests.unit.export.factories import item, items, source
 
 DUNE = {

@@ -8,9 +8,9 @@ import pytest
 
 from shoal.core.errors import FetchError, OutOfScope
 from shoal.core.http import Request
+from shoal.fetch.contract import Limits
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.wreq import WreqEngine
-from shoal.fetch.response_limits import Limits
 from shoal.fetch.robots.robots import Robots
 from tests.integration.fetch.hostile import Origin, page, redirect
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from shoal.core.errors import FetchError, FetchTimeout
 from shoal.core.http import Request
-from shoal.fetch.response_limits import Limits
+from shoal.fetch.contract import Limits
 from tests.integration.fetch.hostile import page, raw, redirect
 
 CASES = 600

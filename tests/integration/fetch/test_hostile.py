@@ -9,8 +9,8 @@ import pytest
 
 from shoal.core.errors import BrokenAnswer, ConnectFailed, DnsFailed, FetchError, FetchTimeout, TooLarge
 from shoal.core.http import Request
+from shoal.fetch.contract import Limits
 from shoal.fetch.egress import Egress
-from shoal.fetch.response_limits import Limits
 from tests.integration.fetch.hostile import endless, page, raw
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -16,6 +16,7 @@ import pytest
 
 from shoal import Scraper, open_queue
 from shoal.core.errors import StorageFailed
+from shoal.fleet.status.rows import FilesRow, as_json
 from shoal.worker.files.store import Spool
 from tests.integration.files.conftest import content_of
 
@@ -57,7 +58,7 @@ async def test_an_item_has_the_records_of_its_files(site, tmp_path, engine):
     }
     assert gone["path"] is None and gone["status"] == 404 and "404" in gone["error"]
     assert (tmp_path / record["path"]).read_bytes() == body and stored(tmp_path) == [record["path"]]
-    assert result.files.as_json() == {
+    assert as_json(FilesRow.of(result.files)) == {
         "stored": 1,
         "bytes": len(body),
         "unchanged": 0,
@@ -242,6 +243,7 @@ async def test_secret_headers_of_the_scraper_do_not_go_to_another_host(site, tmp
 SCRIPT = """\
 from shoal import Scraper, open_queue
 from shoal.core.errors import StorageFailed
+from shoal.fleet.status.rows import FilesRow, as_json
 from shoal.worker.files.store import Spool
 shop = Scraper("shop", rate=None, per_host=8, robots=False, allow_private="127.0.0.1", 
     retry={{"delay": "10ms"}})

@@ -168,7 +168,7 @@ async def test_tasks_that_are_gone_from_the_broker_are_given_up_and_may_enter_ag
     stats = await queue.stats(run.id)
     assert (stats.tasks, stats.remaining, stats.lost) == (50, 0, 300)
     snapshot = await snapshot_of(queue, run, stats)
-    assert snapshot.state is ReportedState.PARTIAL and snapshot.as_json()["lost"] == 300
+    assert snapshot.state is ReportedState.PARTIAL and snapshot.row().lost == 300
     assert snapshot.reason.startswith("300 tasks were lost, because RabbitMQ no longer has their messages")
     assert (await queue.claim("worker-1", run_id=run.id)).drained
     report = await queue.enqueue(run.id, [*lost, *kept, *lower])

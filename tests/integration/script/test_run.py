@@ -23,7 +23,7 @@ def nothing_is_left(tmp_path, monkeypatch):
     folder = tmp_path / "temporary"
     folder.mkdir()
     in_folder = partial(tempfile.TemporaryDirectory, dir=folder)
-    monkeypatch.setattr("shoal.fleet.run.debug.TemporaryDirectory", in_folder)
+    monkeypatch.setattr("shoal.fleet.run.inline_pool.TemporaryDirectory", in_folder)
     before = set(threading.enumerate())
     yield
     ours = [thread for thread in set(threading.enumerate()) - before if not thread.name.startswith("asyncio")]

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from shoal.cli.commands.crawl.demo import PRACTICE_PRODUCTS
-from shoal.cli.project_files import write_project
+from shoal.cli.commands.project.new import write_project
 from shoal.core.errors import ShoalError
 from shoal.demo.site import DemoSite
 from shoal.fetch.browser.process import find_chromium

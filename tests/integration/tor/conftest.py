@@ -5,8 +5,7 @@ import pytest
 import pytest_asyncio
 
 from shoal.fetch.http.wreq import WreqFetcher
-from shoal.fetch.tor.egress import TorEgress
-from shoal.fetch.tor.fetcher import TorFetcher
+from shoal.fetch.tor.fetcher import TorEgress, TorFetcher
 from shoal.fetch.tor.tor import Tor
 from tests.conftest import or_skip
 from tests.integration.tor.target import Target

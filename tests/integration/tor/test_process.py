@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import InvalidSetting, TorDown
-from shoal.fetch.tor import folder, program
+from shoal.fetch.tor import program
+from shoal.fetch.tor import tor as tor_module
 from shoal.fetch.tor.tor import Tor, installed_tor
 from shoal.fleet.status.doctor import CheckStatus, examine
 from shoal.scrape.scraper import Scraper
@@ -84,7 +85,7 @@ async def test_a_tor_ends_when_its_worker_is_killed_and_the_next_one_sweeps_up(l
     worker.kill()
     await worker.wait()
     await until(lambda: not is_alive(said["tor"]))
-    folder.sweep()
+    tor_module.sweep()
     assert not Path(said["folder"]).exists() and mine.folder.exists()
 
 
@@ -165,4 +166,4 @@ async def test_a_machine_without_tor_gets_the_command_that_installs_it(monkeypat
 def list_folders(pid):
     """Return the folders of Tor that this process holds."""
     held = {link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir() if link.exists()}
-    return [path for path in held if folder.PREFIX in str(path)]
+    return [path for path in held if tor_module.PREFIX in str(path)]

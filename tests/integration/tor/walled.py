@@ -53,8 +53,7 @@ async def fetch(torrc: Path, url: str) -> bytes:
     from shoal.core.http import Request
     from shoal.fetch.http.wreq import WreqFetcher
     from shoal.fetch.robots.robots import Robots
-    from shoal.fetch.tor.egress import TorEgress
-    from shoal.fetch.tor.fetcher import TorFetcher
+    from shoal.fetch.tor.fetcher import TorEgress, TorFetcher
     from shoal.fetch.tor.tor import Tor
 
     tor = await Tor.open(torrc)

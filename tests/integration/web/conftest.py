@@ -18,11 +18,10 @@ from shoal.fleet.app import App
 from shoal.fleet.connect import connect
 from shoal.queue.contract import Queue
 from shoal.web.app import make_app
-from shoal.web.auth.credentials import Credentials
-from shoal.web.connections import IdleConnections
+from shoal.web.auth import Credentials
 from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
-from shoal.web.server import bind, server_config
+from shoal.web.server import IdleConnections, bind, server_config
 from tests.conftest import or_skip
 from tests.integration.web.browser import BrowserTab, chromium, find_browser, open_tab
 

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 import pytest
 
 from shoal.web import middleware
-from shoal.web.connections import MAX_IDLE, IdleConnections
+from shoal.web.server import MAX_IDLE, IdleConnections
 from tests.integration.web.conftest import OPERATOR, Dashboard, open_dashboard
 
 SILENT = 2_000

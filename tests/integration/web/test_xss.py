@@ -13,8 +13,8 @@ from starlette.responses import HTMLResponse
 from shoal.core.errors import ShoalError
 from shoal.core.model import Bury, Done, Reject, Task
 from shoal.web.actions import OperatorActions
-from shoal.web.auth.credentials import Principal
-from shoal.web.pages import dead, fleet, overview, records, tasks
+from shoal.web.auth import Principal
+from shoal.web.pages import dead, fleet, lists, runs
 from shoal.web.server import bind
 from shoal.web.views import models
 from tests.integration.web.browser import open_tab
@@ -147,9 +147,10 @@ def make_unescaped_app():
 
 def show_everything(monkeypatch):
     """Raise the limits, so that every page displays all payloads."""
-    for module in (dead, fleet, records, tasks):
+    for module in (dead, fleet, lists):
         monkeypatch.setattr(module, "ROWS", 1_000)
-    monkeypatch.setattr(overview, "RUNS_PER_PAGE", 1_000)
+    monkeypatch.setattr(lists, "ITEM_ROWS", 1_000)
+    monkeypatch.setattr(runs, "RUNS_PER_PAGE", 1_000)
     for name in ("MAX_ERRORS", "MAX_LIMITED_HOSTS", "MAX_PARTITIONS", "MAX_STEPS", "MAX_WORKERS"):
         monkeypatch.setattr(models, name, 1_000)
     monkeypatch.setattr("shoal.web.views.format.MAX_COLUMNS", 1_000)

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.cli.first_errors import retry_words
+from shoal.cli.progress import retry_words
 from shoal.core.model import Counts, Fate, Retry
 from shoal.worker.counters import WorkerCounters
 

@@ -7,8 +7,8 @@ import pty
 import pytest
 from rich.console import Console
 
-from shoal.cli.console import put_rows
-from shoal.cli.table import draw, lay_out
+from shoal.cli.console import draw, lay_out, put_rows
+from shoal.fleet.status.rows import TableColumns
 
 RUN = "20261116_024225_ab12"
 WORKER = "a-very-long-host-name.of-a-cluster.example.internal-1234567-0123abcd"
@@ -73,23 +73,24 @@ def on_terminal(write, columns, monkeypatch):
 
 def test_a_terminal_shows_what_fits_and_says_what_was_left_out(monkeypatch, capsys):
     rows = [{"run_id": RUN, "scraper": "s" * 40, "state": "finished"}]
-    options = {"as_json": False, "nothing": "", "drops": ("scraper",)}
-    shown = on_terminal(lambda: put_rows(rows, tuple(rows[0]), **options), 60, monkeypatch)
+    options = {"as_json": False, "nothing": ""}
+    table = TableColumns(tuple(rows[0]), drops=("scraper",))
+    shown = on_terminal(lambda: put_rows(rows, table, **options), 60, monkeypatch)
     assert RUN in shown
     assert "ssss" not in shown
     assert (
         "Left out in this width: scraper. To see all columns, add --wide or --json" in capsys.readouterr().err
     )
-    whole = on_terminal(lambda: put_rows(rows, tuple(rows[0]), **options, wide=True), 60, monkeypatch)
+    whole = on_terminal(lambda: put_rows(rows, table, **options, wide=True), 60, monkeypatch)
     assert "s" * 40 in whole
 
 
 def test_a_pipe_gets_every_row_on_one_line(capsys):
     rows = [{"id": "a", "url": URL, "error": "x " * 200}]
-    put_rows(rows, ("id", "url", "error"), as_json=False, nothing="", drops=("error",))
+    put_rows(rows, TableColumns(("id", "url", "error"), drops=("error",)), as_json=False, nothing="")
     assert any(URL in line and "x x" in line for line in capsys.readouterr().out.splitlines())
 
 
 def test_markup_in_a_cell_is_text(capsys):
-    put_rows([{"url": "[bold]no[/bold]"}], ("url",), as_json=False, nothing="")
+    put_rows([{"url": "[bold]no[/bold]"}], TableColumns(("url",)), as_json=False, nothing="")
     assert "[bold]no[/bold]" in capsys.readouterr().out

@@ -11,7 +11,7 @@ import pytest
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.version import VERSION
-from shoal.fleet.telemetry.metrics_server import MetricsServer
+from shoal.fleet.telemetry.setup import MetricsServer
 from tests.servers.process import free_port
 from tests.unit.deploy.files import DEPLOY, ROOT, compose
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from shoal.cli.project_files import write_project
+from shoal.cli.commands.project.new import write_project
 from shoal.cli.signals import FINISH_TIMEOUT_SECONDS, RELEASE_TIMEOUT_SECONDS
 from tests.unit.cli.typed import typed
 from tests.unit.deploy.files import manifest

@@ -178,7 +178,7 @@ async def test_a_plugin_whose_import_hangs_is_named_and_the_others_are_listed(tm
     install(folder, "good", {"shoal.exporters": {"good": "good_plugin:thing"}}, good_plugin=good)
     code = (
         "from shoal.registry import registry; registry.IMPORT_TIMEOUT_SECONDS = 0.3\n"
-        "from shoal.cli.commands.project.plugins import plugin_rows\n"
+        "from shoal.cli.commands.project.show import plugin_rows\n"
         "print(*((row['name'], row['state'], row['says']) for row in plugin_rows()), sep='\\n')"
     )
     process = await asyncio.create_subprocess_exec(

@@ -9,7 +9,7 @@ import typer
 
 from shoal.cli.registry import app_for
 from shoal.core.proxies import STRATEGIES, ProxyRules, read_proxy_list
-from shoal.fetch.proxies import fetcher, health, per_exit_rate, pool
+from shoal.fetch.proxies import fetcher, health, pool
 from shoal.scrape.settings.proxies import read_proxies
 
 TEXT = (Path(__file__).parents[3] / "docs" / "how-to" / "proxies.md").read_text()
@@ -54,6 +54,6 @@ def test_the_commands_have_the_option(command):
 def test_the_numbers_are_those_of_the_code():
     assert health.MAX_STREAK == 3 and "did not fail three times in a row" in TEXT
     assert pool.MAX_BLOCKS == 3 and "by three hosts for all" in TEXT
-    assert per_exit_rate.SETTLING == 4 and "is not used for four seconds and the gap" in TEXT
+    assert pool.SETTLING == 4 and "is not used for four seconds and the gap" in TEXT
     statuses = sorted(fetcher.SUSPECT_STATUSES)
     assert "Its other " + ", ".join(map(str, statuses[:-1])) + f" or {statuses[-1]} is" in TEXT

@@ -3,9 +3,9 @@
 import pytest
 
 from shoal.core.errors import ExportFailed, InvalidSetting
+from shoal.export.follow import export
 from shoal.export.open import open_writer
 from shoal.export.steps import step_file, step_table
-from shoal.export.stream import export
 from tests.unit.export.factories import item, source
 
 SUFFIXES = ["jsonl", "jsonl.gz", "csv", "parquet"]

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from shoal.export.contract import Writer
+from shoal.export.follow import BATCH, export, stored_since
 from shoal.export.open import open_writer
-from shoal.export.stream import BATCH, export, stored_since
 from tests.cases import long
 from tests.unit.export.factories import NOON, item, items, source
 

@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.fleet.scale.drivers.command import ComposeWorkers, KubernetesWorkers
-from shoal.fleet.scale.drivers.contract import DriverFailed
+from shoal.fleet.scale.drivers import ComposeWorkers, DriverFailed, KubernetesWorkers
 
 # It does what the two commands are documented to do to a number of workers, and keeps that in a file.
 STAND_IN = f"""#!{sys.executable}

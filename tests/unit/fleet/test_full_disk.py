@@ -8,7 +8,7 @@ import apsw
 
 from shoal.core.errors import ExportFailed
 from shoal.fleet.run.results import ResultWriter
-from shoal.fleet.telemetry.logfile import LogFile
+from shoal.fleet.telemetry.logs import LogFile
 from shoal.queue.disk import describe_disk
 from shoal.queue.sqlite.errors import translate_error
 

@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from shoal.fleet.project.dotenv import read_dotenv
-from shoal.fleet.project.file import Project, is_trusted
+from shoal.fleet.project.file import Project, is_trusted, read_dotenv
 
 STRANGER = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")

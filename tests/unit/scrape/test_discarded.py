@@ -4,7 +4,7 @@ from functools import wraps
 
 from shoal import Scraper
 from shoal.fleet.status.doctor import CheckStatus, examine
-from shoal.scrape.discarded import discarded_calls
+from shoal.scrape.step import discarded_calls
 
 
 def found(function):

@@ -8,8 +8,7 @@ import pytest
 from shoal import Page, Reject, Scraper
 from shoal.core.errors import InvalidInput, InvalidItem
 from shoal.core.model import Task
-from shoal.scrape.hooks.arguments import OutgoingRequest
-from shoal.scrape.hooks.hooks import STEP_THREAD, StepThread
+from shoal.scrape.hooks import STEP_THREAD, OutgoingRequest, StepThread
 
 
 def scraper_with(*hooks, is_async=True, item=None):

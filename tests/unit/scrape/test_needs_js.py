@@ -4,8 +4,7 @@ import pytest
 
 from shoal.core.http import Headers, Response
 from shoal.core.model import Task
-from shoal.scrape.needs_js import needs_javascript
-from shoal.scrape.page import Page
+from shoal.scrape.page import Page, needs_javascript
 
 TEXT = "A page with something to say. " * 20
 SCRIPT = "<script src=app.js></script>"

@@ -4,7 +4,7 @@ import pytest
 
 from shoal import Scraper, Task
 from shoal.core.errors import InvalidInput, InvalidSetting, SeedsFailed
-from shoal.fleet.sources.scraper_seeds import iterate_scraper_seeds
+from shoal.fleet.sources.seeds import iterate_scraper_seeds
 
 URL = "https://example.com/"
 

@@ -3,7 +3,7 @@
 import pytest
 from turbohtml import parse
 
-from shoal.scrape.text import text_of
+from shoal.scrape.node import text_of
 
 TEXTS = [
     ("<p>plain</p>", "plain"),

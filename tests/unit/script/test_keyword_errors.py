@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.core.errors import InvalidSetting
-from shoal.script.keyword_errors import in_python, named_as_keywords
+from shoal.script.options import in_python, named_as_keywords
 
 
 @pytest.mark.parametrize(

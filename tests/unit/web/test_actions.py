@@ -7,7 +7,7 @@ from shoal.core.model import Done, Task
 from shoal.fleet.command_hints import worker_command
 from shoal.queue.run_args import stored_args
 from shoal.web.actions import OperatorActions
-from shoal.web.auth.credentials import Principal
+from shoal.web.auth import Principal
 from shoal.web.errors import ApiError
 from tests.unit.web.tokens import OPERATOR, READER
 

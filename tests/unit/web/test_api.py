@@ -9,7 +9,7 @@ import pytest
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import Done, Task
 from shoal.fleet.status.overview import OverviewReader
-from shoal.fleet.status.progress import counts_as_json
+from shoal.fleet.status.rows import CountsRow, fields_of
 from tests.unit.web.tokens import OPERATOR, READER
 
 
@@ -61,7 +61,7 @@ async def test_a_run_has_the_fields_of_the_command(dashboard, reader):
     run = await dashboard.make_run()
     found = (await reader.get(f"/api/runs/{run.id}")).json()
     stats = await dashboard.queue.stats(run.id)
-    assert counts_as_json(stats).items() <= found.items()
+    assert fields_of(CountsRow.of(stats)).items() <= found.items()
     assert (found["run_id"], found["scraper"], found["state"]) == (run.id, "books", "running")
     assert found["steps"]["listing"]["dead"] == 1
     (row,) = (await reader.get("/api/runs")).json()["rows"]

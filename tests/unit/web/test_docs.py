@@ -6,19 +6,17 @@ from pathlib import Path
 import typer
 
 from shoal.cli.registry import app_for
-from shoal.fleet.run.enqueue import MAX_REPORTED
+from shoal.fleet.run.feed import MAX_REPORTED
 from shoal.fleet.status.overview import MAX_RUNS
 from shoal.fleet.status.rates import MAX_POINTS
-from shoal.web import audit, context, middleware, sampler, stream
-from shoal.web.actions import SETTINGS
-from shoal.web.auth import credentials, throttle, tickets
-from shoal.web.pages import dead, enqueue, fleet, local_workers, overview, records, runs, start, tasks
+from shoal.web import audit, auth, context, middleware, sampler, stream
+from shoal.web.pages import dead, fleet, lists, runs, start
 from shoal.web.views import models, paging
 
 DOCS = Path(__file__).parents[3] / "docs"
 SERVE, API = (DOCS / "how-to" / "serve.md").read_text(), (DOCS / "reference" / "api.md").read_text()
 CLI = (DOCS / "reference" / "cli.md").read_text()
-PARTS = (dead, enqueue, fleet, local_workers, overview, records, runs, start, tasks)
+PARTS = (dead, fleet, lists, runs, start)
 CONFIRMATIONS = {
     f"/runs/{{run_id}}/{verb}" for verb in ("cancel", "replay", "drop", "start-workers", "stop-workers")
 }
@@ -35,7 +33,7 @@ def test_the_numbers_of_the_control_room_are_those_of_the_code():
     assert "every two seconds" in SERVE and sampler.SAMPLE_INTERVAL.total_seconds() == 2
     assert "for 30 seconds it pauses" in SERVE and sampler.IDLE_TIMEOUT.total_seconds() == 30
     assert f"{stream.MAX_CLIENTS} tabs may be open" in SERVE
-    assert f"{records.ROWS} at a time" in SERVE
+    assert f"{lists.ROWS} at a time" in SERVE
     assert "the last five minutes" in SERVE and models.RECENT.total_seconds() == 300
     assert f"{MAX_POINTS} points at most" in SERVE
 
@@ -62,17 +60,12 @@ def test_every_status_of_the_api_is_listed(dashboard):
     assert statuses <= listed
 
 
-def test_the_allowed_settings_are_listed():
-    line = next(line for line in API.splitlines() if line.startswith("- `settings`"))
-    assert set(re.findall(r"`(\w+)`", line)) - {"settings"} == set(SETTINGS)
-
-
 def test_the_numbers_are_those_of_the_code():
     assert f"at least {context.MIN_TOKEN_LENGTH} characters" in SERVE
-    assert f"for {credentials.SESSION.total_seconds() / 3600:g} hours" in SERVE
-    assert tickets.TICKET_TTL_SECONDS == 600 and "within ten minutes" in SERVE
-    assert f"After {throttle.MAX_FAILURES_PER_ADDRESS} wrong tokens in a minute" in SERVE
-    assert f"or {throttle.MAX_FAILURES} from all" in SERVE and throttle.LOCK_TIMEOUT_SECONDS == 60
+    assert f"for {auth.SESSION.total_seconds() / 3600:g} hours" in SERVE
+    assert auth.TICKET_TTL_SECONDS == 600 and "within ten minutes" in SERVE
+    assert f"After {auth.MAX_FAILURES_PER_ADDRESS} wrong tokens in a minute" in SERVE
+    assert f"or {auth.MAX_FAILURES} from all" in SERVE and auth.LOCK_TIMEOUT_SECONDS == 60
     assert f"for {audit.AUDIT_TTL.days} days" in SERVE
     assert f"`limit` is {paging.DEFAULT_LIMIT}, and {paging.MAX_LIMIT:,} at most" in API
     assert f"{paging.MAX_SCANNED:,} rows at most" in API

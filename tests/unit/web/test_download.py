@@ -6,8 +6,8 @@ import pytest
 
 from shoal.core.errors import InvalidItem
 from shoal.core.model import StoredItem
-from shoal.export.stream import BATCH
-from shoal.web.download import download
+from shoal.export.follow import BATCH
+from shoal.web.api.lists import download
 
 COUNT = 20 * BATCH
 

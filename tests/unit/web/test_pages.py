@@ -10,7 +10,7 @@ import pytest
 from shoal.core.errors import QueueUnavailable
 from shoal.core.http import Headers, Response
 from shoal.core.model import Bury, Retry, Task, TaskState
-from shoal.web.pages import dead, fleet, records, tasks
+from shoal.web.pages import dead, fleet, lists
 from shoal.web.views import paging
 from shoal.web.views.format import cells_of, columns_of, duration, preview, safe_href
 from shoal.web.views.render import environment
@@ -224,7 +224,7 @@ async def test_a_letter_shows_its_traceback_and_its_page_as_text_in_a_sandbox(da
 
 
 async def test_lists_are_paginated_and_miss_nothing(dashboard, monkeypatch):
-    monkeypatch.setattr(records, "ROWS", 2)
+    monkeypatch.setattr(lists, "ITEM_ROWS", 2)
     monkeypatch.setattr(dead, "ROWS", 2)
     run = await dashboard.make_run(pages=5)
     async with dashboard.client(OPERATOR) as client:
@@ -235,7 +235,7 @@ async def test_lists_are_paginated_and_miss_nothing(dashboard, monkeypatch):
 
 
 async def test_tasks_and_hosts_are_paginated_with_their_filter(dashboard, monkeypatch):
-    monkeypatch.setattr(tasks, "ROWS", 2)
+    monkeypatch.setattr(lists, "ROWS", 2)
     monkeypatch.setattr(fleet, "ROWS", 2)
     run = await dashboard.make_run(pages=5)
     async with dashboard.client(OPERATOR) as client:

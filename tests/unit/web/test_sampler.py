@@ -12,8 +12,7 @@ from shoal.core.model import Done, Task
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.web import sampler as sampling
-from shoal.web.history import GAP, MAX_POINTS, History, Point, columns
-from shoal.web.sampler import Sampler
+from shoal.web.sampler import GAP, MAX_POINTS, History, Point, Sampler, columns
 
 INTERVAL = timedelta(milliseconds=20)
 TABS = 20

@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 from shoal.core.model import Task
-from shoal.worker.run_settings.stored import StoredSettings, write_settings
+from shoal.worker.run_settings import StoredSettings, write_settings
 from tests.unit.docs.commands import parse
 from tests.unit.web.tokens import OPERATOR
 

@@ -80,13 +80,14 @@ def process(markers, threads):
             started_at=datetime.now(UTC),
         )
         handle.scheduler = Scheduler(lease=MINUTE, gap=ZERO, concurrency=1)
+        handle.waits = TaskWaits(handle.scheduler)
         handle.tally = WorkerCounters()
         handle.processor = processor = TaskProcessor(
             scraper,
             run,
             ProcessorTools({"http": host or Host()}, None, threads, markers, **(tools or {})),
             handle.tally,
-            waits=TaskWaits(handle.scheduler),
+            waits=handle.waits,
         )
         lease = Lease(
             run_id="r",
@@ -114,12 +115,12 @@ def in_a_thread(page: Page):
 async def test_a_page_yields_what_its_step_yields_and_its_memory_is_released(process, step):
     outcome = await process(step)
     assert isinstance(outcome, Done) and outcome.items == [{"body": "page"}] and outcome.asked
-    assert process.tally.bytes == 4 and process.scheduler.memory.used == 0
+    assert process.tally.bytes == 4 and process.waits.memory.used == 0
 
 
 async def test_a_failed_fetch_releases_its_memory_and_is_retried(process):
     outcome = await process(page, Host(status=500))
-    assert isinstance(outcome, Retry) and process.scheduler.memory.used == 0
+    assert isinstance(outcome, Retry) and process.waits.memory.used == 0
 
 
 async def test_a_second_attempt_at_a_task_at_most_once_sends_no_request(process):

@@ -76,9 +76,9 @@ def process(host, markers, tmp_path):
         ):
             tally = WorkerCounters()
             scheduler = Scheduler(lease=MINUTE, gap=ZERO, concurrency=1)
-            scheduler.memory = memory or scheduler.memory
             scheduler.try_request = lambda start, now: on_time
             waits = TaskWaits(scheduler)
+            waits.memory = memory or waits.memory
             tools = ProcessorTools({"http": cache}, robots, threads, markers)
             processor = TaskProcessor(
                 shop,

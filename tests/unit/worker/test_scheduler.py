@@ -2,13 +2,11 @@
 
 from datetime import timedelta
 
-import pytest
-
 from shoal.core.model import MINUTE, SECOND, ZERO, Done, Grant, Lease, Release, Task
-from shoal.worker.claiming.polling import CLAIM_JITTER, FULL_INTERVAL_AFTER, POLL_INTERVAL_SECONDS
+from shoal.worker.claiming.polling import MAX_POLL_INTERVAL_SECONDS, RESTING_AFTER
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.scheduler import MAX_CALLS_PER_SLOT, Scheduler, Stop
-from shoal.worker.slots import HORIZON, SLOW
+from shoal.worker.slots import HORIZON, SLOW, MemoryLimit
 
 SOON = Grant(next_due=timedelta(milliseconds=250))
 
@@ -147,30 +145,15 @@ def test_after_a_claim_with_tasks_the_next_one_waits_for_nothing():
     assert (following.wait, following.yield_for) == (0, 0)
 
 
-def test_a_worker_with_prefetched_leases_lets_others_claim_first():
-    desk = Desk()
-    assert desk.after_claim(SOON).yield_for == 0
-    desk.claim(1, start_in=MINUTE)
-    assert desk.after_claim(SOON).yield_for == CLAIM_JITTER
-
-
-@pytest.mark.parametrize(("has_turns", "wait"), [(True, SECOND / 2), (False, SECOND)])
-def test_a_worker_comes_for_its_turns_unless_others_need_some_of_them(has_turns, wait):
-    desk = Desk(gap=SECOND / 2, has_turns=has_turns)
-    desk.scheduler.polling.on_leases([lease(1)], desk.now, desk.now)
-    desk.claim(1)
-    assert desk.after_claim(Grant()).wait == wait.total_seconds()
-
-
 def test_a_worker_that_waits_for_settlements_polls_rarely_because_they_wake_it():
     desk = Desk()
     desk.claim(1)
-    assert desk.after_claim(Grant()).wait == POLL_INTERVAL_SECONDS
+    assert desk.after_claim(Grant()).wait == MAX_POLL_INTERVAL_SECONDS
 
 
 def test_a_worker_that_holds_leases_does_not_rest_however_often_it_finds_nothing():
     desk = Desk()
-    for _ in range(FULL_INTERVAL_AFTER + 1):
+    for _ in range(RESTING_AFTER + 1):
         desk.after_claim(Grant())
     assert desk.scheduler.is_resting
     desk.claim(1)
@@ -326,7 +309,7 @@ def test_a_lease_is_held_until_it_is_settled():
 
 
 def test_pages_over_the_memory_limit_wait_but_never_the_oldest():
-    memory = Desk(memory=100).scheduler.memory
+    memory = MemoryLimit(100)
     memory.reserve(1, 60)
     memory.reserve(2, 60)
     assert memory.must_wait(2) and not memory.must_wait(1)

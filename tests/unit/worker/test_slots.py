@@ -2,7 +2,7 @@ from shoal.worker.slots import HORIZON, MAX_LAG, SLOW, ConcurrencySlots
 
 
 def test_the_longer_tasks_take_the_fewer_are_prefetched():
-    quick, slow = ConcurrencySlots(4, 0), ConcurrencySlots(4, 0)
+    quick, slow = ConcurrencySlots(4), ConcurrencySlots(4)
     assert quick.prefetch_limit(50, 0.0) == 4, "nothing is known yet"
     quick.take(1, 0.0)
     slow.take(1, 0.0)
@@ -12,7 +12,7 @@ def test_the_longer_tasks_take_the_fewer_are_prefetched():
 
 
 def test_while_no_slot_becomes_free_nothing_is_prefetched():
-    slots, now = ConcurrencySlots(1, 0), 100.0
+    slots, now = ConcurrencySlots(1), 100.0
     slots.take(1, now)
     assert not slots.is_stuck(now) and slots.prefetch_limit(50, now) == 1
     now += HORIZON + 0.1
@@ -24,7 +24,7 @@ def test_while_no_slot_becomes_free_nothing_is_prefetched():
 
 
 def test_requests_become_slow_in_the_order_in_which_they_began_to_wait():
-    slots = ConcurrencySlots(3, 2)
+    slots = ConcurrencySlots(None)
     for number in (1, 2, 3):
         slots.take(number, 0.0)
         slots.wait_for_host(number, number / 100)
@@ -35,7 +35,7 @@ def test_requests_become_slow_in_the_order_in_which_they_began_to_wait():
 
 
 def test_while_the_event_loop_lags_no_request_counts_as_slow():
-    slots, late = ConcurrencySlots(1, 9), SLOW + 2 * MAX_LAG
+    slots, late = ConcurrencySlots(None), SLOW + 2 * MAX_LAG
     slots.take(1, 0.0)
     slots.wait_for_host(1, 0.0)
     assert not slots.free_slow(late) and slots.taken == 1
@@ -44,7 +44,7 @@ def test_while_the_event_loop_lags_no_request_counts_as_slow():
 
 
 def test_a_task_that_gave_up_its_turn_does_not_hold_up_the_next_step():
-    slots = ConcurrencySlots(1, 0)
+    slots = ConcurrencySlots(1)
     assert slots.begin_step(1, 0.0)
     assert not slots.begin_step(2, 0.0) and not slots.begin_step(3, 0.0)
     assert slots.end_step(2) is None

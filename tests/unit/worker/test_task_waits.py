@@ -17,9 +17,9 @@ class Bench:
 
     def __init__(self, concurrency=2, max_slow=0, memory=1 << 20):
         self.freed = asyncio.Event()
-        scheduler = Scheduler(lease=MINUTE, gap=ZERO, concurrency=concurrency, memory=memory)
+        scheduler = Scheduler(lease=MINUTE, gap=ZERO, concurrency=concurrency)
         scheduler.slots.max_slow = max_slow
-        self.waits, self.slots = TaskWaits(scheduler, self.freed.set), scheduler.slots
+        self.waits, self.slots = TaskWaits(scheduler, self.freed.set, max_bytes=memory), scheduler.slots
 
     def take(self, number):
         self.slots.take(number, exact_time())
@@ -124,7 +124,7 @@ async def test_bytes_are_available_until_the_limit_is_reached():
     memory = Bench(memory=100).waits
     await memory.reserve_memory(1, 60)
     await memory.reserve_memory(2, 40)
-    assert memory._memory.used == 100
+    assert memory.memory.used == 100
 
 
 async def test_a_page_over_the_limit_waits_until_others_are_released():
@@ -135,7 +135,7 @@ async def test_a_page_over_the_limit_waits_until_others_are_released():
     assert not waiting.done()
     memory.release_memory(1)
     await asyncio.wait_for(waiting, 1)
-    assert memory._memory.used == 60
+    assert memory.memory.used == 60
 
 
 async def test_the_oldest_page_always_goes_on_so_that_none_waits_for_ever():
@@ -160,11 +160,11 @@ async def test_a_page_that_is_given_up_releases_its_bytes():
         await given_up
     memory.release_memory(2)
     memory.release_memory(2)
-    assert memory._memory.used == 100
+    assert memory.memory.used == 100
 
 
 async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(monkeypatch, caplog):
-    scheduler = Scheduler(lease=MINUTE, gap=SECOND, concurrency=2, memory=1)
+    scheduler = Scheduler(lease=MINUTE, gap=SECOND, concurrency=2)
     waits, clock = TaskWaits(scheduler), 1000.0
     monkeypatch.setattr("shoal.worker.task_waits.exact_time", lambda: clock)
     with caplog.at_level(logging.WARNING):

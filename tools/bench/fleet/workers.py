@@ -8,11 +8,12 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any, cast
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Grant, Release, Run
-from shoal.fleet.job import LEASE
+from shoal.fleet.job import LEASE, Job
 from shoal.fleet.lock import ScraperLock
 from shoal.fleet.run.pool import MIN_RESTART_DELAY_SECONDS, PoolExit, WorkerPool
 from shoal.fleet.status.progress import ProgressReader, follow_progress
@@ -26,9 +27,7 @@ from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.heartbeat import HeartbeatSender
 from shoal.worker.process.supervisor import WorkerSupervisor
 from shoal.worker.requests.attempt import ProcessorTools
-from shoal.worker.run_settings.follow import SUPERVISED_INTERVAL, SettingsFollower
-from shoal.worker.run_settings.stored import read_note
-from shoal.worker.slots import MAX_PAGE_BYTES
+from shoal.worker.run_settings import SUPERVISED_INTERVAL, SettingsFollower, read_note
 from shoal.worker.worker import Worker
 from tools.bench.fleet.workload import SCRAPER, latency, outcome_of
 
@@ -140,14 +139,11 @@ class SimulatedPool(WorkerPool):
         self, queue: Queue, run: Run, queues: Sequence[Queue], counts: FleetCounts, tools: ProcessorTools
     ) -> None:
         """The launcher has one queue, and each worker has one of `queues`, which may be the same."""
-        config = WorkerConfig(
-            queue="", run_id=run.id, worker_id="", scraper=SCRAPER, lease=LEASE, memory=MAX_PAGE_BYTES
-        )
-        lock = ScraperLock(queue, SCRAPER, ())
-        super().__init__(queue, config, len(queues), limits=LIMITS, lock=lock)
-        self._run, self._queues, self._counts, self._tools = run, queues, counts, tools
         self._scraper = Scraper(SCRAPER, robots=False, delay=run.settings.host_delay.total_seconds())
         self._scraper.step(page)
+        job = Job(scraper=self._scraper, name=SCRAPER, reference=SCRAPER, queue_url="", workers=len(queues))
+        super().__init__(queue, job, run, lock=ScraperLock(queue, SCRAPER, ()))
+        self._run, self._queues, self._counts, self._tools = run, queues, counts, tools
 
     @property
     def pids(self) -> list[int]:
@@ -155,7 +151,7 @@ class SimulatedPool(WorkerPool):
 
     async def launch(self, *, stagger: float, is_rested: bool) -> None:
         """Run the pool until cancelled; its workers start one after the other within so many seconds."""
-        self._stagger, self._is_rested = stagger / self._count, is_rested
+        self._stagger, self._is_rested = timedelta(seconds=stagger / self._count), is_rested
         progress = ProgressReader(self._queue, self._run.id)
         async with asyncio.TaskGroup() as group:
             group.create_task(follow_progress(progress, lambda snapshot: None, is_at_work=lambda: True))
@@ -167,7 +163,7 @@ class SimulatedPool(WorkerPool):
                 group.create_task(self._keep_running(number))
 
     async def _keep_running(self, number: int) -> None:
-        await asyncio.sleep(number * self._stagger)
+        await asyncio.sleep(number * self._stagger.total_seconds())
         while True:
             try:
                 await self._run_simulated(number)
@@ -185,12 +181,8 @@ class SimulatedPool(WorkerPool):
             self._run,
             self._scraper,
             self._tools,
-            worker_id=config.worker_id,
-            lease=config.lease,
-            concurrency=config.concurrency,
-            batch=config.batch,
-            may_rest=config.may_rest,
-            channel=DirectChannel(supervisor._handle_message),
+            config,
+            DirectChannel(supervisor._handle_message),
         )
         if self._is_rested:
             worker.rest_long()

@@ -3,11 +3,13 @@
 from typing import Annotated
 
 import typer
+from typer.models import OptionInfo
 
 from shoal.fleet.command_hints import DEFAULT_QUEUE as DEFAULT_QUEUE
 from shoal.fleet.command_hints import messages_on
 from shoal.fleet.project.config import DEFAULT_HEARTBEAT as DEFAULT_HEARTBEAT
 from shoal.fleet.project.config import DEFAULT_MEMORY as DEFAULT_MEMORY
+from shoal.scrape.settings.scraper import SETTINGS
 
 
 def use_queue(context: typer.Context, value: str | None) -> str | None:
@@ -26,6 +28,20 @@ def refuse_option(value: str | None) -> str | None:
     if value is not None and value.startswith("--"):
         raise typer.BadParameter(f"needs a run before {value}: write --resume RUN, or --resume newest.")
     return value
+
+
+def setting_option(name: str) -> OptionInfo:
+    """Return the option of a setting, as it is declared."""
+    declared = SETTINGS[name].option
+    if declared is None:
+        raise LookupError(name)
+    option: OptionInfo = typer.Option(
+        f"--{name.replace('_', '-')}",
+        envvar=declared.variable,
+        help=declared.help,
+        metavar=declared.metavar,
+    )
+    return option
 
 
 Queue = Annotated[
@@ -206,90 +222,9 @@ Debug = Annotated[
         "unless you name one.",
     ),
 ]
-Cache = Annotated[
-    str | None,
-    typer.Option(
-        "--cache", help="Cache pages for this long: 60s, '10m disk:FOLDER', or off.", metavar="TIME"
-    ),
-]
-Proxies = Annotated[
-    str | None,
-    typer.Option(
-        "--proxies",
-        envvar="SHOAL_PROXIES",
-        help="Fetch through the proxies in this file: proxies.txt, 'proxies.txt strategy=fastest', or off.",
-        metavar="FILE",
-    ),
-]
-Tokens = Annotated[
-    str | None,
-    typer.Option(
-        "--tokens",
-        help="API tokens and the hosts they may be sent to: 'env:NAME hosts=api.example.com' or "
-        "'FILE hosts=…'.",
-        metavar="SOURCE",
-    ),
-]
-Warc = Annotated[
-    str | None,
-    typer.Option("--warc", help="Record every request and response: crawl.warc.gz.", metavar="FILE"),
-]
-Files = Annotated[
-    str | None,
-    typer.Option(
-        "--files",
-        help="Where downloaded files are stored: a folder, or s3://BUCKET/PATH. [default: files]",
-        metavar="FOLDER|URL",
-    ),
-]
-Again = Annotated[
-    str | None,
-    typer.Option(
-        "--again", help="Fetch the pages of this run again and report what changed.", metavar="RUN|newest"
-    ),
-]
-Playback = Annotated[
-    str | None,
-    typer.Option(
-        "--playback", help="Play back a WARC recording; make no network requests.", metavar="FILE|FOLDER"
-    ),
-]
-Dedup = Annotated[
-    str | None,
-    typer.Option(
-        "--dedup",
-        help="Skip tasks that other runs of the scraper queued within this time: 30d, "
-        "'30d steps=article', or off.",
-        metavar="TIME",
-    ),
-]
-Tor = Annotated[
-    str | None,
-    typer.Option(
-        "--tor",
-        envvar="SHOAL_TOR",
-        help="Fetch through Tor; each worker starts its own Tor process: on, off, or renew=50 for a new "
-        "circuit every 50 requests.",
-        metavar="on|off|RULES",
-    ),
-]
-Fetch = Annotated[
-    str | None,
-    typer.Option(
-        "--fetch",
-        help="Default fetcher for steps that don't set one: http, browser, auto (HTTP first, a browser if "
-        "the page needs JavaScript), or the fetcher of a plugin.",
-        metavar="http|browser|auto|NAME",
-    ),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        help="HTTP client: wreq (the default), or aiohttp, which needs the extra shoal[aiohttp].",
-        metavar="wreq|aiohttp",
-    ),
-]
+Proxies = Annotated[str | None, setting_option("proxies")]
+Tokens = Annotated[str | None, setting_option("tokens")]
+Tor = Annotated[str | None, setting_option("tor")]
 LogDir = Annotated[
     str | None,
     typer.Option(
@@ -327,11 +262,6 @@ Trace = Annotated[
         "--trace", help="Export an OpenTelemetry trace of every task, configured by the OTEL_* variables."
     ),
 ]
-
-
-def setting(key: str, text: str | None) -> list[str]:
-    """Return an option as a scraper setting, in the form that `--set` takes."""
-    return [] if text is None else [f"{key}={text}"]
 
 
 def words(text: str | None) -> list[str] | None:

@@ -7,12 +7,14 @@ from typing import Any
 from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
 
-from shoal.scrape.settings.scraper import is_setting
+from shoal.scrape.settings.declaration import FETCHING, RECORDING, SEEDS
+from shoal.scrape.settings.scraper import SETTINGS
 
 OPTIONS = "Options"
-# Option sections of the commands with many options, by parameter name; unlisted options come first.
-SECTIONS = {
-    "Seeds": (
+# Option sections of the commands with many options, by parameter name; unlisted options come first. Those of
+# settings are declared with them.
+SECTIONS: dict[str, tuple[str, ...]] = {
+    SEEDS: (
         "urls_file",
         "format",
         "encoding",
@@ -35,10 +37,9 @@ SECTIONS = {
         "items",
         "rejects",
         "invalid",
-        "dedup",
     ),
-    "Fetching": ("fetch", "engine", "proxies", "tor", "tokens", "allow_private"),
-    "Caching and recording": ("again", "cache", "warc", "playback", "files"),
+    FETCHING: ("allow_private",),
+    RECORDING: (),
     "Workers": (
         "batch_size",
         "concurrency",
@@ -70,6 +71,7 @@ NAMES_ELSEWHERE = {
     "help": ("--help",),
 }
 SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}
+SECTION_OF |= {name: one.option.section for name, one in SETTINGS.items() if one.option}
 
 
 class SectionedCommand(TyperCommand):
@@ -102,10 +104,8 @@ class SectionedCommand(TyperCommand):
 
 
 def _refuse_setting(ctx: Any, option: str, value: str) -> None:
-    # Not at the top: only a word that is no option needs it.
-
     key = option.removeprefix("--").replace("-", "_")
-    if is_setting(key):
+    if key in SETTINGS:
         shown = "VALUE" if value.startswith("-") else value
         ctx.fail(f"No such option: {option}. It is a setting: --set {shlex.quote(f'{key}={shown}')}")
 

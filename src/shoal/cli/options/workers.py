@@ -1,17 +1,172 @@
-"""The worker options, defined once for every command that starts workers."""
+"""The options of every command that starts workers, and the job that they make."""
 
-from collections.abc import Callable, Collection, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
 
+from shoal.cli.configuration import current_project
 from shoal.cli.options import common
-from shoal.cli.options.groups import Command, group
-from shoal.cli.options.job import read_job
-from shoal.cli.options.telemetry import read_telemetry
-from shoal.fleet.build_job import check_served
+from shoal.core.errors import InvalidSetting
+from shoal.core.events import read_level
+from shoal.core.values import read_choice, read_positive_duration, read_size, read_typed
+from shoal.fleet.build_job import check_served, is_mode, load, make_job
 from shoal.fleet.job import Job
+from shoal.fleet.partitions.table import read_table_file
+from shoal.fleet.project.config import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
+from shoal.fleet.project.file import Project
+from shoal.fleet.sources.declared import declared_private_hosts
+from shoal.fleet.sources.names import allowed_private_hosts
+from shoal.fleet.telemetry.logs import LogFormat, LogPlan, read_log_target
+from shoal.fleet.telemetry.setup import open_telemetry
 from shoal.queue.open import load_backend
+from shoal.scrape.settings.declaration import FETCHING
+from shoal.scrape.settings.scraper import SETTINGS
 from shoal.worker.process.forkserver import ForkServer
+
+Command = Callable[..., None]
+
+
+def group(
+    name: str,
+    options: Callable[..., None],
+    read: Callable[[dict[str, Any]], Any],
+    *,
+    sections: Collection[str] = (),
+    without: Collection[str] = (),
+    **defaults: Any,
+) -> Callable[[Command], Command]:
+    """Replace a command's parameter `name` with these options; the command gets what `read` makes of them.
+
+    `sections` are those of settings that have an option of their own.
+    """
+    every = [*inspect.signature(options).parameters.values(), *map(_setting_parameter, options_of(sections))]
+    members = [
+        each.replace(default=defaults.get(each.name, each.default))
+        for each in every
+        if each.name not in without
+    ]
+
+    def decorate(command: Command) -> Command:
+        own = inspect.signature(command).parameters.values()
+
+        @wraps(command)
+        def expanded(**given: Any) -> None:
+            named = {each.name: given.pop(each.name, each.default) for each in members}
+            command(**given, **{name: read(named)})
+
+        found = (one for each in own for one in (members if each.name == name else [each]))
+        # Keyword-only, so that one with a default may precede one without.
+        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in found]
+        # Typer reads both of these, and does not see the wrapped function.
+        expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        expanded.__annotations__ = {each.name: each.annotation for each in parameters}
+        return expanded
+
+    return decorate
+
+
+def options_of(sections: Collection[str]) -> list[str]:
+    """Return the settings that have an option in one of these sections of `--help`."""
+    return [name for name, one in SETTINGS.items() if one.option and one.option.section in sections]
+
+
+def _setting_parameter(name: str) -> inspect.Parameter:
+    kind = Annotated[str | None, common.setting_option(name)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+def read_change(text: str) -> tuple[str, Any]:
+    """Read KEY=VALUE; the value is parsed as JSON if possible, else taken as text; None and none are null."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InvalidSetting("--set", f"takes KEY=VALUE such as rate=5/s, not {text!r}")
+    return key.strip(), read_typed(value)
+
+
+def read_telemetry(
+    log_dir: str | None,
+    log_format: str,
+    log_level: str,
+    metrics: str | None,
+    trace: bool,
+    *,
+    has_data: bool = False,
+) -> dict[str, Any]:
+    """Return the fields of a job; raises for a wrong option or a missing library before anything starts.
+
+    With `has_data` the command writes data to stdout, so log lines go to stderr.
+    """
+    level = read_level("--log-level", log_level)
+    look = LogFormat(read_choice("--log-format", log_format, [str(one) for one in LogFormat]))
+    plan = LogPlan(folder=read_log_target(log_dir), format=look, level=level) if log_dir else None
+    if plan and has_data:
+        plan = plan.off_stdout()
+    return open_telemetry(plan, metrics, trace, key="--metrics")
+
+
+def read_job(
+    reference: str,
+    *,
+    queue: str,
+    changes: list[str] | None = None,
+    urls: list[str] | None = None,
+    allow_private: list[str] | None = None,
+    args: list[str] | None = None,
+    memory: str = DEFAULT_MEMORY,
+    partitions: list[str] | None = None,
+    partition_table: str | None = None,
+    heartbeat: str = DEFAULT_HEARTBEAT,
+    span: str | None = None,
+    **more: Any,
+) -> Job:
+    """Load the scraper and apply the options to it; raises an error of either."""
+    project = current_project()
+    loaded = load(project, reference)
+    typed = dict(read_change(change) for change in changes or [])
+    allowed = [
+        *loaded.scraper.settings.allow_private,
+        *(allow_private or []),
+        *allowed_private_hosts(urls or []),
+        *declared_private_hosts(project, reference, loaded.scraper),
+    ]
+    if allowed:
+        typed["allow_private"] = list(dict.fromkeys(allowed))
+    return make_job(
+        reference,
+        loaded,
+        queue_url=queue,
+        settings=typed,
+        args=read_args(args or []),
+        memory=read_size("--memory", memory),
+        partitions=partitions or _sharing_mode(project),
+        homes=read_table_file(Path(partition_table)) if partition_table else None,
+        heartbeat=read_positive_duration("--heartbeat", heartbeat),
+        span=read_positive_duration("--for", span) if span else None,
+        **more,
+    )
+
+
+def _sharing_mode(project: Project) -> list[str] | None:
+    """Return how the project's workers share all partitions; names are for the machines of a cluster only."""
+    found = list(project.cluster.workers.partitions or ())
+    return found if is_mode(found) else None
+
+
+def read_args(texts: Iterable[str]) -> dict[str, Any]:
+    """Read NAME=VALUE for each argument; one that is given several times is a list."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InvalidSetting("-a", f"takes NAME=VALUE such as category=books, not {text!r}")
+        before = found.get(name.strip())
+        listed = before if isinstance(before, list) else [] if before is None else [before]
+        found[name.strip()] = [*listed, value] if listed else value
+    return found
+
 
 WORKERS = (
     "workers",
@@ -23,7 +178,6 @@ WORKERS = (
     "partition_table",
     "heartbeat",
 )
-FETCH_SETTINGS = ("proxies", "tor", "fetch", "engine", "tokens")  # options with the names of scraper settings
 TELEMETRY: dict[str, Any] = {
     "log_dir": None,
     "log_format": "human",
@@ -42,11 +196,6 @@ def _worker_options(
     partitions: common.Partitions = None,
     partition_table: common.PartitionTable = None,
     heartbeat: common.Heartbeat = common.DEFAULT_HEARTBEAT,
-    proxies: common.Proxies = None,
-    tor: common.Tor = None,
-    fetch: common.Fetch = None,
-    engine: common.Engine = None,
-    tokens: common.Tokens = None,
     allow_private: common.AllowPrivate = None,
     changes: common.Settings = None,
     log_dir: common.LogDir = None,
@@ -70,6 +219,15 @@ class WorkerOptions:
         found: int | None = self.typed.get("workers")
         return found
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings that were typed as options, by name."""
+        return {
+            name: value
+            for name, value in self.typed.items()
+            if value is not None and name in SETTINGS and SETTINGS[name].option
+        }
+
     def fields(self, *, has_data: bool = False) -> dict[str, Any]:
         """Return the arguments of `read_job` for the workers; raises for a wrong or missing option.
 
@@ -91,8 +249,7 @@ class WorkerOptions:
         self, scraper: str, queue: str, *, changes: Sequence[str] = (), has_data: bool = False, **more: Any
     ) -> "Job":
         """Load the scraper and apply all options; raises an error of either."""
-
-        settings = (each for name in FETCH_SETTINGS for each in common.setting(name, self.typed.get(name)))
+        settings = [f"{name}={value}" for name, value in self.settings.items()]
         job = read_job(
             scraper,
             queue=queue,
@@ -113,6 +270,10 @@ def fork_server_for(queue: str) -> ForkServer:
     return ForkServer(here=True)
 
 
-def takes_worker_options(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Command], Command]:
+def takes_worker_options(
+    *, sections: Collection[str] = (FETCHING,), without: Collection[str] = (), **defaults: Any
+) -> Callable[[Command], Command]:
     """Replace a command's placeholder parameter with these options; the command gets WorkerOptions."""
-    return group("worker_options", _worker_options, WorkerOptions, without=without, **defaults)
+    return group(
+        "worker_options", _worker_options, WorkerOptions, sections=sections, without=without, **defaults
+    )

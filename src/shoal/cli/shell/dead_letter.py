@@ -19,7 +19,7 @@ from shoal.queue.run_args import stored_args
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
 from shoal.worker.failures.pages import FailedPage
-from shoal.worker.run_settings.stored import read_note
+from shoal.worker.run_settings import read_note
 
 BANNER = (
     "Edit your scraper and type run(): its step runs on the page again, and breakpoint() works in it.\n"

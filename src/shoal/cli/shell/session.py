@@ -22,7 +22,7 @@ from shoal.core.http import Request
 from shoal.core.model import NOTHING, Task
 from shoal.core.urls import canonical
 from shoal.fetch.robots.robots import Robots
-from shoal.fleet.sources.private_hosts import allowed_private_hosts
+from shoal.fleet.sources.names import allowed_private_hosts
 from shoal.queue.intake import decode, encode_item
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.page import Page
@@ -32,7 +32,7 @@ from shoal.scrape.step import Step
 from shoal.worker.failures.tracebacks import TracebackFormatter, library_of
 from shoal.worker.fetchers.chain import open_fetcher
 from shoal.worker.fetchers.named import FETCHERS
-from shoal.worker.process.debug import inspect_error
+from shoal.worker.process.inline import inspect_error
 from shoal.worker.process.main import USER_AGENT
 
 # In front of a page that a browser shows: links and pictures are found, and no script of the page runs.

@@ -6,10 +6,9 @@ from pathlib import PurePath
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.model import Task
 from shoal.core.values import hint
-from shoal.discover.files.columns import DEFAULT_COLUMNS, Columns
 from shoal.discover.files.lines import Lines, LongLine
 from shoal.discover.files.records import read_records
-from shoal.discover.files.table import read_table
+from shoal.discover.files.table import DEFAULT_COLUMNS, Columns, read_table
 from shoal.discover.source import Found, Refusal, check_url, make_refusal, shown
 
 FORMATS = ("txt", "csv", "tsv", "jsonl")

@@ -8,8 +8,8 @@ import msgspec
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import Task
 from shoal.core.values import read_positive_duration, read_priority, read_text
-from shoal.discover.files.columns import DEFAULT_COLUMNS, NO_URL, Columns
 from shoal.discover.files.lines import Lines, LongLine
+from shoal.discover.files.table import DEFAULT_COLUMNS, NO_URL, Columns
 from shoal.discover.source import Found, Refusal, check_url, make_refusal, shown
 
 RENAMED = ("url", "partition", "priority", "key")  # parts that `Columns` may map to other fields

@@ -1,17 +1,39 @@
 """URL files with columns: which cell is the URL, and how the others are used."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import NOTHING, Task
 from shoal.core.values import read_priority, read_text
-from shoal.discover.files.columns import NO_URL, Columns
 from shoal.discover.files.lines import Lines
 from shoal.discover.files.rows import Row, Rows, TableHeader
 from shoal.discover.source import Found, Refusal, check_url, make_refusal
 
+NO_URL = "-"
+
 URL_NAMES = ("url", "link", "href")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The column for each part of a task, by name or by number from 1; for JSON lines, the field.
+
+    `url` defaults to the column called url, link or href, or else the only one; "-" means that no column
+    holds a URL, so each row is a payload. `payload` names columns, or True for all columns not named here;
+    by default a table gives no payload, and a record gives all its other fields.
+    """
+
+    url: str | int | None = None
+    partition: str | int | None = None
+    priority: str | int | None = None
+    key: str | int | None = None
+    payload: bool | Sequence[str | int] | None = None
+    delimiter: str | None = None
+
+
+DEFAULT_COLUMNS = Columns()
 
 
 def read_table(lines: Lines, step: str, columns: Columns, delimiter: str | None) -> Iterator[Found]:

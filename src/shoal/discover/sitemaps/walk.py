@@ -10,10 +10,8 @@ from shoal.core.errors import FetchError, HttpStatus, InvalidUrl, ParseFailed, T
 from shoal.core.model import MINUTE, NOTHING, SECOND, Task
 from shoal.core.urls import bare_host, canonical, fingerprint, join, origin_of
 from shoal.discover.sitemaps import report as why
-from shoal.discover.sitemaps.entry import SitemapEntry, latest_time
-from shoal.discover.sitemaps.fetch import SitemapFetcher, Sleep
-from shoal.discover.sitemaps.hosts import SitemapHosts
-from shoal.discover.sitemaps.parse import entries_of
+from shoal.discover.sitemaps.fetch import SitemapFetcher, SitemapHosts, Sleep
+from shoal.discover.sitemaps.parse import SitemapEntry, entries_of, latest_time
 from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.source import Fetch, Found, Refusal, Rewrite, make_refusal, shown
 
@@ -32,6 +30,7 @@ class SitemapLimits:
     max_urls: int = 50_000_000
     max_url: int = 2_048  # bytes of the URL of a file; pending files are held in memory
     max_robots: int = 50  # hosts whose robots.txt is fetched to confirm a sitemap on another host
+    timeout: timedelta = MINUTE  # of the request for a file
 
 
 DEFAULT_LIMITS = SitemapLimits()
@@ -71,7 +70,6 @@ class Sitemaps:
         payload: bool = True,
         delay: timedelta = SECOND,
         limits: SitemapLimits = DEFAULT_LIMITS,
-        timeout: timedelta = MINUTE,
         sleep: Sleep = asyncio.sleep,
         rewrite: Rewrite = lambda url, origin: url,
     ) -> None:
@@ -80,7 +78,7 @@ class Sitemaps:
         self._starts = [canonical(start) for start in starts]
         self._since = since.replace(tzinfo=since.tzinfo or UTC) if since else None
         self._step, self._payload, self._limits = step, payload, limits
-        self._fetcher = SitemapFetcher(fetch, delay=delay, timeout=timeout, sleep=sleep)
+        self._fetcher = SitemapFetcher(fetch, delay=delay, timeout=limits.timeout, sleep=sleep)
         self._hosts = SitemapHosts(self._fetcher, hosts, limits.max_robots)
         self._pending: deque[_File] = deque()
         self._seen: set[bytes] = set()

@@ -13,8 +13,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.model import StoredItem
 from shoal.core.text import shorten
 from shoal.export.contract import Writer
-from shoal.export.kinds import as_text
-from shoal.export.table import check_width, describe_columns, mismatch_error, row
+from shoal.export.table import as_text, check_width, describe_columns, mismatch_error, row
 from shoal.export.target import OutputTarget
 
 # Characters that make a spreadsheet treat a cell as a formula, also full-width, after what it skips.

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.export.kinds import Kind, as_text, common_kind, convert, kind_of
+from shoal.export.table import Kind, as_text, common_kind, convert, kind_of
 
 MAX_DEPTH = 8  # of lists and mappings in each other
 MAX_FIELDS = 200  # of one column, counted through all its levels

@@ -10,8 +10,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
 from shoal.export.files.nested import NO_VALUE, NestedType, common_type, convert_nested, type_of
-from shoal.export.kinds import Kind
-from shoal.export.table import VALUE, Row, check_width, mismatch_error, row
+from shoal.export.table import VALUE, Kind, Row, check_width, mismatch_error, row
 from shoal.export.target import OutputTarget, translate_os_errors
 from shoal.registry.extras import install_command
 

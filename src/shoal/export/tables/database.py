@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.export.kinds import Kind
-from shoal.export.tables.columns import ColumnType
-from shoal.export.tables.names import NameRules
+from shoal.export.table import Kind
+from shoal.export.tables.columns import ColumnType, NameRules
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,274 @@
 """A table in a PostgreSQL database, with asyncpg."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any
+from importlib import import_module
+from importlib.resources import files
+from typing import Any, TypeVar
 
-from shoal.core.errors import InvalidSetting
-from shoal.export.kinds import Kind
+from shoal.core.errors import ExportFailed, ExportUnavailable, InvalidSetting, ShoalError
+from shoal.export.table import Kind
 from shoal.export.tables.address import TableAddress
+from shoal.export.tables.columns import ColumnType, NameRules, quote_name
 from shoal.export.tables.database import Table, TableColumn
-from shoal.export.tables.names import NameRules, quote_name
-from shoal.export.tables.postgres_errors import translate_errors
-from shoal.export.tables.postgres_link import PostgresLink
-from shoal.export.tables.postgres_sql import (
-    COLUMNS,
-    column_type_of,
-    staging_columns,
-    type_for,
-    upsert_statement,
-)
+from shoal.registry.extras import install_command
+
+Result = TypeVar("Result")
+
+
+class LoopThread:
+    """Runs coroutines for blocking callers; the thread starts on first use."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Run a coroutine and return its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._start()).result()
+
+    def close(self) -> None:
+        """Stop the thread."""
+        if self._loop and self._thread:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+        self._loop = self._thread = None
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
+            self._thread.start()
+        return self._loop
+
+
+UNAVAILABLE = "Start the server or fix the URL, then run the same command again; no row is half-written"
+ACCESS_DENIED = "Check the user, password, database and permissions"
+DISK_FULL = "Free disk space on the server, then run the same command again"
+BUSY = "Another program holds a lock; wait for it, then run the same command again"
+REJECTED = "A constraint of the table forbids it: change the constraint, or use another table"
+
+
+@contextmanager
+def translate_errors(driver: Any, location: str) -> Iterator[None]:
+    """Turn driver errors into ExportFailed."""
+    try:
+        yield
+    except Exception as error:
+        advice = None if isinstance(error, ShoalError) else _advice(driver, error)
+        if advice is None:
+            raise
+        kind = ExportUnavailable if advice is UNAVAILABLE else ExportFailed
+        raise kind(location, _reason(error), advice) from error
+
+
+def _advice(driver: Any, error: Exception) -> str | None:
+    denied = (
+        driver.InvalidAuthorizationSpecificationError,
+        driver.InsufficientPrivilegeError,
+        driver.InvalidCatalogNameError,
+        driver.InvalidSchemaNameError,
+        driver.ReadOnlySQLTransactionError,
+    )
+    if isinstance(error, denied):
+        return ACCESS_DENIED
+    if isinstance(error, driver.DiskFullError):
+        return DISK_FULL
+    if isinstance(error, (driver.LockNotAvailableError, driver.DeadlockDetectedError)):
+        return BUSY
+    temporary = (OSError, driver.PostgresConnectionError, driver.OperatorInterventionError)
+    if isinstance(error, (*temporary, driver.InsufficientResourcesError, driver.InternalClientError)):
+        return UNAVAILABLE
+    if isinstance(error, driver.InterfaceError):
+        return UNAVAILABLE
+    return REJECTED if isinstance(error, driver.PostgresError) else None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+CONNECT_TIMEOUT_SECONDS, COMMAND_TIMEOUT_SECONDS, CLOSE_TIMEOUT_SECONDS = 10, 300, 5
+SET_LOCK_TIMEOUT = "SET LOCAL lock_timeout = '10s'"  # report the conflict instead of waiting forever
+
+
+class PostgresLink:
+    """One connection, opened on first use, and one transaction until a commit.
+
+    Raises the driver's own errors.
+    """
+
+    def __init__(self, address: TableAddress) -> None:
+        try:
+            self.driver: Any = import_module("asyncpg")
+        except ImportError as error:
+            reason = f"needs asyncpg. Run: {install_command('postgres')}"
+            raise InvalidSetting(address.location, reason) from error
+        self._url = address.url
+        self._loop = LoopThread("export to PostgreSQL")
+        self._opened: Any = None
+        self._transaction: Any = None
+        self._staging: dict[str, str] = {}  # temporary tables of this transaction, by their columns
+
+    def fetch(self, query: str, *args: Any) -> list[Any]:
+        """Run a query and return its rows."""
+        return self._loop.run(self._fetch(query, *args))
+
+    def change(self, statement: str) -> None:
+        """Run a statement, in the current transaction if there is one."""
+        self._loop.run(self._change(statement))
+
+    def load(self, rows: Sequence[tuple[Any, ...]], columns: str, statement: Callable[[str], str]) -> None:
+        """Copy rows into a temporary table, then run the statement that reads them from there."""
+        self.begin()
+        self._loop.run(self._load(rows, columns, statement))
+
+    def begin(self) -> None:
+        """Start a transaction, if there is none."""
+        self._loop.run(self._begin())
+
+    def commit(self) -> None:
+        if self._transaction:
+            transaction, self._transaction = self._transaction, None
+            self._staging.clear()
+            self._loop.run(transaction.commit())
+
+    def close(self) -> None:
+        """Close the connection; the server rolls back what was not committed."""
+        self._staging.clear()
+        if self._opened:
+            connection, self._opened, self._transaction = self._opened, None, None
+            self._loop.run(_close_connection(connection))
+        self._loop.close()
+
+    async def _connection(self) -> Any:
+        if self._opened is None:
+            try:
+                self._opened = await self._connect()
+            except (ValueError, OverflowError, self.driver.ClientConfigurationError):
+                # Not the error's own text: it quotes the URL with the password.
+                raise InvalidSetting(
+                    "--to", "is not a PostgreSQL URL; in a password, write / as %2F and @ as %40"
+                ) from None
+        return self._opened
+
+    async def _connect(self) -> Any:
+        # Behind a pooler the next statement may run in another server process, without the prepared ones.
+        return await self.driver.connect(
+            self._url,
+            timeout=CONNECT_TIMEOUT_SECONDS,
+            command_timeout=COMMAND_TIMEOUT_SECONDS,
+            statement_cache_size=0,
+        )
+
+    async def _fetch(self, query: str, *args: Any) -> list[Any]:
+        return list(await (await self._connection()).fetch(query, *args))
+
+    async def _change(self, statement: str) -> None:
+        connection = await self._connection()
+        async with connection.transaction():
+            await connection.execute(SET_LOCK_TIMEOUT)
+            await connection.execute(statement)
+
+    async def _load(
+        self, rows: Sequence[tuple[Any, ...]], columns: str, statement: Callable[[str], str]
+    ) -> None:
+        name = await self._temporary(columns)
+        await self._opened.copy_records_to_table(name, schema_name="pg_temp", records=rows)
+        await self._opened.execute(statement(f"pg_temp.{name}"))
+        await self._opened.execute(f"TRUNCATE pg_temp.{name}")
+
+    async def _temporary(self, columns: str) -> str:
+        # Created in each transaction: behind a pooler, the next one may run in another server process.
+        if columns not in self._staging:
+            name = f"shoal_load_{len(self._staging)}"
+            await self._opened.execute(f"CREATE TEMPORARY TABLE {name} ({columns}) ON COMMIT DROP")
+            self._staging[columns] = name
+        return self._staging[columns]
+
+    async def _begin(self) -> None:
+        if self._transaction is None:
+            connection = await self._connection()
+            transaction = connection.transaction()
+            await transaction.start()
+            self._transaction = transaction
+            await connection.execute(SET_LOCK_TIMEOUT)
+
+
+async def _close_connection(connection: Any) -> None:
+    try:
+        await connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
+    except Exception:
+        connection.terminate()
+
+
+_TYPES = {
+    Kind.BOOL: "boolean",
+    Kind.INT: "bigint",
+    Kind.BIGINT: "bigint",
+    Kind.FLOAT: "double precision",
+    Kind.TIMESTAMP: "timestamptz",
+    Kind.JSON: "jsonb",
+}
+# By the server's own name of the type.
+_COLUMN_TYPES = {
+    **dict.fromkeys(("int2", "int4", "int8"), ColumnType.INT),
+    **dict.fromkeys(("float4", "float8"), ColumnType.FLOAT),
+    **dict.fromkeys(("text", "varchar", "bpchar", "citext", "name"), ColumnType.TEXT),
+    **dict.fromkeys(("json", "jsonb"), ColumnType.JSON),
+    "numeric": ColumnType.DECIMAL,
+    "bool": ColumnType.BOOL,
+}
+# The type in the temporary table; everything else is sent as text.
+_TRANSFER_TYPES = {ColumnType.INT: "bigint", ColumnType.FLOAT: "float8", ColumnType.BOOL: "boolean"}
+
+COLUMNS = (files(__package__) / "postgres_columns.sql").read_text(encoding="utf-8")
+
+
+def type_for(kind: Kind) -> str:
+    """Return the column type for a kind of values."""
+    return _TYPES.get(kind, "text")
+
+
+def column_type_of(type_name: str) -> ColumnType:
+    """Return what a column of this type holds."""
+    return _COLUMN_TYPES.get(type_name, ColumnType.CAST)
+
+
+def staging_columns(columns: Sequence[TableColumn]) -> str:
+    """Return the columns of the temporary table; the last one holds the order of the rows."""
+    sent = [f"c{n} {_TRANSFER_TYPES.get(column.column_type, 'text')}" for n, column in enumerate(columns)]
+    return ", ".join([*sent, "position bigint"])
+
+
+def upsert_statement(table: str, columns: Sequence[TableColumn], key: Sequence[str], staging: str) -> str:
+    """Return the statement that upserts the rows of the temporary table.
+
+    Only the last row of each key is used, because a statement cannot update a row twice; the column types
+    decide whether keys are equal. The order by key prevents deadlocks between two exports to one table.
+    """
+    names = [column.name for column in columns]
+    values = {column.name: f"c{n}::{column.type}" for n, column in enumerate(columns)}
+    keys = ", ".join(values[name] for name in key)
+    changes = ", ".join(
+        f"{quote_name(name)} = excluded.{quote_name(name)}" for name in names if name not in key
+    )
+    act = f"UPDATE SET {changes}" if changes else "NOTHING"
+    return (
+        f"INSERT INTO {table} ({', '.join(map(quote_name, names))})"
+        f" SELECT DISTINCT ON ({keys}) {', '.join(values.values())}"
+        f" FROM {staging} ORDER BY {keys}, position DESC"
+        f" ON CONFLICT ({', '.join(map(quote_name, key))}) DO {act}"
+    )
+
 
 QUEUE_SCHEMA = "shoal"
 MAX_NAME_LENGTH = 63  # bytes

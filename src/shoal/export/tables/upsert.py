@@ -7,12 +7,9 @@ from typing import Any
 from shoal.core.errors import ExportUnavailable, InvalidSetting
 from shoal.core.model import StoredItem
 from shoal.export.contract import Writer
-from shoal.export.kinds import Kind, common_kind, kind_of
-from shoal.export.table import Row, check_width
-from shoal.export.tables.columns import can_hold, encode_value
+from shoal.export.table import Kind, Row, check_width, common_kind, kind_of
+from shoal.export.tables.columns import ColumnNames, KeyedRows, can_hold, encode_value
 from shoal.export.tables.database import Table, TableColumn
-from shoal.export.tables.keys import KeyedRows
-from shoal.export.tables.names import ColumnNames
 
 
 class TableWriter(Writer):

@@ -8,8 +8,8 @@ from shoal.core.http import BodySink, Hop, Request, Response
 from shoal.core.request_options import after_redirect, asked_for
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, join
+from shoal.fetch.contract import DEFAULT_LIMITS, Limits
 from shoal.fetch.http.client import REDIRECTS, as_text
-from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 
 ROBOTS = "/robots.txt"
 

@@ -1,14 +1,69 @@
-"""HTTP where that is enough, a browser where it is not: learned for each kind of page of a site."""
+"""Chooses how a page is fetched: with HTTP, in a browser, or with the one that its step names."""
 
 import asyncio
+import re
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
-from shoal.core.errors import NeedsBrowser
-from shoal.core.http import Request, Response
-from shoal.fetch.browser.render_hints import RenderHints, shape
+from shoal.core.errors import NeedsBrowser, ShoalError
+from shoal.core.http import LiveTab, Request, Response
 from shoal.fetch.contract import Fetcher
+from shoal.fetch.shared_state import SharedState
+
+TOPIC = "pages that need a browser"
+HINT_TTL = timedelta(hours=6)  # then a site may have changed, and is tried by HTTP again
+READ_INTERVAL_SECONDS = 5.0
+MAX_BYTES = 4 << 20
+MAX_KNOWN = 10_000
+_NUMBERED = re.compile(r"\d|^.{25,}$")
+
+
+def shape(url: str) -> str:
+    """Return what pages of one kind have in common: their host, and the path without its variable parts."""
+    _, _, host, *rest = url.split("/", 3)
+    path = "".join(rest).partition("?")[0]
+    folder, _, _ = path.rpartition("/")
+    parts = ["*" if _NUMBERED.search(part) else part for part in folder.split("/")[:8] if part]
+    return "/".join([host, *parts, "*" if path else ""])[:400]
+
+
+class RenderHints:
+    """Remembers kinds of pages, and reads what the fleet knows now and then."""
+
+    def __init__(
+        self, queue: SharedState, *, ttl: timedelta = HINT_TTL, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._queue, self._ttl, self._clock = queue, ttl, clock
+        self._until: dict[str, float] = {}
+        self._read_at = float("-inf")
+
+    async def need_browser(self, kind: str) -> bool:
+        """Tell whether pages of a kind are known to need a browser."""
+        now = self._clock()
+        if self._until.get(kind, now) > now:
+            return True
+        if now - self._read_at < READ_INTERVAL_SECONDS:
+            return False
+        self._read_at = now
+        with suppress(ShoalError):
+            for other, note in (await self._queue.notes(TOPIC)).items():
+                self._remember(other, now + (self._ttl - note.age).total_seconds())
+        return self._until.get(kind, now) > now
+
+    async def learn(self, kind: str) -> None:
+        """Record that pages of a kind need a browser, and share it with the fleet."""
+        self._remember(kind, self._clock() + self._ttl.total_seconds())
+        with suppress(ShoalError):
+            await self._queue.write_notes(TOPIC, {kind: b"1"}, ttl=self._ttl)
+            await self._queue.trim_notes(TOPIC, max_bytes=MAX_BYTES)
+
+    def _remember(self, kind: str, until: float) -> None:
+        if len(self._until) >= MAX_KNOWN:
+            self._until.clear()  # the fleet still has them
+        self._until[kind] = until
 
 
 class AutoFetcher:
@@ -47,6 +102,33 @@ class AutoFetcher:
             raise NeedsBrowser(f"{kind} is built by scripts, and is fetched with a browser", self._gap)
         await asyncio.sleep(self._gap.total_seconds())
         return await self._browser.fetch(replace(request, on_send=None))
+
+    async def close(self) -> None:
+        """Close nothing."""
+
+
+class RenderingFetcher:
+    """Requests that every page is rendered; the outermost fetcher.
+
+    Fetchers between may discard a response or send twice: every page that is not returned is released here.
+    It closes nothing, since it does not own the fetcher that it wraps.
+    """
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+
+    async def fetch(self, request: Request) -> Response:
+        """Return the response with its live page; raises as the fetcher does."""
+        opened: list[LiveTab] = []
+        live_page: LiveTab | None = None
+        try:
+            response = await self._fetcher.fetch(replace(request, render=opened.append))
+            live_page = response.live
+            return response
+        finally:
+            for live in opened:
+                if live is not live_page:
+                    live.release()
 
     async def close(self) -> None:
         """Close nothing."""

@@ -14,8 +14,7 @@ from shoal.core.http import Identity, Proxy
 from shoal.core.model import ZERO
 from shoal.core.tasks import watched
 from shoal.fetch.browser.cdp import CdpError, Event
-from shoal.fetch.browser.memory import largest_page, memory_of
-from shoal.fetch.browser.process import Chromium
+from shoal.fetch.browser.process import Chromium, largest_page, memory_of
 from shoal.fetch.browser.proxy.credentials import ProxyCredential, ProxyCredentials
 from shoal.fetch.browser.tab import Tab
 from shoal.fetch.singleflight import SingleFlight

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -14,10 +15,12 @@ from shoal.core.errors import (
     ConnectFailed,
     FetchTimeout,
     InvalidSetting,
+    NoTabFree,
     PageCrashed,
     ShoalError,
 )
 from shoal.core.http import Request, Response
+from shoal.core.model import SECOND
 from shoal.core.request_options import POST
 from shoal.core.tasks import start_in
 from shoal.core.urls import canonical, host_of
@@ -28,12 +31,14 @@ from shoal.fetch.browser.navigation import WITHOUT_PAGE, Document, Navigation
 from shoal.fetch.browser.process import find_chromium, start_chromium
 from shoal.fetch.browser.proxy.server import BrowserProxy
 from shoal.fetch.browser.tab import Tab
-from shoal.fetch.browser.tab_limit import TabLimit
 from shoal.fetch.browser.trackers import is_tracker
+from shoal.fetch.contract import DEFAULT_LIMITS, Limits
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.egress import Egress
-from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 from shoal.fetch.singleflight import LruCache, SingleFlight
+
+MAX_WAITERS = 64  # waiting callers per tab
+TAB_RETRY_AFTER = 30 * SECOND
 
 log = logging.getLogger(__name__)
 DEFAULT_SETTINGS = BrowserSettings()
@@ -41,6 +46,44 @@ OPEN_TIMEOUT = timedelta(seconds=30)  # for a tab to open
 RETRY_AFTER = timedelta(seconds=30)  # after a browser that does not start
 MAX_SUSPECTS = 10_000
 FLAGS = {"Secure": "secure", "HttpOnly": "httpOnly"}
+
+
+class TabLimit:
+    """A number of slots, granted in the order of requests."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._free = count, count
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def free(self) -> int:
+        """How many are free."""
+        return self._free
+
+    async def acquire(self) -> None:
+        """Wait for a slot; raises NoTabFree where too many callers wait already."""
+        if self._free:
+            self._free -= 1
+            return
+        if len(self._waiters) >= MAX_WAITERS * self._count:
+            raise NoTabFree("Every tab of this worker's browser is in use", TAB_RETRY_AFTER)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()  # the slot was just granted to this caller
+            raise
+
+    def release(self) -> None:
+        """Release a slot: to the caller that has waited longest."""
+        while self._waiters:
+            turn = self._waiters.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
 
 class BrowserFetcher:

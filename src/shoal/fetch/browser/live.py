@@ -33,7 +33,7 @@ class LivePage:
     async def wait_for(self, selector: str, timeout: timedelta | float | None = None) -> None:
         """Wait until something matches a CSS selector; raises FetchTimeout."""
         text = f"Nothing matches {shorten(selector)!r}"
-        await self._within(self._tab.appears(selector), timeout, text)
+        await self._within(self._tab.wait_for_selector(selector), timeout, text)
 
     async def click(self, selector: str) -> None:
         """Click on the first match of a CSS selector, once there is one."""

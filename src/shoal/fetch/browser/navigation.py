@@ -11,8 +11,8 @@ from shoal.core.http import Headers, Hop, Request
 from shoal.core.secrets import Secrets, current_secrets
 from shoal.core.urls import canonical
 from shoal.fetch.browser.cdp import Event
+from shoal.fetch.contract import Limits
 from shoal.fetch.http.client import REDIRECTS, SHAREABLE, check_headers, headers_for_hop, origin
-from shoal.fetch.response_limits import Limits
 
 T = TypeVar("T")
 

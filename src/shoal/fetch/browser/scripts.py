@@ -9,7 +9,7 @@ HTML = """(() => {
   return text.length > %d ? text.length : text;
 })()"""
 
-_APPEARS = """new Promise(done => {
+_WAIT_FOR_SELECTOR = """new Promise(done => {
   const look = () => document.querySelector(%s);
   if (look()) return done(true);
   const watch = new MutationObserver(() => { if (look()) { watch.disconnect(); done(true); } });
@@ -31,9 +31,9 @@ _FILL = """(() => { const found = document.querySelector(%s);
   return true; })()"""
 
 
-def appears(selector: str) -> str:
+def wait_for_selector(selector: str) -> str:
     """Return a script that waits until something matches a selector."""
-    return _APPEARS % json.dumps(selector)
+    return _WAIT_FOR_SELECTOR % json.dumps(selector)
 
 
 def click(selector: str) -> str:

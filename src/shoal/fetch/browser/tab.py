@@ -7,16 +7,46 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.browser_settings import BrowserSettings
-from shoal.core.errors import BrokenAnswer, InvalidSetting, OutOfScope, PageCrashed, ShoalError, TooLarge
+from shoal.core.errors import (
+    BrokenAnswer,
+    ConnectFailed,
+    DnsFailed,
+    FetchError,
+    FetchTimeout,
+    InvalidSetting,
+    OutOfScope,
+    PageCrashed,
+    ShoalError,
+    TlsFailed,
+    TooLarge,
+)
 from shoal.core.tasks import wait_for_event
 from shoal.core.text import shorten
 from shoal.core.urls import host_of
 from shoal.fetch.browser import scripts
 from shoal.fetch.browser.cdp import CdpConnection, CdpError, Event
-from shoal.fetch.browser.errors import translate_error
 from shoal.fetch.browser.intercept import RequestInterceptor
 from shoal.fetch.browser.navigation import WITHOUT_PAGE, Document, Navigation
 from shoal.fetch.browser.proxy.credentials import ProxyCredential
+
+_KINDS: tuple[tuple[str, type[FetchError]], ...] = (
+    ("ERR_NAME_", DnsFailed),
+    ("ERR_CERT_", TlsFailed),
+    ("ERR_SSL_", TlsFailed),
+    ("ERR_BAD_SSL", TlsFailed),
+    ("ERR_TOO_MANY_REDIRECTS", OutOfScope),
+    ("ERR_UNSAFE_", OutOfScope),
+    ("ERR_BLOCKED_BY_", OutOfScope),
+    ("ERR_DISALLOWED_URL_SCHEME", OutOfScope),
+    ("ERR_UNKNOWN_URL_SCHEME", OutOfScope),
+    ("ERR_TIMED_OUT", FetchTimeout),
+    ("ERR_CONNECTION_TIMED_OUT", FetchTimeout),
+    ("ERR_CONNECTION_REFUSED", ConnectFailed),
+    ("ERR_CONNECTION_FAILED", ConnectFailed),
+    ("ERR_ADDRESS_", ConnectFailed),
+    ("ERR_TUNNEL_", ConnectFailed),
+    ("ERR_PROXY_", ConnectFailed),
+)
 
 STAGES = {"dom": "DOMContentLoaded", "load": "load", "idle": "networkIdle"}
 IDLE_TIMEOUT_SECONDS = 10.0  # that the network may take to become idle after the page has loaded
@@ -34,6 +64,13 @@ PARTS = {
 }
 # The viewport of pages, with or without a window.
 VIEW = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+
+
+def translate_error(text: str, url: str) -> FetchError:
+    """Translate a Chromium error, such as net::ERR_CERT_DATE_INVALID."""
+    name = text.removeprefix("net::")
+    kind = next((kind for start, kind in _KINDS if name.startswith(start)), BrokenAnswer)
+    return kind(f"{shorten(url)}: the browser reports {name}")
 
 
 class Tab:
@@ -97,7 +134,7 @@ class Tab:
                 await self._raise_if_crashed(navigation, failure)
                 raise self._refusal(navigation) or translate_error(failure, navigation.at)
             if navigation.raw is None and not failure:
-                await navigation.unless_failed(self._wait(navigation))
+                await navigation.unless_failed(self._wait_until_loaded(navigation))
         except CdpError as error:
             raise self.error_for(error) from error
         if navigation.document is None:
@@ -136,11 +173,11 @@ class Tab:
             raise ScriptFailed(_error_text(details))
         return reply["result"].get("value")
 
-    async def appears(self, selector: str) -> None:
+    async def wait_for_selector(self, selector: str) -> None:
         """Wait until something matches a CSS selector, however often the page navigates meanwhile."""
         while True:
             try:
-                await self.evaluate(scripts.appears(selector))
+                await self.evaluate(scripts.wait_for_selector(selector))
                 return
             except ScriptFailed as failure:
                 if "SyntaxError" in str(failure):
@@ -168,10 +205,10 @@ class Tab:
             self._credential.end(self._navigation.fail)
         self._navigation = None
 
-    async def _wait(self, navigation: Navigation) -> None:
+    async def _wait_until_loaded(self, navigation: Navigation) -> None:
         selector = self._settings.selector
         if selector and navigation.document and 200 <= navigation.document.status <= 299:
-            return await self.appears(selector)
+            return await self.wait_for_selector(selector)
         await self._wait_for_stage("dom" if self._settings.wait == "dom" else "load")
         if self._settings.wait == "idle":
             # A page whose network never becomes idle is used as it is.

@@ -25,9 +25,8 @@ from shoal.fetch.cache.rules import (
     validators,
 )
 from shoal.fetch.cache.store import CacheStore
-from shoal.fetch.contract import Fetcher
+from shoal.fetch.contract import DEFAULT_LIMITS, Fetcher, Limits
 from shoal.fetch.http.client import ACCEPT, REDIRECTS, as_text, headers_for_hop
-from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 from shoal.fetch.status import accepted
 
 LIFETIME = MINUTE

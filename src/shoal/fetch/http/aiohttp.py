@@ -21,11 +21,11 @@ from shoal.core.errors import (
 from shoal.core.http import BodySink, Headers, Identity, OnBytes, Proxy
 from shoal.core.request_options import POST
 from shoal.core.text import shorten
+from shoal.fetch.contract import DEFAULT_LIMITS, KIB, Limits
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
 from shoal.fetch.http.decode import DecodedBody, decoders, supported_encodings
 from shoal.fetch.ip_ranges import Address
-from shoal.fetch.response_limits import DEFAULT_LIMITS, KIB, Limits
 from shoal.fetch.singleflight import LruCache
 from shoal.registry.extras import install_command
 

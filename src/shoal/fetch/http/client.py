@@ -13,10 +13,10 @@ from shoal.core.request_options import HEAD, POST, after_redirect
 from shoal.core.secrets import current_secrets
 from shoal.core.text import shorten
 from shoal.core.urls import join
+from shoal.fetch.contract import Limits
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.cookies import CookieJar
-from shoal.fetch.response_limits import Limits
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 CONNECT_TIMEOUT = timedelta(seconds=15)

@@ -5,10 +5,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from shoal.core.errors import InvalidSetting
-from shoal.fetch.contract import Fetcher
+from shoal.fetch.contract import DEFAULT_LIMITS, Fetcher, Limits
 from shoal.fetch.egress import Egress
-from shoal.fetch.http.wreq import WreqFetcher
-from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 
 with suppress(ImportError):
     # Loaded before workers are forked. Where wreq cannot be installed, aiohttp must still work.
@@ -27,6 +25,8 @@ def open_engine(
 ) -> Fetcher:
     """Return a fetcher that uses this engine; raises InvalidSetting if it is unknown or not installed."""
     if engine == "wreq":
+        from shoal.fetch.http.wreq import WreqFetcher
+
         return WreqFetcher(limits, egress=egress, user_agent=user_agent, authorities=authorities)
     if engine == "aiohttp":
         from shoal.fetch.http.aiohttp import AioHttpFetcher

@@ -10,13 +10,13 @@ import wreq
 from shoal.core.errors import BrokenAnswer, OutOfScope, TooLarge
 from shoal.core.http import BodySink, Headers, Identity, OnBytes, Proxy
 from shoal.core.request_options import HEAD, METHODS, POST
+from shoal.fetch.contract import DEFAULT_LIMITS, Limits
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
 from shoal.fetch.http.decode import DecodedBody, decoders
 from shoal.fetch.http.profiles import profile_of
 from shoal.fetch.http.wreq_errors import BROKEN, translate_error, translate_proxy_error, was_closed
 from shoal.fetch.ip_ranges import Address
-from shoal.fetch.response_limits import DEFAULT_LIMITS, Limits
 
 BODILESS = (204, 304)  # statuses without a body, whatever length they announce
 MAX_CLIENTS = 1_000

@@ -4,10 +4,11 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import Literal
 
 from shoal.core.errors import (
     Blocked,
@@ -15,6 +16,7 @@ from shoal.core.errors import (
     ConnectFailed,
     FetchTimeout,
     NoProxyLeft,
+    NotNow,
     ProxyFailed,
     ProxyRefused,
     ProxyTrouble,
@@ -23,15 +25,15 @@ from shoal.core.errors import (
 from shoal.core.errors.commands import run_command
 from shoal.core.http import Request, Response
 from shoal.core.model import SECOND, ZERO
+from shoal.core.proxies import ProxyRules
 from shoal.core.tasks import watched
-from shoal.fetch.contract import Fetcher
+from shoal.fetch.contract import Fetcher, current
 from shoal.fetch.proxies.health import ProxyFault, ProxyHealth
 from shoal.fetch.proxies.pool import NONE, ProxyPool, ProxyShortage
 from shoal.fetch.proxies.source import ProxySource
 from shoal.fetch.proxies.sync import ProxySync
 from shoal.fetch.singleflight import LruCache
 from shoal.fetch.status import accepted
-from shoal.fetch.task_context import current
 
 QUICK = 0.25  # seconds in which a request may still be sent without coming too close to the next one
 HOLD_TIMEOUT_SECONDS = 15.0  # that a task waits here when no proxy is left, before it is postponed
@@ -45,6 +47,11 @@ REJECTED, PROXY_STATUSES = frozenset({403, 429}), frozenset({502, 503, 504})
 # A proxy that never returned a page is blamed for these too: wrong credentials, or an unreachable host.
 SUSPECT_STATUSES = frozenset({401, 403, 500, 502, 504})
 log = logging.getLogger("shoal.proxies")
+
+SiteProxies = ProxyRules | Literal[False] | None  # False: a direct connection, None: as for all sites
+
+ATTEMPTS = 5
+MAX_RETRY_WAIT = 2.0  # seconds between two
 
 
 class ProxiesFetcher:
@@ -296,3 +303,53 @@ def _is_auth_failure(health: ProxyHealth, response: Response) -> bool:
     # A host that requires a password names the scheme; a proxy does not, or says that it is one.
     challenge = response.headers.get("www-authenticate", "")
     return not challenge or "proxy" in f"{challenge} {response.headers.get('server', '')}".lower()
+
+
+class SiteProxiesFetcher:
+    """Chooses the proxies of a request by the site of its URL; redirects stay with them."""
+
+    def __init__(
+        self,
+        direct: Fetcher,
+        usual: Fetcher,
+        by_rules: Sequence[tuple[ProxyRules, Fetcher]],
+        find: Callable[[str], SiteProxies],
+    ) -> None:
+        self._direct, self._usual, self._find = direct, usual, find
+        self._by_rules = by_rules
+
+    async def fetch(self, request: Request) -> Response:
+        """Return the response, whatever its status; raises FetchError, ProxyTrouble or NoProxyLeft."""
+        return await self._choose(self._find(request.url)).fetch(request)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for fetcher in (*(fetcher for _, fetcher in self._by_rules), self._usual):
+            await fetcher.close()
+
+    def _choose(self, rules: SiteProxies) -> Fetcher:
+        if rules is None:
+            return self._usual
+        return next((fetcher for own, fetcher in self._by_rules if own == rules), self._direct)
+
+
+class RetryingFetcher:
+    """Retries a few times what cannot be fetched at the moment."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+
+    async def fetch(self, request: Request) -> Response:
+        """Return the response, whatever its status; raises FetchError."""
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                return await self._fetcher.fetch(request)
+            except NotNow as reason:
+                if not left or isinstance(reason, NoProxyLeft):
+                    raise ConnectFailed(str(reason)) from None
+                await asyncio.sleep(min(reason.after.total_seconds(), MAX_RETRY_WAIT))
+        raise AssertionError("the last try returns or raises")
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._fetcher.close()

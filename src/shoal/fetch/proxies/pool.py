@@ -4,20 +4,103 @@ import asyncio
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from itertools import chain
 
 from shoal.core.http import Proxy
 from shoal.core.proxies import ProxyRules, shares
 from shoal.fetch.proxies.health import ProxyFault, ProxyHealth
-from shoal.fetch.proxies.hosts import HostProxies
-from shoal.fetch.proxies.per_exit_rate import Clock, PerExitRate
 from shoal.fetch.proxies.strategies import ProxyQueue, Sticky, strategy
+from shoal.fetch.singleflight import LruCache
+
+Clock = Callable[[], float]
+MAX_RECORDS = 100_000
+SETTLING = 4.0  # seconds for which a worker's slice is valid; then every worker knows of a change
+# No other worker has taken the slice over for this many seconds after that: a worker counts as gone 15 s
+# after its note, which is at most 8 s old when a slice is confirmed.
+RETAINED = 3.0
+RECHECK = 1.0  # seconds to wait for a slice to be confirmed
+
+UP_PERIOD_SECONDS = 60.0  # a host that returned a page through any proxy since then is up
+MAX_HOSTS = 10_000
 
 MAX_BLOCKS = 3  # hosts that block a proxy which never gave a page
 MAX_STREAKS = 1_000  # of proxies at one host; all of them are published on every exchange
 NONE: frozenset[str] = frozenset()
+
+
+class PerExitRate:
+    """Tells when a proxy may send to a host again; without a gap, always."""
+
+    def __init__(self, gap: float, clock: Clock) -> None:
+        self.gap, self._clock = gap, clock
+        self._last_sent: dict[str, float] = {}  # when a proxy last sent to a host, by both names
+        self._settled: dict[str, float] = {}  # when a proxy that another worker may have used is usable
+        self._valid_until = float("inf")  # of this worker's slice
+
+    def wait(self, proxy: str, host: str) -> float:
+        """Return the seconds until a proxy may send to a host."""
+        if not self.gap:
+            return 0.0
+        last_sent = self._last_sent.get(f"{proxy} {host}", float("-inf"))
+        free = max(last_sent + self.gap, self._settled.get(proxy, 0.0))
+        now = self._clock()
+        # A worker that was delayed may not know that its proxies are another worker's by now.
+        is_late = now >= self._valid_until
+        return max(RECHECK if is_late else 0.0, free - now)
+
+    def record_request(self, proxy: str, host: str) -> None:
+        """Record that a proxy sends to a host now."""
+        if not self.gap:
+            return
+        now = self._clock()
+        if len(self._last_sent) >= MAX_RECORDS:
+            self._last_sent = {one: at for one, at in self._last_sent.items() if at + self.gap > now}
+        self._last_sent[f"{proxy} {host}"] = now
+
+    def confirm(self, read_at: float) -> None:
+        """Record that the slice was this worker's when the fleet's state was read."""
+        if read_at - self._valid_until >= RETAINED:
+            self.update((), list(self._settled))
+        self._valid_until = read_at + SETTLING
+
+    def update(self, stay: Iterable[str], new: Iterable[str]) -> None:
+        """Hold back new proxies until the workers that had them know of the change."""
+        settled = self._clock() + SETTLING + self.gap
+        self._settled = {name: self._settled.get(name, 0.0) for name in stay} | dict.fromkeys(new, settled)
+
+
+class _HostRecord:
+    __slots__ = ("proxies", "since")
+
+    def __init__(self) -> None:
+        self.proxies: set[str] = set()
+        self.since = float("-inf")  # when the last page arrived
+
+
+class HostProxies:
+    """Records results of the hosts that were fetched last."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: LruCache[_HostRecord] = LruCache(MAX_HOSTS)
+
+    def record_page(self, proxy: str, host: str) -> None:
+        """Record a page."""
+        known = self._known.get(host) or self._known.put(host, _HostRecord())
+        known.since = self._clock()
+        known.proxies.add(proxy)
+
+    def has_accepted(self, proxy: str, host: str) -> bool:
+        """Tell whether a host has returned a page through this proxy."""
+        known = self._known.get(host)
+        return known is not None and proxy in known.proxies
+
+    def is_up(self, host: str) -> bool:
+        """Tell whether a host has recently returned a page through any proxy."""
+        known = self._known.get(host)
+        return known is not None and known.since + UP_PERIOD_SECONDS > self._clock()
 
 
 class ProxyShortage(Enum):
@@ -186,8 +269,8 @@ class ProxyPool:
     def bench_locally(self) -> None:
         """Bench what has failed too often here, where there is no fleet to consult."""
         counts = self.failure_counts()
-        guilty = {unit for unit, count in counts.items() if count >= self.rules.threshold}
-        self.bench(dict.fromkeys(guilty | self.pop_condemned().keys(), self.rules.duration.total_seconds()))
+        failing = {unit for unit, count in counts.items() if count >= self.rules.threshold}
+        self.bench(dict.fromkeys(failing | self.pop_condemned().keys(), self.rules.duration.total_seconds()))
         self.mark_published(self.unpublished())
 
     def mark_published(self, unpublished: Iterable[str]) -> None:

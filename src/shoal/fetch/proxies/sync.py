@@ -89,9 +89,9 @@ class ProxySync:
             total = Counter(mine)
             for theirs in others.values():
                 total.update(theirs)
-            guilty = {unit: pool.reason(unit) for unit in mine if total[unit] >= pool.rules.threshold}
+            failing = {unit: pool.reason(unit) for unit in mine if total[unit] >= pool.rules.threshold}
             benched = await self._read_bans()
-            new = {unit: fault for unit, fault in (guilty | condemned).items() if unit not in benched}
+            new = {unit: fault for unit, fault in (failing | condemned).items() if unit not in benched}
             if new:
                 await self._bench_units(new, total, others)
                 benched = await self._read_bans()

@@ -12,8 +12,7 @@ from shoal.core.model import ZERO
 from shoal.core.urls import canonical, host_of, origin_of
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.host_pause import HostPauser
-from shoal.fetch.sessions.pool import SessionPool, SessionRules
-from shoal.fetch.sessions.session import Session
+from shoal.fetch.sessions.pool import Session, SessionPool, SessionRules
 from shoal.fetch.singleflight import LruCache
 from shoal.fetch.status import accepted
 

@@ -15,7 +15,7 @@ from shoal.fetch.tokens.rate_limit_headers import RateLimit
 
 MAX_AHEAD = 32  # requests that a worker reserves beyond those that wait
 LAST_UNITS = 3  # of a worker's share, which are not reserved ahead
-DEFAULT_REST = 60.0  # seconds that an exhausted token is paused where the host sends no duration
+DEFAULT_COOLDOWN = 60.0  # seconds that an exhausted token is paused where the host sends no duration
 MAX_RUNS = 5
 
 
@@ -38,7 +38,7 @@ class TokenBudget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     resets_in: float = 0.0
     is_shut: bool = False  # the host reported less than we assumed, so nothing is returned to `left`
     held: Mapping[str, Reservation] = {}
-    doubts: tuple[str, ...] = ()  # pages that rejected it since it was last accepted
+    rejections: tuple[str, ...] = ()  # pages that rejected it since it was last accepted
     retired: str = ""  # the reason
     runs: tuple[str, ...] = ()  # that used it recently
 
@@ -115,14 +115,14 @@ def open_epoch(budget: TokenBudget, worker: str, rate_limit: RateLimit, *, outst
         return replace(budget, is_known=True, left=None, limit=None)
     # The host may count earlier reservations that have not expired in this epoch.
     late = sum(held.units for held in budget.held.values())
-    resets_in = DEFAULT_REST if rate_limit.resets_in is None else rate_limit.resets_in.total_seconds()
+    resets_in = DEFAULT_COOLDOWN if rate_limit.resets_in is None else rate_limit.resets_in.total_seconds()
     # Some hosts do not count the request that they respond to.
     most = rate_limit.left if rate_limit.limit is None else min(rate_limit.left, rate_limit.limit - 1)
     left = max(0, most - late)
     return replace(budget, is_known=True, left=left, limit=rate_limit.limit, resets_in=resets_in)
 
 
-def cap(budget: TokenBudget, left: int) -> TokenBudget:
+def lower(budget: TokenBudget, left: int) -> TokenBudget:
     """Lower the budget to what the host reports."""
     if not budget.is_known or (budget.left is not None and budget.left <= left):
         return budget
@@ -139,17 +139,17 @@ def pause(budget: TokenBudget, seconds: float) -> TokenBudget:
     return replace(budget, is_known=True, left=0, is_shut=True, resets_in=max(seconds, 0.001))
 
 
-def doubt(budget: TokenBudget, page: str, why: str) -> TokenBudget:
+def record_rejection(budget: TokenBudget, page: str, why: str) -> TokenBudget:
     """Record that a page rejected a token; after two, with no success in between, it is retired."""
-    if page in budget.doubts or budget.retired:
+    if page in budget.rejections or budget.retired:
         return budget
-    doubts = (*budget.doubts, page)
-    return replace(budget, doubts=doubts, retired=why if len(doubts) > 1 else "")
+    rejections = (*budget.rejections, page)
+    return replace(budget, rejections=rejections, retired=why if len(rejections) > 1 else "")
 
 
-def trust(budget: TokenBudget) -> TokenBudget:
-    """Clear the doubts about a token that was accepted."""
-    return replace(budget, doubts=())
+def clear_rejections(budget: TokenBudget) -> TokenBudget:
+    """Clear the rejections of a token that was accepted."""
+    return replace(budget, rejections=())
 
 
 def used_by(budget: TokenBudget, run_id: str, number: int) -> TokenBudget:

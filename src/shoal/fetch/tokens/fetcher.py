@@ -103,11 +103,13 @@ class TokenFetcher:
             return remove_token
         rate_limit = rate_limit_in(response)
         if _is_exhausted(response, rate_limit):
-            await self._pool.rest(permit, rate_limit)
+            await self._pool.pause(permit, rate_limit)
             return self._requeue(token_request, remove_token, f"{permit.token.name} is exhausted")
         if _is_refused(response):
             page = key_of(token_request.url, b"page")
-            await self._pool.doubt(permit, page, f"status {response.status} from two pages in a row")
+            await self._pool.record_rejection(
+                permit, page, f"status {response.status} from two pages in a row"
+            )
             return self._requeue(token_request, remove_token, f"{permit.token.name} was rejected")
         await self._pool.finish(permit, rate_limit if response.status < 500 else None)
         return remove_token
@@ -177,7 +179,7 @@ class _TokenRequest:
 def _is_exhausted(response: Response, rate_limit: RateLimit) -> bool:
     return response.status == 429 or (
         response.status == 403
-        and (rate_limit.left == 0 or (rate_limit.rest is not None and rate_limit.rest > ZERO))
+        and (rate_limit.left == 0 or (rate_limit.retry_after is not None and rate_limit.retry_after > ZERO))
     )
 
 

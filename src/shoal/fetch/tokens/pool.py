@@ -116,23 +116,23 @@ class TokenPool:
             await self.shared.report(quota)
         self._news.set()
 
-    async def rest(self, permit: Permit, rate_limit: RateLimit) -> None:
+    async def pause(self, permit: Permit, rate_limit: RateLimit) -> None:
         """Pause a token that its host calls exhausted."""
         quota = permit.quota
         quota.in_flight -= 1
         quota.units = 0
-        await self.shared.rest(quota, _pause_seconds(rate_limit))
+        await self.shared.pause(quota, _pause_seconds(rate_limit))
         rests_for = quota.budget().resets_in
         log.info("%s is paused for %.0f s: its host calls it exhausted", quota.token.name, rests_for)
         self._news.set()
 
-    async def doubt(self, permit: Permit, page: str, why: str) -> None:
+    async def record_rejection(self, permit: Permit, page: str, why: str) -> None:
         """Record that a page rejected a token; one that two pages reject is retired."""
         quota = permit.quota
         quota.in_flight -= 1
         was_retired = bool(quota.budget().retired)
         await self.shared.report(quota)
-        await self.shared.doubt(quota, page, why)
+        await self.shared.record_rejection(quota, page, why)
         if quota.budget().retired and not was_retired:
             details = run_command("tokens")
             log.warning("%s was retired: %s. Details: %s", quota.token.name, why, details)
@@ -157,9 +157,9 @@ class TokenPool:
         if is_of_now and not budget.is_known:
             await self.shared.open(quota, rate_limit)
         elif is_of_now and rate_limit.left is not None and _is_much_less(rate_limit.left, budget):
-            await self.shared.cap(quota, rate_limit.left)
-        if budget.doubts and not budget.retired:
-            await self.shared.trust(quota)
+            await self.shared.lower(quota, rate_limit.left)
+        if budget.rejections and not budget.retired:
+            await self.shared.clear_rejections(quota)
 
     def _set_tokens(self, texts: list[str]) -> None:
         tokens = make_tokens(texts, self._salt, self._source.bucket)
@@ -299,7 +299,7 @@ def _is_much_less(left: int, budget: TokenBudget) -> bool:
 
 
 def _pause_seconds(rate_limit: RateLimit) -> float | None:
-    waits = [rate_limit.rest, None if rate_limit.left else rate_limit.resets_in]
+    waits = [rate_limit.retry_after, None if rate_limit.left else rate_limit.resets_in]
     return max((wait.total_seconds() for wait in waits if wait), default=None)
 
 

@@ -26,21 +26,21 @@ _EPOCH, _EPOCH_MS = 10**9, 10**11  # the smallest numbers that are dates: in 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimit:
-    """The requests left in a window and when it resets, as the host sends them; `rest` is Retry-After."""
+    """The requests left in a window and when it resets, as the host sends them."""
 
     left: int | None = None
     limit: int | None = None
     resets_in: timedelta | None = None  # at the latest
-    rest: timedelta | None = None
+    retry_after: timedelta | None = None
 
 
 def rate_limit_in(response: Response, now: datetime | None = None) -> RateLimit:
     """Parse the rate limit of a response. Dates are relative to its Date header, or to `now`."""
-    rest = retry_after(response, now)
+    wait = retry_after(response, now)
     for found in _variants(response.headers, now or datetime.now(UTC)):
         if found.left is not None:
-            return RateLimit(left=found.left, limit=found.limit, resets_in=found.resets_in, rest=rest)
-    return RateLimit(rest=rest)
+            return RateLimit(left=found.left, limit=found.limit, resets_in=found.resets_in, retry_after=wait)
+    return RateLimit(retry_after=wait)
 
 
 def _variants(headers: Headers, now: datetime) -> Iterator[RateLimit]:

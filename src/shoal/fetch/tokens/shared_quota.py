@@ -70,28 +70,28 @@ class SharedQuota:
         )
         quota.published = quota.outstanding
 
-    async def rest(self, quota: LocalQuota, seconds: float | None) -> None:
+    async def pause(self, quota: LocalQuota, seconds: float | None) -> None:
         """Pause a token: for `seconds`, or until its reset, or for a minute."""
 
-        def resting(now: TokenBudget) -> TokenBudget:
-            known = now.resets_in if now.is_known and now.resets_in > 0 else budgets.DEFAULT_REST
+        def paused(now: TokenBudget) -> TokenBudget:
+            known = now.resets_in if now.is_known and now.resets_in > 0 else budgets.DEFAULT_COOLDOWN
             reported = budgets.report(now, self._me, outstanding=quota.outstanding)
             return budgets.pause(reported, known if seconds is None else seconds)
 
-        await self._publish(quota, resting)
+        await self._publish(quota, paused)
         quota.published = quota.outstanding
 
-    async def cap(self, quota: LocalQuota, left: int) -> None:
+    async def lower(self, quota: LocalQuota, left: int) -> None:
         """Publish that less is left than the fleet assumes."""
-        await self._publish(quota, lambda now: budgets.cap(now, left))
+        await self._publish(quota, lambda now: budgets.lower(now, left))
 
-    async def doubt(self, quota: LocalQuota, page: str, why: str) -> None:
+    async def record_rejection(self, quota: LocalQuota, page: str, why: str) -> None:
         """Publish that a page rejected a token."""
-        await self._publish(quota, lambda now: budgets.doubt(now, page, why))
+        await self._publish(quota, lambda now: budgets.record_rejection(now, page, why))
 
-    async def trust(self, quota: LocalQuota) -> None:
+    async def clear_rejections(self, quota: LocalQuota) -> None:
         """Publish that a token was accepted."""
-        await self._publish(quota, budgets.trust)
+        await self._publish(quota, budgets.clear_rejections)
 
     async def _publish(self, quota: LocalQuota, change: Callable[[TokenBudget], TokenBudget]) -> None:
         """Change a budget by what a host sent; a queue that fails does not fail the page."""

@@ -13,10 +13,8 @@ from shoal.core.errors import InvalidTask, NobodyListens, NotAnswered, UnknownRu
 from shoal.core.model import SECOND, Task
 from shoal.core.tasks import restarted, watched
 from shoal.fleet.dead_workers import new_worker_id
-from shoal.fleet.ondemand.call_partition import CallPartition
-from shoal.fleet.ondemand.client import CallClient
-from shoal.fleet.ondemand.discovery import HEALTH_INTERVAL, WorkerDirectory
-from shoal.fleet.ondemand.dispatch import Dispatch, PendingCall, Scraped
+from shoal.fleet.ondemand.client import HEALTH_INTERVAL, CallClient, WorkerDirectory
+from shoal.fleet.ondemand.dispatch import CallPartition, Dispatch, PendingCall, Scraped
 from shoal.fleet.status.find import standing_run_id
 from shoal.queue.contract import Queue
 from shoal.queue.intake import task_id

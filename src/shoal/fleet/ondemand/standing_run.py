@@ -9,9 +9,10 @@ from shoal.core.errors import InvalidSetting, NobodyListens
 from shoal.core.errors.commands import shoal_command
 from shoal.core.model import SECOND, Run, RunSettings
 from shoal.fleet.job import Job
+from shoal.fleet.run.open_run import bind_args, store_args
 from shoal.fleet.status.find import standing_run_id
-from shoal.fleet.telemetry.addresses import HERE, read_address
-from shoal.queue.contract import QueueAdmin, SharedNotes
+from shoal.fleet.telemetry.setup import HERE, read_address
+from shoal.queue.contract import Queue, QueueAdmin, SharedNotes
 from shoal.scrape.scraper import Scraper
 from shoal.worker.ipc.calls import ListenerRecord, Listening, read_listener, topic_of
 
@@ -54,6 +55,14 @@ async def standing_run(queue: QueueAdmin, scraper: Scraper) -> Run:
     """Return the run for a scraper's calls; the first call creates it."""
     run_id = standing_run_id(scraper.name)
     return await queue.start_run(scraper.name, settings=_standing_settings(scraper), run_id=run_id)
+
+
+async def bound_standing_run(queue: Queue, job: Job) -> Run:
+    """Return the run for a scraper's on-demand calls, with its arguments stored."""
+    job = await bind_args(queue, job, standing_run_id(job.scraper.name))
+    run = await standing_run(queue, job.scraper)
+    await store_args(queue, run, job.scraper)
+    return run
 
 
 def _standing_settings(scraper: Scraper) -> RunSettings:

@@ -16,7 +16,7 @@ import msgspec
 from shoal.core.errors import QueueError, RunConflict
 from shoal.core.model import Note, WorkerState
 from shoal.core.tasks import wait_for_event
-from shoal.fleet.partitions.rebalance import is_same, next_plan
+from shoal.fleet.partitions.plan import is_same, next_plan
 from shoal.fleet.partitions.table import check_table
 from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.background import run_beside

@@ -17,8 +17,8 @@ from shoal.core.values import (
     read_whole,
     read_words,
 )
-from shoal.fleet.telemetry.addresses import read_address
 from shoal.fleet.telemetry.logs import LogFormat
+from shoal.fleet.telemetry.setup import read_address
 
 PLACEHOLDERS = ("scraper", "run")  # allowed in file names, in braces
 

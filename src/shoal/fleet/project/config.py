@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shoal.fleet.command_hints import DEFAULT_QUEUE
-from shoal.fleet.project.dotenv import read_dotenv
-from shoal.fleet.project.file import Project
+from shoal.fleet.project.file import Project, read_dotenv
+from shoal.scrape.settings.scraper import SETTINGS
 
 DEFAULT_MEMORY = "256 MB"
 DEFAULT_HEARTBEAT = "5s"
@@ -36,8 +36,11 @@ VARIABLES = (
     Variable("SHOAL_LOG_DIR", "--log-dir", "logs.folder"),
     Variable("SHOAL_LOG_FORMAT", "--log-format", "logs.format", "human"),
     Variable("SHOAL_LOG_LEVEL", "--log-level", "logs.level", "info"),
-    Variable("SHOAL_PROXIES", "--proxies"),
-    Variable("SHOAL_TOR", "--tor"),
+    *(
+        Variable(one.option.variable, f"--{name.replace('_', '-')}")
+        for name, one in SETTINGS.items()
+        if one.option and one.option.variable
+    ),
     Variable("SHOAL_LISTEN", "--at"),
     Variable("SHOAL_WEB_HOST", "--host", default="127.0.0.1"),
     Variable("SHOAL_WEB_PORT", "--port", default="8700"),

@@ -1,13 +1,20 @@
-"""What a project is made of when it is deployed: its image, services, secrets, and the kind of its queue."""
+"""What a project needs to run in containers, and the files for Docker Compose, Kubernetes and Amazon ECS."""
 
+import json
+import os
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from shlex import quote
+from typing import Any
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.urls import is_object_url
 from shoal.core.values import hint
+from shoal.core.version import VERSION
 from shoal.fleet.project.deploy import TASKS_PER_WORKER, ServiceSettings
 from shoal.fleet.project.file import Project
 from shoal.scrape.scraper import Scraper
@@ -156,3 +163,255 @@ def _results_folder(pattern: str | None) -> str | None:
 def _uses_browser(scraper: "Scraper") -> bool:
     chosen = [scraper.settings.fetch, *scraper.fetchers]
     return any(one in BROWSERS for one in chosen)
+
+
+_FIELD = re.compile(r"\{\{(\w+)\}\}")
+_LINE = re.compile(r"^( *)\{\{(\w+)\}\}\n", re.MULTILINE)  # a field on a line of its own: any number of lines
+# What a worker's queue connects to in Compose, the volumes and the files with passwords of its servers.
+SERVERS = {
+    "postgres": ("pgbouncer", ("postgres",), ("postgres_password",)),
+    "redis": ("redis", ("redis",), ("redis.conf",)),
+    "rabbitmq": ("rabbitmq", ("redis", "rabbitmq"), ("redis.conf", "rabbitmq.conf")),
+}
+ECS_ARCHITECTURES = {"amd64": "X86_64", "arm64": "ARM64"}
+ADDRESSES = {
+    "postgres": "postgresql://USER:PASSWORD@HOST:5432/DATABASE",
+    "redis": "redis://:PASSWORD@HOST:6379/0",
+    "rabbitmq": "amqp://USER:PASSWORD@HOST:5672/?state=redis://:PASSWORD@HOST:6379/0",
+}
+
+
+def deployment_files(kind: str, plan: Deployment, context: str) -> dict[str, str]:
+    """Return the contents of the files by their names; `context` is the project's folder seen from theirs."""
+    return {"compose": _compose, "kubernetes": _kubernetes, "ecs": _ecs}[kind](plan, context)
+
+
+def write_deployment(
+    project: Project,
+    kind: str,
+    queue: str | None,
+    folder: Path,
+    *,
+    overwrite: bool = False,
+    plan: Deployment | None = None,
+) -> list[Path]:
+    """Write the files into a folder and return their paths; existing ones are refused unless `overwrite`.
+
+    A project without a Dockerfile gets one, which is kept from then on.
+    """
+    context = Path(os.path.relpath(project.folder, folder)).as_posix()
+    plan = plan or Deployment.of(project, queue)
+    found = deployment_files(kind, plan, context)
+    there = [name for name in found if (folder / name).exists()]
+    if there and not overwrite:
+        raise InvalidInput(
+            f"{folder} already has {', '.join(there)}. Write elsewhere with --out DIR, or add --overwrite"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in found.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        if name.endswith(".sh"):
+            (folder / name).chmod(0o755)
+    return [*_write_dockerfile(project.folder, plan), *(folder / name for name in found)]
+
+
+def _write_dockerfile(folder: Path, plan: Deployment) -> list[Path]:
+    """Write what `shoal new` writes, so that the image can be built; return the paths of new files."""
+    if (folder / "Dockerfile").exists():
+        return []
+    forms = {"Dockerfile": "browser" if plan.has_browser else "common", ".dockerignore": "common"}
+    written = []
+    for name, template in forms.items():
+        if not (folder / name).exists():
+            form = files("shoal").joinpath("templates", "projects", template, name.removeprefix("."))
+            text = form.read_text(encoding="utf-8").replace("SHOAL_VERSION", VERSION)
+            (folder / name).write_text(text, encoding="utf-8")
+            written.append(folder / name)
+    return written
+
+
+def _compose(plan: Deployment, context: str) -> dict[str, str]:
+    server, volumes, passwords = SERVERS[plan.queue]
+    # Each folder has a volume of its own, which the workers of this machine share.
+    downloads = {f"files{number or ''}": folder for number, folder in enumerate(plan.files)}
+    servers = [_form(f"compose/{name}.yaml", version=VERSION) for name in volumes]
+    own = ["queue_url", *plan.secrets]
+    text = _form(
+        "compose/compose.yaml",
+        name=plan.name,
+        image=_text(plan.image),
+        context=_text(context),
+        platform=f"platform: linux/{plan.architecture}" if _is_foreign(plan) else "",
+        first=plan.services[0].name,
+        environment=f"SHOAL_SECRETS: {' '.join(plan.secrets)}" if plan.secrets else "",
+        secrets=_text(own),
+        security=_text(["no-new-privileges:true", *(["seccomp=unconfined"] if plan.has_browser else [])]),
+        shm="1gb" if plan.has_browser else "512mb",
+        files=f"volumes: {_text([':'.join(one) for one in downloads.items()])}" if downloads else "",
+        images="\n".join(f"#   {command}" for command in image_commands(plan)),
+        server=server,
+        services="\n\n".join(_compose_service(one) for one in plan.services),
+        results=f"volumes: [{_text(f'results:{plan.results}')}]" if plan.results else "",
+        servers="\n\n".join(one.rstrip() for one in servers),
+        volumes="\n".join(
+            f"{name}: {{}}" for name in (*volumes, *(["results"] if plan.results else []), *downloads)
+        ),
+        secret_files="\n".join(
+            f"{name}: {{file: secrets/{name}}}" for name in (*own, "web_token", *passwords)
+        ),
+    )
+    script = _form(
+        "compose/prepare.sh",
+        project=quote(context),
+        names=quote(" ".join(plan.secrets)),
+        servers=_form(f"compose/{plan.queue}.sh", query=_query(plan)),
+    )
+    return {"compose.yaml": text, "prepare.sh": script, ".gitignore": _form("compose/gitignore")}
+
+
+def image_commands(plan: Deployment) -> list[str]:
+    """Return the commands that build, in a checkout of Shoal, the images that a Compose file builds upon."""
+    build = f"docker build {_build_options(plan)}-f deploy/docker/Dockerfile"
+    own = f"--target browser -t shoal:{VERSION}-browser" if plan.has_browser else f"-t shoal:{VERSION}"
+    commands = [f"{build} {own} ."]
+    if plan.queue == "postgres":
+        commands.append(f"{build} --target pgbouncer -t shoal-pgbouncer:{VERSION} .")
+    return commands
+
+
+def _is_foreign(plan: Deployment) -> bool:
+    """Return whether images are for another kind of machine than the usual one."""
+    return plan.architecture != "amd64"
+
+
+def _build_options(plan: Deployment) -> str:
+    return f"--platform linux/{plan.architecture} " if _is_foreign(plan) else ""
+
+
+def _compose_service(service: Service) -> str:
+    return _form(
+        "compose/service.yaml",
+        name=service.name,
+        about=service.about,
+        command=_text(service.command),
+        replicas=str(service.replicas),
+    ).rstrip()
+
+
+def _kubernetes(plan: Deployment, context: str) -> dict[str, str]:
+    reference = "{{name: {0}, valueFrom: {{secretKeyRef: {{name: {1}, key: {0}}}}}}}"
+    env = {name: "- " + reference.format(name, plan.name) for name in ("SHOAL_QUEUE", *plan.secrets)}
+    mount = f"- {{name: results, mountPath: {_text(plan.results)}}}" if plan.results else ""
+    claim = "- {name: results, persistentVolumeClaim: {claimName: results}}" if plan.results else ""
+    fields = {
+        "name": plan.name,
+        "image": _text(plan.image),
+        "plain_image": plan.image,
+        "context": quote(context),
+        "queue": _text(ADDRESSES[plan.queue] + _query(plan)),
+        "queue_env": env["SHOAL_QUEUE"],
+        "env": "\n".join(env.values()),
+        "secrets": "\n".join(f"{name}: VALUE" for name in plan.secrets),
+        "results_mount": mount,
+        "results_volume": claim,
+        # Chromium's own sandbox needs user namespaces, which the default profile forbids.
+        "seccomp": "Unconfined" if plan.has_browser else "RuntimeDefault",
+        "pod_security": "privileged" if plan.has_browser else "restricted",
+        "build_options": _build_options(plan),
+        "node_selector": _node_selector(plan),
+    }
+    scaled = [one for one in plan.services if one.scaling]
+    common = ["namespace", "migrate", "workers", "web"]
+    common += [*(["results"] if plan.results else []), *(["metrics"] if scaled else [])]
+    fields["metrics_port"] = "- {protocol: TCP, port: 9465}" if scaled else ""
+    workers = {
+        f"worker-{one.name}.yaml": _form(
+            "kubernetes/worker.yaml",
+            **fields,
+            service=one.name,
+            about=one.about,
+            command=_text(one.command),
+            # KEDA's to say; applying the file again must not change it.
+            replicas="" if one.scaling else f"replicas: {one.replicas}",
+        )
+        for one in plan.services
+    }
+    workers |= {f"scale-{one.name}.yaml": _scaled_object(plan, one) for one in scaled}
+    names = [*(f"{name}.yaml" for name in common), *workers]
+    fields["resources"] = "\n".join(f"- {name}" for name in names)
+    others = ("kustomization", *common, "coordinator", "secret.example")
+    found = {f"{name}.yaml": _form(f"kubernetes/{name}.yaml", **fields) for name in others}
+    return found | workers | {".gitignore": _form("kubernetes/gitignore")}
+
+
+def _node_selector(plan: Deployment) -> str:
+    return f"nodeSelector: {{kubernetes.io/arch: {plan.architecture}}}" if _is_foreign(plan) else ""
+
+
+def _scaled_object(plan: Deployment, service: Service) -> str:
+    scaling = service.scaling
+    assert scaling is not None
+    return _form(
+        "kubernetes/scale.yaml",
+        name=plan.name,
+        service=service.name,
+        least=str(scaling.least),
+        most=str(scaling.most),
+        tasks=str(scaling.tasks_per_worker),
+    )
+
+
+def _ecs(plan: Deployment, context: str) -> dict[str, str]:
+    form = json.loads(_form("ecs/task-definition.json"))
+    coordinator = Service("coordinator", ("shoal", "start", "--role", "coordinator"), 1, "")
+    return {
+        f"{service.name}.json": json.dumps(_task_definition(deepcopy(form), plan, service), indent=2) + "\n"
+        for service in (*plan.services, coordinator)
+    }
+
+
+def _task_definition(task: dict[str, Any], plan: Deployment, service: Service) -> dict[str, Any]:
+    task["family"] = f"{plan.name}-{service.name}"
+    task["runtimePlatform"]["cpuArchitecture"] = ECS_ARCHITECTURES[plan.architecture]
+    (container,) = task["containerDefinitions"]
+    registry = "" if "/" in plan.image else "ACCOUNT.dkr.ecr.REGION.amazonaws.com/"
+    container["image"] = f"{registry}{plan.image}"
+    container["command"] = list(service.command)
+    container["secrets"] = [
+        {"name": name, "valueFrom": f"arn:aws:secretsmanager:REGION:ACCOUNT:secret:{plan.name}/{name}"}
+        for name in ("SHOAL_QUEUE", *plan.secrets)
+    ]
+    options = container["logConfiguration"]["options"]
+    options["awslogs-group"], options["awslogs-stream-prefix"] = f"/{plan.name}", service.name
+    if service.name != "coordinator":
+        container["environment"].append({"name": "SHOAL_METRICS", "value": "0.0.0.0:9464"})
+        container["portMappings"] = [{"name": "metrics", "containerPort": 9464, "protocol": "tcp"}]
+    elif plan.results:
+        # Lost with the task: mount a volume of EFS there, or let storage.results name a database.
+        container["mountPoints"].append(
+            {"sourceVolume": "results", "containerPath": plan.results, "readOnly": False}
+        )
+        task["volumes"].append({"name": "results"})
+    return task
+
+
+def _query(plan: Deployment) -> str:
+    """Return the end of the queue's address: its namespace, if it has one."""
+    mark = "&" if plan.queue == "rabbitmq" else "?"
+    return f"{mark}namespace={plan.namespace}" if plan.namespace else ""
+
+
+def _text(value: Any) -> str:
+    """Return a value as JSON, which YAML reads as it is."""
+    return json.dumps(value)
+
+
+def _form(name: str, /, **fields: str) -> str:
+    """Return a form with its fields filled in; a field on a line of its own may have many lines, or none."""
+    text = files("shoal").joinpath("templates", "deploy", *name.split("/")).read_text(encoding="utf-8")
+    text = _LINE.sub(lambda found: _indent(fields[found[2]], found[1]), text)
+    return _FIELD.sub(lambda found: fields[found[1]], text)
+
+
+def _indent(value: str, by: str) -> str:
+    return "".join(f"{by}{line}\n" if line else "\n" for line in value.splitlines())

@@ -1,11 +1,16 @@
 """The project file: `shoal.toml` (or YAML), which names the queue, the workers and the scrapers."""
 
 import logging
+import os
+import re
+import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from dotenv import dotenv_values
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import NOTHING
@@ -14,15 +19,121 @@ from shoal.discover.routing import Routes
 from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.cluster import NO_CLUSTER, ClusterSettings
 from shoal.fleet.project.deploy import NO_DEPLOY, DeploySettings
-from shoal.fleet.project.dotenv import is_trusted
-from shoal.fleet.project.lines import Lines, line_of, toml_lines, yaml_lines
 from shoal.fleet.telemetry.logs import read_log_target
 from shoal.queue.address import ONE_SERVER
 from shoal.registry.extras import install_command
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
 
+_NAME = r"""[\w-]+|"[^"\n]*"|'[^'\n]*'"""
+_KEY = rf"(?:{_NAME})(?:\s*\.\s*(?:{_NAME}))*"
+_HEADER = re.compile(rf"\s*\[\s*({_KEY})\s*\]\s*(?:#.*)?$")
+_LIST_HEADER = re.compile(r"\s*\[\[")
+_PAIR = re.compile(rf"\s*({_KEY})\s*=\s*(.*)")
+_QUOTES = ('"""', "'''")
+
+Lines = Mapping[str, int]  # by the key with its tables: workers.count
+
+
+def toml_lines(text: str) -> dict[str, int]:
+    """Return the line of each table and key of a valid TOML file, without inline and repeated tables."""
+    found: dict[str, int] = {}
+    table: str | None = ""
+    ending = ""  # of a text that goes over several lines
+    for number, line in enumerate(text.splitlines(), start=1):
+        if ending:
+            ending = "" if ending in line else ending
+        elif _LIST_HEADER.match(line):
+            table = None
+        elif header := _HEADER.match(line):
+            table = _plain(header[1])
+            found.setdefault(table, number)
+        elif pair := _PAIR.match(line):
+            if table is not None:
+                found[f"{table}.{_plain(pair[1])}" if table else _plain(pair[1])] = number
+            ending = next((mark for mark in _QUOTES if pair[2].count(mark) == 1), "")
+    return found
+
+
+def _plain(key: str) -> str:
+    return ".".join(part.strip().strip("\"'") for part in re.findall(_NAME, key))
+
+
+def yaml_lines(text: str) -> dict[str, int]:
+    """Return the line of each key of a valid YAML file."""
+    import yaml
+
+    found: dict[str, int] = {}
+
+    def read(node: Any, within: str) -> None:
+        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            name = f"{within}{key.value}"
+            found[name] = key.start_mark.line + 1
+            read(value, f"{name}.")
+
+    read(yaml.compose(text, Loader=yaml.SafeLoader), "")
+    return found
+
+
+def line_of(key: str, lines: Lines) -> int | None:
+    """Return the line of a key, or of the innermost table that has one."""
+    while key and key not in lines:
+        key = key.rpartition(".")[0]
+    return lines.get(key)
+
+
+PROGRAMS = ("SHOAL_CHROMIUM",)  # programs to start; only the real environment may set them
+
 log = logging.getLogger(__name__)
+
+
+def read_dotenv(folder: Path) -> dict[str, str]:
+    """Return the SHOAL_ variables of the folder's `.env`."""
+    file = folder / ".env"
+    if not file.is_file() or not is_trusted(file, Path.cwd()):
+        return {}
+
+    found = dotenv_values(file, interpolate=False)
+    return {name: value for name, value in found.items() if value is not None and _may_be_set(name)}
+
+
+def _may_be_set(name: str) -> bool:
+    return name.startswith("SHOAL_") and name not in PROGRAMS
+
+
+def is_trusted(file: Path, start: Path) -> bool:
+    """Return whether a file found from `start` can be trusted; a warning says why not.
+
+    It must belong to this user or to root, and no other user may write to it. In `start` itself it may also
+    belong to the owner of the folder, as in a container that mounts a project of the host's user.
+    """
+    try:
+        reason = _why_untrusted(file, start)
+    except OSError as error:
+        reason = str(error)
+    if reason:
+        log.warning("Ignored %s: %s", file, reason)
+    return reason is None
+
+
+def _why_untrusted(file: Path, start: Path) -> str | None:
+    found, folder = file.stat(), file.parent.stat()
+    if found.st_mode & stat.S_IWOTH:
+        return f"every user may write to it. Run: chmod o-w {file}"
+    owners = {0, os.geteuid(), *_sudo_user()}
+    if file.parent == start:
+        owners.add(folder.st_uid)
+    if found.st_uid not in owners:
+        return f"it belongs to another user (uid {found.st_uid}). To use it, change to its folder or copy it"
+    return None
+
+
+def _sudo_user() -> list[int]:
+    """Return the user who called sudo, whose own files are trusted."""
+    given = os.environ.get("SUDO_UID", "")
+    return [int(given)] if os.geteuid() == 0 and given.isdecimal() else []
+
+
 FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
 # The variables of the options, so that each value has one name wherever it is set.
 QUEUE = "SHOAL_QUEUE"

@@ -14,10 +14,10 @@ from shoal.core.model import Run, RunState
 from shoal.core.values import rate_of, spelled
 from shoal.fleet.command_hints import without_secrets
 from shoal.fleet.run.lifecycle import check_not_cancelled
-from shoal.fleet.run.settings import FIXED, shown_value
+from shoal.fleet.run.settings import shown_value
 from shoal.queue.contract import Queue, RunLimits
-from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.run_settings.stored import (
+from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings, find_setting, same_names
+from shoal.worker.run_settings import (
     LIVE,
     MAX_TRIES,
     StoredSettings,
@@ -32,28 +32,18 @@ from shoal.worker.shared_budgets import raise_page_limit
 
 _RATE = ("rate", "delay", "per_host")
 _ATTEMPTS = ("retries", "retry")
-_SAME = ("rate", "delay")  # one setting, written in two ways
 AS_IN_SCRAPER = "as in the scraper"
 NOW, AT_START, NEVER = "now", "when resumed", "never"
 
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """A setting of a run, and when it may be changed."""
+    """A setting of a run, and when it may be changed, as `shoal set --json` lists it."""
 
     setting: str
     value: str
     source: str  # "run": given for the run; "scraper": as in its file
     change: str  # NOW, AT_START or NEVER
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the documented fields."""
-        return {
-            "setting": self.setting,
-            "value": self.value,
-            "source": self.source,
-            "change": self.change,
-        }
 
 
 async def change_settings(queue: Queue, run_id: str, changes: Mapping[str, Any]) -> Run:
@@ -93,7 +83,7 @@ async def list_settings(queue: Queue, run_id: str) -> list[SettingRow]:
         for key, value in found.items()
     ]
     rows += [
-        SettingRow(key, shown_value(value), "run", NEVER if key in FIXED else AT_START)
+        SettingRow(key, shown_value(value), "run", NEVER if SETTINGS[key].fixed else AT_START)
         for key, value in values.items()
         if key not in LIVE
     ]
@@ -105,9 +95,10 @@ async def _check_live(queue: Queue, run_id: str, key: str, value: Any) -> None:
     """Raise InvalidSetting unless a setting exists and can be changed while a run runs."""
     if key in LIVE:
         return
-    ScraperSettings.read(**{key: value})  # raises for an unknown one, with the nearest name
-    if key in FIXED:
-        raise InvalidSetting(key, f"of run {run_id} cannot be changed: it {FIXED[key]}")
+    declared = find_setting(key)
+    declared.read(key, value)
+    if declared.fixed:
+        raise InvalidSetting(key, f"of run {run_id} cannot be changed: it {declared.fixed}")
     run = await queue.run(run_id)
     scraper = (await read_note(queue, run_id)).settings.scraper or run.scraper
     change = quote(without_secrets(f"{key}={shown_value(value)}"))
@@ -152,11 +143,11 @@ async def _change_max_pages(queue: Queue, run: Run, most: int | None) -> None:
 
 def _delay(run: Run, stored: StoredSettings) -> timedelta:
     """Return the time between two requests to a host, as it was set."""
-    if known := {key: value for key, value in stored.values.items() if key in _SAME}:
+    if known := {key: value for key, value in stored.values.items() if key in same_names("delay")}:
         return ScraperSettings.read(**known).delay
     own = stored.defaults.get("delay")
     return run.settings.host_delay * stored.exits if own is None else timedelta(seconds=own)
 
 
 def _is_given(key: str, values: Mapping[str, Any]) -> bool:
-    return any(name in values for name in (_SAME if key in _SAME else (key,)))
+    return any(name in values for name in same_names(key))

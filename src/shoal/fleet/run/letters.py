@@ -123,11 +123,7 @@ class LetterDifference:
 
     id: str
     new_id: str
-    text: str
-
-    def as_json(self) -> dict[str, str]:
-        """Return the documented fields."""
-        return {"id": self.id, "new_id": self.new_id, "change": self.text}
+    change: str
 
 
 @dataclass(slots=True)
@@ -141,18 +137,6 @@ class EditReport:
     invalid: int = 0  # the new task cannot be queued
     differences: list[LetterDifference] = field(default_factory=list)  # the first ones
     reasons: list[str] = field(default_factory=list)  # of the first refusals
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the documented fields."""
-        return {
-            "edited": self.edited,
-            "unchanged": self.unchanged,
-            "duplicate": self.duplicate,
-            "changed": self.changed,
-            "invalid": self.invalid,
-            "differences": [one.as_json() for one in self.differences],
-            "reasons": self.reasons,
-        }
 
     def refuse(self, letter: DeadLetter, reason: str) -> None:
         """List why a letter was not edited, if there is room."""
@@ -258,7 +242,7 @@ async def _write(
                 if len(report.differences) < MAX_SHOWN:
                     new_id = task_id(run, edit.task)
                     report.differences.append(
-                        LetterDifference(id=edit.letter.id, new_id=new_id, text=edit.note)
+                        LetterDifference(id=edit.letter.id, new_id=new_id, change=edit.note)
                     )
             case EditFate.DUPLICATE:
                 report.duplicate += 1

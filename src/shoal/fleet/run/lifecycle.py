@@ -11,6 +11,7 @@ from shoal.core.values import counted
 from shoal.fleet.command_hints import export_words
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.status.at_work import has_workers
+from shoal.fleet.status.hook_records import forget_hook_records
 from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue, QueueReports
@@ -23,9 +24,7 @@ from shoal.worker.left_out.missing import MISSING_NOTES
 from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl.history import topic as index_topic
-from shoal.worker.run_hooks.record import forget_hook_records
-from shoal.worker.run_settings.private_hosts import forget_private_hosts
-from shoal.worker.run_settings.stored import forget_settings
+from shoal.worker.run_settings import forget_private_hosts, forget_settings
 from shoal.worker.shared_budgets import BUDGETS, PageLimit, raise_page_limit, spent_topic
 from shoal.worker.skipped_links import LINK_NOTES
 
@@ -135,25 +134,22 @@ async def is_new(queue: QueueReports, run_id: str | None) -> bool:
 
 
 @asynccontextmanager
-async def discarded_if_empty(queue: Queue, run: Run, *, is_new: bool) -> AsyncIterator[None]:
-    """Delete a run that was just created if enqueueing fails before any task is stored."""
+async def discarded_if_refused(
+    queue: Queue, run: Run, *, is_new: bool, keeps_empty: bool = False
+) -> AsyncIterator[None]:
+    """Delete a run that was just created if its start is refused or fails before any task is stored.
+
+    One that got no task is deleted too, unless it `keeps_empty`.
+    """
     try:
         yield
+    except (InvalidInput, ScraperBusy):
+        await _discard_if(queue, run, is_new, _is_untouched)
+        raise
     except Exception:
         await _discard_if(queue, run, is_new, lambda stats: not stats.tasks)
         raise
-
-
-@asynccontextmanager
-async def discarded_if_refused(queue: Queue, run: Run, *, is_new: bool) -> AsyncIterator[None]:
-    """Delete a run that was just created if its start is refused, or if no task was stored in it."""
-    async with discarded_if_empty(queue, run, is_new=is_new):
-        try:
-            yield
-        except (InvalidInput, ScraperBusy):
-            await _discard_if(queue, run, is_new, _is_untouched)
-            raise
-    if is_new and not (await queue.stats(run.id)).tasks:
+    if is_new and not keeps_empty and not (await queue.stats(run.id)).tasks:
         await purge(queue, run.id)
 
 

@@ -1,36 +1,75 @@
 """The worker pool of one run on this machine: starts workers, restarts dead ones, stops them together."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Collection
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.errors import DutyFailed, QueueError, ShoalError
-from shoal.core.model import ZERO
+from shoal.core.errors import DutyFailed, HookFailed, QueueError, ShoalError
+from shoal.core.model import Run
 from shoal.core.tasks import repeat, watched
 from shoal.fleet.dead_workers import new_worker_id
+from shoal.fleet.job import Job
 from shoal.fleet.lock import ScraperLock
 from shoal.fleet.maintenance import maintained
 from shoal.fleet.partitions.membership import Membership, admit
-from shoal.fleet.run.breaker import Breaker
+from shoal.fleet.run.run_hooks import RunHooks
+from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.rates import recorded_rates
 from shoal.fleet.telemetry.logs import NO_LOGS, LogDirectory
 from shoal.fleet.telemetry.worker_log import Warned, WorkerLifecycleLog, WorkerLogEntry
 from shoal.queue.contract import Queue
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
-from shoal.worker.process.dead_worker import StepLimit, once_steps
+from shoal.worker.process.dead_worker import once_steps
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.heartbeat import HeartbeatSender
 from shoal.worker.process.supervisor import WorkerExit, WorkerSupervisor
 from shoal.worker.process.suspects import Suspects
-from shoal.worker.run_settings.follow import FOLLOW_INTERVAL
-from shoal.worker.run_settings.stored import read_note
+from shoal.worker.run_settings import FOLLOW_INTERVAL, read_note
 from shoal.worker.settling.release import release_leases
+
+MAX_KILLERS = 5  # different tasks in a row, with none completed in between
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Counts the tasks that killed their worker since a task was last completed, over the whole pool."""
+
+    # Never cleared: at the end of a run only killers may be left that were tried before, among good tasks.
+    _killers: set[str] = field(default_factory=set)
+    _new: int = 0  # deaths in a row caused by a task not in `_killers` yet
+    _done: int = 0
+
+    def record_completed(self, done: int) -> None:
+        """Record how many tasks the pool has completed so far; any increase resets the count."""
+        if done > self._done:
+            self._done, self._new = done, 0
+
+    def record_death(self, killers: Collection[str]) -> None:
+        """Record that these tasks killed their worker."""
+        # When several steps were running, one of them killed the worker: a death counts once.
+        self._new += not self._killers.issuperset(killers)
+        self._killers.update(killers)
+
+    @property
+    def deaths(self) -> int:
+        """How many workers were killed by different tasks since a task was last completed."""
+        return self._new
+
+    @property
+    def reason(self) -> str | None:
+        """Why no more workers should start; None while they may."""
+        if self._new < MAX_KILLERS:
+            return None
+        return (
+            f"CrashLoop: {self._new} different tasks in a row have killed their worker, and none "
+            "was completed. The step, or a library it uses, does not work on this machine"
+        )
+
 
 MAX_RESTARTS = 5  # in a row, with no task settled in between
 MIN_RESTART_DELAY_SECONDS, MAX_RESTART_DELAY_SECONDS = 0.5, 30.0
@@ -51,6 +90,33 @@ class PoolExit:
         return bool(self.failures) and not self.reasons
 
 
+class RunObserver:
+    """Receives the progress and messages of the workers on a run; these methods ignore them."""
+
+    shows_progress = False  # whether `on_progress` is called
+
+    def on_start(self, run: Run, pool: "WorkerPool") -> None:
+        """Handle the start of the workers."""
+
+    def on_progress(self, snapshot: Snapshot, pool: "WorkerPool") -> None:
+        """Handle the counts of the run, which are read again and again."""
+
+    def on_message(self, text: str) -> None:
+        """Handle an event that the user should know of."""
+
+    def on_problem(self, text: str) -> None:
+        """Handle a warning about the store or this machine."""
+        self.on_message(text)
+
+    def on_output(self, line: str) -> None:
+        """Handle a line that a step has printed."""
+
+    def on_warning(self, warned: Warned) -> None:
+        """Handle what a worker has logged."""
+        for line in warned.text.split("\n"):
+            self.on_output(line)
+
+
 class _SlotWorker(NamedTuple):
     supervisor: WorkerSupervisor
     entry: WorkerLogEntry
@@ -62,36 +128,38 @@ class WorkerPool:
     def __init__(
         self,
         queue: Queue,
-        config: WorkerConfig,
-        count: int,
+        job: Job,
+        run: Run,
         *,
-        limits: Mapping[str, StepLimit],
         lock: ScraperLock,
-        fork_server: ForkServer | None = None,
-        on_event: Callable[[str], None] = lambda text: None,
-        on_output: Callable[[str], None] = lambda line: None,
-        on_warning: Callable[[Warned], None] | None = None,
+        observer: RunObserver | None = None,
         logs: LogDirectory = NO_LOGS,
-        stagger: timedelta = ZERO,
+        count: int | None = None,
         first: int = 0,
     ) -> None:
-        """Fill `count` slots, numbered from `first`; each worker starts `stagger` after the one before."""
-        config = msgspec.structs.replace(config, launch=new_worker_id())
-        self._queue, self._config, self._count, self._fork_server = queue, config, count, fork_server
-        self._limits, self._on_event, self._stagger = limits, on_event, stagger.total_seconds()
+        """Fill `count` slots, by default as many as the job has workers, numbered from `first`."""
+        observer = observer or RunObserver()
+        config = msgspec.structs.replace(self._config_for(job, run), launch=new_worker_id())
+        self._queue, self._config, self._fork_server = queue, config, job.fork_server
+        self._count = job.workers if count is None else count
+        self._limits, self._on_event, self._stagger = job.limits(), observer.on_message, job.stagger
         self._first, self._lock = first, lock
         self._supervisors: dict[int, WorkerSupervisor] = {}
         self._heartbeats = HeartbeatSender(queue, config.run_id)
         self._past, self._past_completed = WorkerCounters(), 0
         self._breaker, self._suspects = Breaker(), Suspects()
         self._lost: dict[str, asyncio.Task[None]] = {}  # dead workers and the tasks that release their leases
-        self._log = WorkerLifecycleLog(logs, config.run_id, on_output, on_warning)
+        self._log = WorkerLifecycleLog(logs, config.run_id, observer.on_output, observer.on_warning)
         self._membership = Membership(queue, config.run_id, config.sharing) if config.sharing else None
         self._settings_stamp: int | None = None
-        self._slots_left = count
+        self._slots_left = self._count
         self._stops = 0
         self._stopping = asyncio.Event()
         self._is_over = False  # whether a worker has found the run drained
+        self.hooks: RunHooks | None = None  # of the run
+
+    def _config_for(self, job: Job, run: Run) -> WorkerConfig:
+        return job.worker_config(run)
 
     @property
     def tally(self) -> WorkerCounters:
@@ -137,6 +205,8 @@ class WorkerPool:
             supervisor.stop() if self._stops < 3 else supervisor.kill()
         if self._membership:
             self._membership.retire()
+        if self.hooks:
+            self.hooks.stop(is_urgent=self._stops > 1)
         return self._stops
 
     async def run(self) -> PoolExit:
@@ -152,13 +222,25 @@ class WorkerPool:
             await admit(self._queue, self._config.run_id, self._config.sharing)
             if self._membership:
                 await stack.enter_async_context(self._membership)
-            await self._run_slots(ending)
+            await self._run_with_hooks(ending)
         for worker_id, releasing in self._lost.items():
             if not releasing.done():
                 releasing.cancel()
                 await self._release(worker_id)
         ending.tally = self._past
         return ending
+
+    async def _run_with_hooks(self, ending: PoolExit) -> None:
+        """Call the hooks of the run before the first worker starts, and when the run has ended."""
+        if self.hooks:
+            try:
+                await self.hooks.start()
+            except HookFailed as error:
+                ending.failures.append(str(error))
+                return
+        await self._run_slots(ending)
+        if self.hooks and {ExitReason.DRAINED, ExitReason.BUDGET}.intersection(ending.reasons):
+            await self.hooks.finish()
 
     async def check_settings(self) -> None:
         """Tell the workers when the settings of the run have changed: one read serves all of them."""
@@ -193,7 +275,7 @@ class WorkerPool:
     async def _keep_slot_running(self, fork_server: ForkServer, number: int, ending: PoolExit) -> None:
         """Run a worker in one slot, and restart it when it dies."""
         deaths = 0
-        await self._wait((number - self._first) * self._stagger)
+        await self._wait((number - self._first) * self._stagger.total_seconds())
         while not self._stops and not self._is_over:
             last = await self._run_worker(fork_server, number)
             if last.reason not in (ExitReason.DIED, ExitReason.FAILED):

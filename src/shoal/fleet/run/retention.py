@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, UnknownRun
 from shoal.core.errors.commands import shoal_command
@@ -14,6 +13,7 @@ from shoal.core.values import counted
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.status.at_work import is_at_work
 from shoal.fleet.status.progress import Snapshot, snapshot_of
+from shoal.fleet.status.rows import Row
 from shoal.fleet.status.stale import FINAL_STATES, state_of
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
@@ -48,18 +48,38 @@ class PurgedRun:
     state: str
     stats: Stats
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the documented fields."""
-        return {
-            "run_id": self.run.id,
-            "scraper": self.run.scraper,
-            "state": self.state,
-            "started_at": self.run.started_at.isoformat(timespec="seconds"),
-            "tasks": self.stats.tasks,
-            "items": self.stats.items,
-            "dead": self.stats.dead,
-            "rejected": self.stats.rejected,
-        }
+    def row(self) -> "PurgedRunRow":
+        """Return the run as `shoal purge --json` reports it."""
+        return PurgedRunRow.of(self, self.stats, self.run, run_id=self.run.id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PurgedRunRow(Row):
+    """A deleted run and what it had."""
+
+    run_id: str
+    scraper: str
+    state: str
+    started_at: str
+    tasks: int
+    items: int
+    dead: int
+    rejected: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PurgeReportRow(Row):
+    """The deleted runs, and how many as old were kept."""
+
+    dry_run: bool
+    purged: int
+    tasks: int
+    items: int
+    dead: int
+    rejected: int
+    unfinished: int
+    in_use: int
+    runs: list[PurgedRunRow]
 
 
 @dataclass(slots=True)
@@ -74,15 +94,15 @@ class PurgeReport:
         """Return the sum of a count over the deleted runs."""
         return sum(getattr(one.stats, name) for one in self.runs)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the documented fields."""
-        return {
-            "purged": len(self.runs),
+    def row(self, *, dry_run: bool) -> PurgeReportRow:
+        """Return the report as `shoal purge --json` prints it."""
+        return PurgeReportRow.of(
+            self,
+            dry_run=dry_run,
+            purged=len(self.runs),
             **{name: self.total(name) for name in ("tasks", "items", "dead", "rejected")},
-            "unfinished": self.unfinished,
-            "in_use": self.in_use,
-            "runs": [one.as_json() for one in self.runs],
-        }
+            runs=[one.row() for one in self.runs],
+        )
 
 
 async def purge_run(queue: Queue, run_id: str, *, dry_run: bool = False) -> PurgedRun:

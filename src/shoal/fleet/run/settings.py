@@ -2,121 +2,40 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
+from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.errors.commands import shoal_command
-from shoal.core.model import Run, RunState
+from shoal.core.model import Run
 from shoal.core.text import printable, shorten
-from shoal.core.values import counted
 from shoal.fleet.command_hints import command_to_resume
 from shoal.fleet.job import Job
-from shoal.fleet.run.args import bind_args, store_args
-from shoal.fleet.run.launch import find_unfinished, open_run
-from shoal.fleet.run.lifecycle import check_not_cancelled, check_steps
+from shoal.fleet.run.lifecycle import check_not_cancelled
 from shoal.fleet.sources.declared import run_being_seeded
-from shoal.fleet.sources.recrawl import earlier_run
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.find import is_standing
 from shoal.queue.contract import Queue
+from shoal.scrape.scope import Scope
 from shoal.scrape.settings.proxies import count_exits
-from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.run_hooks.record import allow_calls
-from shoal.worker.run_settings.stored import (
+from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
+from shoal.worker.run_settings import (
     LIVE,
     MAX_TRIES,
-    PATH_SETTINGS,
     SettingsNote,
     StoredSettings,
     merged,
     read_note,
     storable,
     swap_settings,
-    with_absolute_paths,
-    write_settings,
 )
 from shoal.worker.shared_budgets import raise_page_limit
 
-# Why a setting of an existing run cannot change, not even when it is resumed.
-FIXED: Mapping[str, str] = {
-    "ttl": "counts from the moment a task is queued, and the run has queued tasks",
-    "dedup": "applies to a task when it is queued, and the run has queued tasks",
-    "again": "says which pages the run began with",
-    "recrawl": "decides what is recorded of each page from the first one on",
-    "playback": "is the recording that the run was made from",
-}
 NO_TASKS_LEFT = "It has no tasks left until you replay or add some."
 FOLLOWED = "Its workers follow within two seconds."
 MAX_SHOWN = 60  # characters of a value
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedRun:
-    """A run, and the job with the settings of the run."""
-
-    run: Run
-    job: Job
-    is_new: bool
-    notice: str = ""  # which settings of the run are used, and which were changed; empty if there are none
-
-
-async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume: bool = False) -> OpenedRun:
-    """Create a run that remembers the job's settings, or find the one to resume and use the settings it has.
-
-    Its arguments are those given for a new run, or those that it has stored. Raises RunConflict if it cannot
-    be resumed, InvalidSetting if a setting or an argument is missing or cannot be changed.
-    """
-    run = await find_existing(queue, job, run_id, resume=resume)
-    if run is not None:
-        if resume and not job.joins and job.steps is None:
-            await check_steps(queue, run, job.scraper)
-        job, notice = await use_settings(queue, job, run)
-        job = await bind_args(queue, job, run.id)
-        if resume and not job.joins:
-            await allow_calls(queue, run.id)
-        run = await open_run(queue, job.scraper, run_id=run.id, resume=True)
-        return OpenedRun(run, job, False, notice)
-    if earlier := await earlier_run(queue, job.scraper, but=run_id):
-        # By its id: when the run is resumed, another one is the newest.
-        job = job.with_settings({**job.typed, "again": earlier.id})
-    job = await bind_args(queue, job, None)  # an earlier run of this id may have left some behind
-    run = await open_run(queue, job.scraper, run_id=run_id)
-    await store_args(queue, run, job.scraper, is_new=True)
-    await write_settings(queue, run.id, settings_of(job))
-    return OpenedRun(run, job, True)
-
-
-async def find_existing(queue: Queue, job: Job, run_id: str | None, *, resume: bool) -> Run | None:
-    """Return the run to go on with; None if it is a new one. Raises UnknownRun, RunConflict."""
-    if run_id is None and resume:
-        run_id = await run_being_seeded(queue, job.scraper.name)
-    if run_id is None:
-        return await _find_unfinished(queue, job) if resume else None
-    try:
-        return await queue.run(run_id)
-    except UnknownRun:
-        if resume:
-            raise
-    return None
-
-
-async def _find_unfinished(queue: Queue, job: Job) -> Run:
-    """Return the newest unfinished run; if there are only some that ended at a limit, say how to go on."""
-    try:
-        return await find_unfinished(queue, job.scraper.name)
-    except InvalidSetting:
-        for run in await queue.runs():
-            if run.scraper == job.scraper.name and run.state is RunState.PARTIAL:
-                left = counted((await queue.stats(run.id)).remaining, "task")
-                again = await command_to_resume(queue, job.queue_url, run)
-                raise InvalidSetting(
-                    "--resume",
-                    f"found no run of {run.scraper!r} that was stopped. Run {run.id} ended, {run.reason}, "
-                    f"with {left} left. To go on with it, run: {again}",
-                ) from None
-        raise
 
 
 async def use_settings(queue: Queue, job: Job, run: Run) -> tuple[Job, str]:
@@ -158,16 +77,25 @@ def settings_of(job: Job, before: StoredSettings | None = None) -> StoredSetting
 
 def defaults_of(settings: ScraperSettings) -> dict[str, Any]:
     """Return the settings that can be changed while a run runs, as far as JSON can hold them."""
-    return {
-        "delay": settings.delay.total_seconds(),
-        "per_host": settings.per_host,
-        "retries": settings.retries,
-        "max_pages": settings.max_pages,
-        "max_depth": settings.max_depth,
-        "scope": list(settings.scope.patterns) or settings.scope.rule,
-        "skip": list(settings.skip.patterns) if settings.skip else None,
-        "statuses": sorted(settings.statuses),
-    }
+    found = {name: _as_json(getattr(settings, name)) for name in LIVE if SETTINGS[name].field == name}
+    return {name: value for name, value in found.items() if value is not _NOT_JSON}
+
+
+_NOT_JSON: Any = object()
+
+
+def _as_json(value: Any) -> Any:
+    match value:
+        case timedelta():
+            return value.total_seconds()
+        case Scope():
+            return list(value.patterns) or value.rule
+        case tuple() | frozenset():
+            return sorted(value)
+        case None | int() | str():
+            return value
+        case _:
+            return _NOT_JSON
 
 
 async def next_step(queue: Queue, queue_url: str, run: Run, followed: str = FOLLOWED) -> str:
@@ -217,8 +145,8 @@ def _use(job: Job, run: Run, note: SettingsNote) -> _Use:
     after = job.with_settings(merged(values, job.typed))
     changed = [key for key in job.typed if _field(after, key) != _field(before, key)]
     for key in changed:
-        if key in FIXED and note.stamp is not None:
-            raise InvalidSetting(key, f"of run {run.id} cannot be changed: it {FIXED[key]}. Leave it out")
+        if (reason := SETTINGS[key].fixed) and note.stamp is not None:
+            raise InvalidSetting(key, f"of run {run.id} cannot be changed: it {reason}. Leave it out")
     own = [key for key in changed if job.joins and key not in LIVE]
     kept = [key for key in changed if key not in own]
     if own:  # stored are only those that all workers follow
@@ -233,9 +161,8 @@ def _use(job: Job, run: Run, note: SettingsNote) -> _Use:
 
 
 def _field(job: Job, key: str) -> Any:
-    value = getattr(job.scraper.settings, "delay" if key == "rate" else key)
     # Stored are absolute paths, and the same folder may be typed again as it was.
-    return with_absolute_paths(key, value) if key in PATH_SETTINGS else value
+    return SETTINGS[key].absolute(getattr(job.scraper.settings, SETTINGS[key].field))
 
 
 async def _apply_limits(queue: Queue, run: Run, used: _Use) -> None:

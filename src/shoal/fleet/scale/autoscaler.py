@@ -10,9 +10,17 @@ from typing import Any
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import SECOND
 from shoal.core.tasks import wait_for_event
-from shoal.fleet.scale.decide import ScaleBounds, ScaleHistory, ScaleTarget, decide, target_for
-from shoal.fleet.scale.drivers.contract import Driver, DriverFailed
-from shoal.fleet.scale.load import PACE, RunLoad, load_of
+from shoal.fleet.scale.decide import (
+    PACE,
+    RunLoad,
+    ScaleBounds,
+    ScaleHistory,
+    ScaleTarget,
+    apply_cooldown,
+    decide_workers,
+    load_of,
+)
+from shoal.fleet.scale.drivers import Driver, DriverFailed
 from shoal.queue.contract import Queue
 
 POLL_INTERVAL = 5 * SECOND
@@ -97,8 +105,8 @@ class Autoscaler:
             # A worker started now would end at once, however many there were a moment ago.
             wanted, target = ScaleTarget(0, f"the run has ended: {run.reason or run.state}"), 0
         else:
-            wanted = target_for(load, self._bounds)
-            target, self._history = decide(now, wanted.workers, self._history, self._bounds.cooldown)
+            wanted = decide_workers(load, self._bounds)
+            target, self._history = apply_cooldown(now, wanted.workers, self._history, self._bounds.cooldown)
         # With no tasks left, a new worker would end as soon as it starts.
         if target < workers or (target > workers and load.remaining):
             await self._driver.set(target)

@@ -1,17 +1,116 @@
-"""Decides how many workers a run should have, without a clock of its own.
+"""Decides how many workers a run should have, from its load; without a clock of its own.
 
 Scaling up is immediate. Scaling down waits until fewer workers have been enough for a whole cooldown, so that
 a fluctuating load does not stop and restart workers.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from math import ceil
+from math import ceil, inf
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.model import SECOND, ZERO
+from shoal.core.model import SECOND, ZERO, HostStatus, Run, RunSettings, RunState, Stats
+from shoal.core.pacing import gap
+from shoal.core.tasks import first
 from shoal.core.values import counted
-from shoal.fleet.scale.load import RunLoad
+from shoal.queue.contract import Queue
+
+PACE = 10.0  # default tasks per second of a worker that no host slows down
+MAX_HOSTS = 10_000  # that are read; with more, hosts are no bottleneck
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLoad:
+    """The load of a run at one moment."""
+
+    ready: int = 0  # tasks that may be claimed: neither their host nor the run is paused
+    leased: int = 0
+    later: int = 0  # tasks that are delayed, whose host is paused, or whose run is paused
+    hosts: int = 0  # with work
+    usable: float = inf  # workers that the hosts' rate limits can keep busy
+    rate: float = inf  # requests per second that the hosts allow
+    slowest: timedelta = ZERO  # minimum time for the host with the longest queue
+
+    @property
+    def under_way(self) -> int:
+        """Tasks that are leased or can be leased now."""
+        return self.ready + self.leased
+
+    @property
+    def remaining(self) -> int:
+        """Tasks that are not ended."""
+        return self.under_way + self.later
+
+    @property
+    def most_useful(self) -> int | None:
+        """The largest useful number of workers; None if the hosts set no limit."""
+        return None if self.usable == inf else max(1, ceil(self.usable - 1e-9)) if self.under_way else 0
+
+
+def pace_of(pause: tuple[timedelta, timedelta] | None, pace: float = PACE) -> float:
+    """Return the tasks per second of a worker that pauses between tasks."""
+    if pause is None:
+        return pace
+    return 1 / (mean(pause).total_seconds() + 1 / pace)
+
+
+def mean(pause: tuple[timedelta, timedelta]) -> timedelta:
+    """Return the average pause: it is drawn uniformly from the range."""
+    return sum(pause, ZERO) / 2
+
+
+async def load_of(queue: Queue, run: Run, *, pace: float = PACE) -> RunLoad:
+    """Return the current load of a run; `reclaim` is called first, as no worker may be there to do so."""
+    await queue.reclaim()
+    stats = await queue.stats(run.id)
+    hosts = [host async for host in first(queue.hosts(run.id), MAX_HOSTS + 1)]
+    return load(run, stats, hosts, pace=pace)
+
+
+def load(run: Run, stats: Stats, hosts: Sequence[HostStatus], *, pace: float = PACE) -> RunLoad:
+    """Return the load of a run from its counts and hosts; tasks without a host are always ready."""
+    busy = [host for host in hosts if host.counts.remaining]
+    held = sum(host.counts.pending for host in busy if host.paused_for)
+    ready = max(0, stats.pending - held) if run.state is RunState.RUNNING else 0
+    free = [host for host in busy if not host.paused_for and host.counts.pending + host.counts.leased]
+    limits = run.settings
+    is_bound = len(hosts) <= MAX_HOSTS and not _has_hostless(stats, hosts)
+    return RunLoad(
+        ready=ready,
+        leased=stats.leased,
+        later=stats.remaining - ready - stats.leased,
+        hosts=len(busy),
+        usable=sum(_usable(host, limits, pace) for host in free) if is_bound else inf,
+        rate=sum(_rate(host, limits) for host in free) if is_bound else inf,
+        slowest=max((_length(host, limits) for host in busy), default=ZERO),
+    )
+
+
+def _has_hostless(stats: Stats, hosts: Iterable[HostStatus]) -> bool:
+    """Return whether tasks without a host are ready or leased."""
+    # The hosts are read after the totals, and tasks end meanwhile. But no task ever vanishes: if the hosts
+    # have all tasks that were ever enqueued, what is missing now was not without a host.
+    counts = [host.counts for host in hosts]
+    now = stats.pending + stats.leased - sum(each.pending + each.leased for each in counts)
+    return now > 0 and stats.tasks > sum(each.tasks for each in counts)
+
+
+def _usable(host: HostStatus, limits: RunSettings, pace: float) -> float:
+    """Return how many workers one host can keep busy: by its rate and its limit of leases."""
+    tasks = host.counts.pending + host.counts.leased
+    return min(_rate(host, limits) / pace, limits.per_host, tasks)
+
+
+def _rate(host: HostStatus, limits: RunSettings) -> float:
+    between = gap(limits.host_delay, None, host.delay).total_seconds()
+    return 1 / between if between else inf
+
+
+def _length(host: HostStatus, limits: RunSettings) -> timedelta:
+    waiting = host.counts.pending + host.counts.delayed
+    return max(gap(limits.host_delay, None, host.delay) * waiting, host.paused_for or ZERO)
+
 
 TASKS_PER_WORKER = 500
 COOLDOWN = 30 * SECOND
@@ -53,7 +152,7 @@ class ScaleHistory:
     targets: tuple[tuple[timedelta, int], ...] = ()
 
 
-def target_for(load: RunLoad, bounds: ScaleBounds) -> ScaleTarget:
+def decide_workers(load: RunLoad, bounds: ScaleBounds) -> ScaleTarget:
     """Return the number of workers that a load needs, regardless of the history."""
     by_tasks = min(ceil(load.under_way / bounds.tasks_per_worker), bounds.most)
     useful = load.most_useful
@@ -62,7 +161,7 @@ def target_for(load: RunLoad, bounds: ScaleBounds) -> ScaleTarget:
     return ScaleTarget(workers, _why(load, bounds, by_tasks, by_hosts), by_tasks - by_hosts)
 
 
-def decide(
+def apply_cooldown(
     now: timedelta, wanted: int, history: ScaleHistory, cooldown: timedelta
 ) -> tuple[int, ScaleHistory]:
     """Return the highest target within the cooldown, and the updated history."""

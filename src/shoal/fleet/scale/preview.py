@@ -9,8 +9,8 @@ from typing import Any
 from shoal.core.model import ZERO, Counts, Run, Stats
 from shoal.core.values import counted
 from shoal.fleet.job import Job
-from shoal.fleet.partitions.assign import assign
-from shoal.fleet.scale.load import RunLoad, load_of, mean, pace_of
+from shoal.fleet.partitions.plan import assign
+from shoal.fleet.scale.decide import RunLoad, load_of, mean, pace_of
 from shoal.queue.contract import Queue
 
 EVERYTHING = "all"

@@ -10,8 +10,7 @@ from pathlib import Path
 from shoal.core.model import Task
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import Project
-from shoal.fleet.sources.names import read_seeds, seeds_of
-from shoal.fleet.sources.private_hosts import allowed_private_hosts
+from shoal.fleet.sources.names import allowed_private_hosts, read_seeds, seeds_of
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.seeding import TOPIC, interrupted_sources, seeding_value
 from shoal.queue.contract import Queue, SharedNotes

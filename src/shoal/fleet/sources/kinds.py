@@ -1,19 +1,24 @@
 """The kinds of sources that are opened by an address: sitemaps, feeds, and those of installed packages."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
+from hashlib import blake2b
 
-from shoal.core.http import Request, Response
+import msgspec
+
+from shoal.core.errors import QueueError
+from shoal.core.http import Headers, Request, Response
 from shoal.core.model import Task
 from shoal.core.secrets import secret_headers
 from shoal.discover.sitemaps.walk import SitemapLimits, Sitemaps
 from shoal.discover.source import OpenSource, Source, SourceOptions
 from shoal.discover.webfeeds import WebFeeds
-from shoal.fetch.contract import Fetcher
-from shoal.fetch.response_limits import Limits
-from shoal.fleet.sources.feed_cache import FeedCache
-from shoal.fleet.sources.scraper_seeds import iterate_source
-from shoal.fleet.sources.seeds import GivenTasks, Seeds
+from shoal.fetch.cache.rules import storable, validators
+from shoal.fetch.contract import Fetcher, Limits
+from shoal.fleet.sources.seeds import GivenTasks, Seeds, iterate_source
 from shoal.queue.contract import SharedNotes
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call
@@ -21,6 +26,65 @@ from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
 from shoal.worker.fetchers.chain import open_fetcher
 from shoal.worker.process.main import USER_AGENT
+
+TOPIC = "feeds read"
+FEED_TTL = timedelta(days=30)
+MAX_STORED = 1 << 20  # bytes of a compressed feed; a larger one is fetched whole each time
+UNCHANGED = 304
+
+Fetch = Callable[[Request], Awaitable[Response]]
+
+
+class StoredFeed(msgspec.Struct, frozen=True, kw_only=True):
+    """A feed, and the headers by which its host tells whether it has changed."""
+
+    url: str
+    headers: list[tuple[str, str]]
+    body: bytes  # compressed
+    conditions: dict[str, str]
+
+
+class FeedCache:
+    """Fetches feeds for the runs of one scraper; what the host says is unchanged comes from the queue."""
+
+    def __init__(self, queue: SharedNotes, scraper: str, fetch: Fetch) -> None:
+        self._queue, self._scraper, self._fetch = queue, scraper, fetch
+
+    async def fetch(self, request: Request) -> Response:
+        """Return the response, whatever its status; raises FetchError."""
+        key = blake2b(f"{self._scraper} {request.url}".encode(), digest_size=20).hexdigest()
+        stored = await self._find(key)
+        if stored is None:
+            response = await self._fetch(request)
+        else:
+            response = await self._fetch(replace(request, headers={**request.headers, **stored.conditions}))
+            if response.status == UNCHANGED:
+                body = zlib.decompress(stored.body)
+                return Response(url=stored.url, status=200, headers=Headers(stored.headers), body=body)
+        if response.status == 200:
+            await self._store(key, response)
+        return response
+
+    async def _find(self, key: str) -> StoredFeed | None:
+        with suppress(QueueError, msgspec.MsgspecError):
+            note = (await self._queue.notes(TOPIC, [key])).get(key)
+            return _decode(note.value) if note else None
+        return None
+
+    async def _store(self, key: str, response: Response) -> None:
+        conditions, body = validators(response.headers), zlib.compress(response.body, 6)
+        if not conditions or len(body) > MAX_STORED:
+            return
+        stored = StoredFeed(
+            url=response.url, headers=storable(response.headers), body=body, conditions=conditions
+        )
+        with suppress(QueueError):
+            await self._queue.write_notes(TOPIC, {key: _encode(stored)}, ttl=FEED_TTL)
+
+
+_decode = msgspec.msgpack.Decoder(StoredFeed).decode
+_encode = msgspec.msgpack.Encoder().encode
+
 
 SITEMAP, FEED = "sitemap", "feed"
 

@@ -1,18 +1,43 @@
 """Reads the sources of a run, by the names that options and project files use, into `Seeds`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import Any
 
-from shoal.core.errors import InvalidSetting
+from shoal.core.errors import InvalidSetting, InvalidUrl
+from shoal.core.urls import host_of
 from shoal.core.values import hint, read_priority, read_since, read_text, read_words
-from shoal.discover.files.columns import Columns
+from shoal.discover.files.table import Columns
 from shoal.discover.labels import Labels
 from shoal.discover.source import shown
 from shoal.fleet.project.file import ProjectScraper
 from shoal.fleet.sources.kinds import SOURCES
 from shoal.fleet.sources.seeds import Seeds, Stream
+
+
+def allowed_private_hosts(urls: Iterable[str]) -> Iterator[str]:
+    """Yield the hosts of typed URLs that can only be private: typing one allows it."""
+    for url in urls:
+        try:
+            host = host_of(url)
+        except InvalidUrl:
+            continue  # rejected and reported when it is enqueued
+        has_port = host.rpartition(":")[2].isdecimal()
+        name = host.rpartition(":")[0] if has_port else host
+        if "." not in name or name.endswith(".localhost") or _is_address(name):
+            # With its port always: a name alone would allow all its ports.
+            yield host if has_port else f"{host}:{443 if url.lower().startswith('https:') else 80}"
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
 
 Spell = Callable[[str], str]
 

@@ -20,32 +20,28 @@ IDLE_DELAY = timedelta(seconds=0.05)  # after an empty claim
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measurement."""
+    """One measurement, as `shoal bench --json` reports it."""
 
     what: str
     figure: float
     unit: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that `shoal bench --json` promises."""
-        return {"what": self.what, "figure": round(self.figure, 2), "unit": self.unit}
 
 
 async def measure(queue: Queue, *, tasks: int, loops: int) -> AsyncIterator[Figure]:
     """Measure the operations of a queue in a run that is always purged at the end."""
     run = await queue.start_run("bench", settings=RunSettings(host_delay=ZERO, per_host=8))
     try:
-        yield Figure("round trip", await _round_trip(queue, run), "ms")
+        yield Figure("round trip", round(await _round_trip(queue, run), 2), "ms")
         seconds = await _timed(lambda: queue.enqueue(run.id, _pages(tasks)))
-        yield Figure("enqueue, new", tasks / seconds, "tasks/s")
+        yield Figure("enqueue, new", round(tasks / seconds, 2), "tasks/s")
         seconds = await _timed(lambda: queue.enqueue(run.id, _pages(tasks)))
-        yield Figure("enqueue, known", tasks / seconds, "tasks/s")
+        yield Figure("enqueue, known", round(tasks / seconds, 2), "tasks/s")
         claimers = [_Claimer(queue, run, f"bench-{number}") for number in range(loops)]
         seconds = await _timed(lambda: asyncio.gather(*(claimer.work() for claimer in claimers)))
-        yield Figure("claim and settle", tasks / seconds, "tasks/s")
+        yield Figure("claim and settle", round(tasks / seconds, 2), "tasks/s")
         waits = sorted(wait for claimer in claimers for wait in claimer.waits)
-        yield Figure("a claim of 100, median", 1000 * waits[len(waits) // 2], "ms")
-        yield Figure("a claim of 100, one in a hundred", 1000 * waits[len(waits) * 99 // 100], "ms")
+        yield Figure("a claim of 100, median", round(1000 * waits[len(waits) // 2], 2), "ms")
+        yield Figure("a claim of 100, one in a hundred", round(1000 * waits[len(waits) * 99 // 100], 2), "ms")
     finally:
         await queue.purge(run.id)
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import WorkerStatus
 from shoal.fetch.cache.queue_store import TOPIC
 from shoal.fetch.cache.store import DiskStore
+from shoal.fleet.status.rows import CacheRow, CacheUseRow
 from shoal.queue.contract import NotesSize, Queue
 from shoal.worker.process.heartbeat import whole_number
 
@@ -28,10 +28,9 @@ class CacheUse:
         """The part of the pages that was found, between 0 and 1."""
         return self.hits / (self.hits + self.misses)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that `shoal cache --json` promises."""
-        counts = {"run_id": self.run_id, "hits": self.hits, "misses": self.misses}
-        return {**counts, "hit_rate": round(self.hit_rate, 4)}
+    def row(self) -> CacheUseRow:
+        """Return the use as `shoal cache --json` reports it."""
+        return CacheUseRow.of(self, hit_rate=round(self.hit_rate, 4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +40,14 @@ class CacheStatus:
     size: NotesSize  # an entry is a response, or the list of those that differ by `Vary`
     runs: Sequence[CacheUse]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that `shoal cache --json` promises."""
-        return {
-            "entries": self.size.count,
-            "bytes": self.size.bytes,
-            "oldest_seconds": None if self.size.oldest is None else self.size.oldest.total_seconds(),
-            "runs": [use.as_json() for use in self.runs],
-        }
+    def row(self) -> CacheRow:
+        """Return the cache as `shoal cache --json` reports it."""
+        return CacheRow(
+            entries=self.size.count,
+            bytes=self.size.bytes,
+            oldest_seconds=None if self.size.oldest is None else self.size.oldest.total_seconds(),
+            runs=[use.row() for use in self.runs],
+        )
 
 
 async def cache_status(

@@ -23,10 +23,10 @@ from shoal.fleet.status.proxies import check_proxies
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 from shoal.queue.open import file_of, open_queue
-from shoal.scrape.discarded import discarded_calls
 from shoal.scrape.scraper import Scraper
+from shoal.scrape.settings.proxies import TorSettings
 from shoal.scrape.settings.tokens import TokenSettings
-from shoal.scrape.settings.tor import TorSettings
+from shoal.scrape.step import discarded_calls
 from shoal.worker.fetchers.browser import RENDERED
 from shoal.worker.fetchers.credentials import token_source
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from shoal.core.model import ZERO, HostStatus, Run, WorkerState, WorkerStatus
 from shoal.fleet.status.at_work import RECENT, is_at_work
-from shoal.fleet.status.progress import ProgressReader, Snapshot, counts_as_json, snapshot_of
+from shoal.fleet.status.progress import ProgressReader, Snapshot, snapshot_of
+from shoal.fleet.status.rows import HostRow, OverviewRow, RunInOverview, WorkerRow, as_json
 from shoal.fleet.status.stale import state_of
 from shoal.queue.contract import Queue, StoreSize
 from shoal.worker.process.heartbeat import last_hour_of, whole_number
@@ -30,15 +31,19 @@ class Overview:
     errors: Mapping[str, int] = field(default_factory=dict)  # by class, of the running workers
     store: StoreSize | None = None  # None before the first read
 
+    def row(self) -> OverviewRow:
+        """Return the queue as `shoal top --json` reports it."""
+        return OverviewRow.of(
+            self,
+            # All of a run's row would be too much for each of a list.
+            runs=[RunInOverview.of(snapshot.row()) for snapshot in self.runs],
+            workers=[worker_row(worker) for worker in self.workers],
+            hosts=[host_row(host) for host in self.hosts],
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal top --json` promises."""
-        return {
-            "runs": [_run_row(snapshot) for snapshot in self.runs],
-            "workers": [worker_row(worker) for worker in self.workers],
-            "hosts": [host_row(host) for host in self.hosts],
-            "errors": dict(self.errors),
-            "store": {"bytes": self.store.bytes, "text": self.store.text} if self.store else None,
-        }
+        return as_json(self.row())
 
 
 class OverviewReader:
@@ -87,51 +92,33 @@ class OverviewReader:
         return sorted(found, key=_busy, reverse=True)
 
 
-def worker_row(worker: WorkerStatus) -> dict[str, Any]:
+def worker_row(worker: WorkerStatus) -> WorkerRow:
     """Return a worker under the field names of every report."""
     info = worker.info
     given = info.get("own")
     own = given if isinstance(given, dict) else {}
-    return {
-        "worker_id": worker.worker_id,
-        "run_id": worker.run_id,
-        "state": state_of(worker),
-        "steps": info.get("steps"),
-        "partitions": info.get("partitions") or info.get("sharing"),
-        # On-demand leases are counted for the callers; a listening worker reports them itself.
-        "leased": worker.leased + whole_number(own.get("leased")),
-        "completed": worker.completed + whole_number(own.get("completed")),
-        "failed": worker.failed + whole_number(own.get("failed")),
-        "items": worker.items + whole_number(own.get("items")),
-        "last_hour": last_hour_of(worker),
-        "memory_bytes": info.get("memory"),
-        "last_beat_seconds": round(worker.last_beat.total_seconds(), 1),
-        "info": dict(info),
-    }
+    # On-demand leases are counted for the callers; a listening worker reports them itself.
+    names = ("leased", "completed", "failed", "items")
+    return WorkerRow.of(
+        worker,
+        state=str(state_of(worker)),
+        steps=info.get("steps"),
+        partitions=info.get("partitions") or info.get("sharing"),
+        last_hour=last_hour_of(worker),
+        memory_bytes=info.get("memory"),
+        last_beat_seconds=round(worker.last_beat.total_seconds(), 1),
+        **{name: getattr(worker, name) + whole_number(own.get(name)) for name in names},
+    )
 
 
-def host_row(host: HostStatus) -> dict[str, Any]:
+def host_row(host: HostStatus) -> HostRow:
     """Return a host under the field names of every report."""
-    return {
-        "host": host.host,
-        **counts_as_json(host.counts),
-        "delay_seconds": host.delay.total_seconds() if host.delay else None,
-        "paused_seconds": round(host.paused_for.total_seconds(), 1) if host.paused_for else None,
-    }
-
-
-# Reading them for every run of a list would take too long.
-_ONLY_OF_ONE_RUN = (
-    *("steps", "partitions", "not_followed", "missing", "pages", "files", "hooks"),
-    "lost_counts",
-)
-
-
-def _run_row(snapshot: Snapshot) -> dict[str, Any]:
-    row = snapshot.as_json()
-    for name in _ONLY_OF_ONE_RUN:
-        del row[name]
-    return row
+    return HostRow.of(
+        host,
+        host.counts,
+        delay_seconds=host.delay.total_seconds() if host.delay else None,
+        paused_seconds=round(host.paused_for.total_seconds(), 1) if host.paused_for else None,
+    )
 
 
 def _is_shown(worker: WorkerStatus) -> bool:

@@ -10,16 +10,26 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import QueueError
-from shoal.core.model import ZERO, Counts, HostStatus, ReportedState, Run, RunState, Stats
+from shoal.core.model import ZERO, HostStatus, ReportedState, Run, RunState, Stats
 from shoal.core.values import counted
 from shoal.fleet.status.at_work import has_lost_counts, has_workers
+from shoal.fleet.status.hook_records import HookRecord, hook_records
+from shoal.fleet.status.rows import (
+    CountsRow,
+    FilesRow,
+    HookRow,
+    MissingPagesRow,
+    RunRow,
+    RunStatusRow,
+    SkippedLinksRow,
+    as_json,
+)
 from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
 from shoal.worker.files.counts import FileCounts, file_counts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
 from shoal.worker.left_out.reasons import ROBOTS, cuts_of, describe_cuts
-from shoal.worker.run_hooks.record import HookRecord, hook_records
-from shoal.worker.run_settings.private_hosts import private_hosts_to_allow
+from shoal.worker.run_settings import private_hosts_to_allow
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS = 0.5, 10.0  # the longer one while nothing changes
@@ -130,55 +140,40 @@ class Snapshot:
             self, rate=rate, eta=timedelta(seconds=self.stats.remaining / rate) if has_eta else None
         )
 
+    def row(self) -> RunStatusRow:
+        """Return the run as `shoal status RUN --json` reports it."""
+        return RunStatusRow.of(
+            self,
+            self.stats,
+            self.run,
+            run_id=self.run.id,
+            reason=self.reason or None,
+            rate=round(self.rate, 2),
+            eta_seconds=round(self.eta.total_seconds()) if self.eta else None,
+            steps={name: CountsRow.of(counts) for name, counts in self.stats.steps.items()},
+            partitions={name: CountsRow.of(counts) for name, counts in sorted(self.stats.partitions.items())},
+            not_followed={reason: SkippedLinksRow.of(links) for reason, links in self.not_followed.items()},
+            missing=MissingPagesRow.of(self.missing),
+            files=FilesRow.of(self.files),
+            hooks={
+                kind: HookRow.of(
+                    record,
+                    hook=record.hook or None,
+                    error=f"{record.hook}: {record.error}" if record.error else None,
+                )
+                for kind, record in self.hooks.items()
+            },
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal status RUN --json` promises."""
-        return {
-            "run_id": self.run.id,
-            "scraper": self.run.scraper,
-            "state": self.state,
-            "reason": self.reason or None,
-            "pages": self.pages,
-            **counts_as_json(self.stats),
-            "lost": self.stats.lost,
-            "rate": round(self.rate, 2),
-            "eta_seconds": round(self.eta.total_seconds()) if self.eta else None,
-            "steps": {name: counts_as_json(counts) for name, counts in self.stats.steps.items()},
-            "partitions": {
-                name: counts_as_json(counts) for name, counts in sorted(self.stats.partitions.items())
-            },
-            "not_followed": links_as_json(self.not_followed),
-            "missing": self.missing.as_json(),
-            "files": self.files.as_json(),
-            "hooks": hooks_as_json(self.hooks),
-            "lost_counts": self.lost_counts,
-        }
+        return as_json(self.row())
 
 
-def hooks_as_json(hooks: Mapping[str, HookRecord]) -> dict[str, Any]:
-    """Return the hooks of a run, under the field names of every report."""
-    return {kind: record.as_json() for kind, record in hooks.items()}
-
-
-def links_as_json(not_followed: Mapping[str, SkippedLinks]) -> dict[str, Any]:
-    """Return the links that were not followed, under the field names of every report."""
-    return {reason: links.as_json() for reason, links in not_followed.items()}
-
-
-def counts_as_json(counts: Counts) -> dict[str, int]:
-    """Return counts under the field names of every report."""
-    names = (
-        "pending",
-        "delayed",
-        "leased",
-        "completed",
-        "dead",
-        "expired",
-        "dropped",
-        "remaining",
-        "items",
-        "rejected",
-    )
-    return {name: getattr(counts, name) for name in names}
+async def read_run_row(queue: Queue, run: Run, *, at_work: bool = True) -> RunRow:
+    """Return a run as in `shoal runs --json`; `at_work` is whether a live worker works on it."""
+    snapshot = await snapshot_of(queue, run, await queue.stats(run.id), at_work=at_work)
+    return RunRow.of(snapshot, snapshot.stats, run, run_id=run.id, reason=snapshot.reason or None)
 
 
 async def snapshot_of(queue: Queue, run: Run, stats: Stats, *, at_work: bool = True) -> Snapshot:

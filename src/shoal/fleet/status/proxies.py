@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
 
 from shoal.core.errors import ShoalError
 from shoal.core.http import Proxy
@@ -23,6 +22,7 @@ from shoal.fetch.proxies.sync import (
     read_stats,
     topic,
 )
+from shoal.fleet.status.rows import ProxyRow
 from shoal.queue.contract import Queue
 
 MAX_CONCURRENT = 50
@@ -76,19 +76,17 @@ class ProxyStatus:
             self.faults[fault] = self.faults.get(fault, 0) + count
         self.last_fault = stats.last_fault or self.last_fault
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that `shoal proxies --json` promises."""
-        return {
-            "proxy": self.name,
-            "state": str(self.state),
-            "pages": self.pages,
+    def row(self) -> ProxyRow:
+        """Return the proxy as `shoal proxies --json` reports it."""
+        return ProxyRow.of(
+            self,
+            proxy=self.name,
             **{str(fault): self.faults.get(fault, 0) for fault in ProxyFault},
-            "seconds": round(self.seconds, 3) if self.seconds is not None else None,
-            "last_fault": self.last_fault,
-            "benched_for": self.benched.fault if self.benched else None,
-            "back_in_seconds": round(self.back_in, 1) if self.back_in is not None else None,
-            "blocked_by": sorted(self.blocked_by),
-        }
+            seconds=round(self.seconds, 3) if self.seconds is not None else None,
+            benched_for=self.benched.fault if self.benched else None,
+            back_in_seconds=round(self.back_in, 1) if self.back_in is not None else None,
+            blocked_by=sorted(self.blocked_by),
+        )
 
 
 async def proxies(queue: Queue, run_id: str) -> list[ProxyStatus]:

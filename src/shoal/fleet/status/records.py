@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from shoal.core.model import Run, Task, TaskState, TaskStatus
+from shoal.fleet.status.rows import RecordRow, StageRow
 from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.intake import Intake
 
@@ -23,12 +23,10 @@ class Record:
     name: str
     stages: Mapping[str, TaskStatus]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that `shoal records --json` promises."""
-        return {
-            "record": self.name,
-            "steps": {step: _stage_as_json(stage) for step, stage in self.stages.items()},
-        }
+    def row(self) -> RecordRow:
+        """Return the record as `shoal records --json` reports it."""
+        stages = {step: StageRow.of(stage, task_id=stage.id) for step, stage in self.stages.items()}
+        return RecordRow(record=self.name, steps=stages)
 
 
 async def records(
@@ -113,14 +111,3 @@ async def _pages(source: AsyncIterator[TaskStatus]) -> AsyncIterator[list[TaskSt
             page = []
     if page:
         yield page
-
-
-def _stage_as_json(stage: TaskStatus) -> dict[str, Any]:
-    return {
-        "state": str(stage.state),
-        "worker_id": stage.worker_id,
-        "since": stage.since.isoformat(timespec="seconds") if stage.since else None,
-        "attempt": stage.attempt,
-        "items": stage.items,
-        "task_id": stage.id,
-    }

@@ -1,82 +1,323 @@
-"""Rows of every report, under the field names that commands, API and Python share."""
+"""The rows of every report: what `--json` prints, what the API returns, and the columns of its table.
 
-from collections.abc import Mapping
-from datetime import timedelta
+A field is declared once, here, under its public name. The API describes these classes in its schema, and
+`shoal … --json` writes them as they are.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
 from shoal.core.errors import ShoalError
 from shoal.core.model import (
     DeadLetter,
-    ExpiredTask,
-    Run,
-    StoredItem,
-    StoredReject,
-    Task,
-    TaskStatus,
 )
-from shoal.fleet.status.progress import counts_as_json, snapshot_of
-from shoal.queue.contract import Queue, StoreSize
-from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.core.text import shorten
+from shoal.queue.contract import StoreSize
+from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
 from shoal.worker.failures.pages import FailedPage
 
 if TYPE_CHECKING:  # above this package
     from shoal.fleet.project.file import ProjectScraper
 
-# Numbers, durations and words: none of them can contain an address, a path or a secret.
-SHOWN_SETTINGS = (
-    "delay",
-    "per_host",
-    "retries",
-    "timeout",
-    "lease",
-    "ttl",
-    "robots",
-    "max_depth",
-    "max_pages",
-    "max_per_pattern",
-    "fetch",
-    "delivery",
-    "max_body",
-)
-
-
 MAX_LISTED_PAYLOAD = 2_000  # bytes of a payload that a list shows
+MAX_SHOWN_PAYLOAD = 60  # characters of one in a table
+MAX_HOSTS_SHOWN = 3  # that block a proxy, in a table
+FOLDS = ("url", "error", "info", "says", "reason", "data", "why")
 
 
-async def read_run_row(queue: Queue, run: Run, *, at_work: bool = True) -> dict[str, Any]:
-    """Return a run as in `shoal runs --json`; `at_work` is whether a live worker works on it."""
-    snapshot = await snapshot_of(queue, run, await queue.stats(run.id), at_work=at_work)
-    return {
-        "run_id": run.id,
-        "scraper": run.scraper,
-        "state": snapshot.state,
-        "reason": snapshot.reason or None,
-        "started_at": run.started_at.isoformat(timespec="seconds"),
-        **counts_as_json(snapshot.stats),
-    }
+class TableColumns(NamedTuple):
+    """The columns of a report's table; in a narrow terminal `drops` are left out in order, `folds` wrap.
+
+    A column without a field of its name shows the field NAME_seconds as a duration, or NAME_bytes as a size.
+    """
+
+    names: Sequence[str]
+    drops: Sequence[str] = ()
+    folds: Collection[str] = FOLDS
 
 
-def store_row(size: StoreSize) -> dict[str, Any]:
-    """Return the size of a store as in `shoal status --json`."""
-    return {"bytes": size.bytes, "text": size.text}
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of a report; its fields are those of the JSON."""
+
+    columns: ClassVar[TableColumns] = TableColumns(())
+    # Every field is in every response, also one with a default.
+    __pydantic_config__: ClassVar[Mapping[str, bool]] = {"json_schema_serialization_defaults_required": True}
+
+    @classmethod
+    def of(cls, *sources: object, **given: Any) -> Self:
+        """Return a row with the given fields, and each other one from the first source that has it."""
+        found = {
+            each.name: source
+            for each in fields(cls)
+            for source in reversed(sources)
+            if hasattr(source, each.name)
+        }
+        return cls(**{name: _plain(getattr(source, name)) for name, source in found.items()} | given)
+
+    def cells(self) -> dict[str, Any]:
+        """Return what a table shows instead of the fields, by column."""
+        return {}
 
 
-def letter_row(letter: DeadLetter) -> dict[str, Any]:
-    """Return a dead letter as in `shoal dead list --json`."""
-    return {
-        "id": letter.id,
-        "step": letter.task.step,
-        "url": letter.task.url,
-        "key": letter.task.key,
-        "payload": short_payload(letter.task.payload),
-        "priority": letter.task.priority,
-        "attempts": letter.attempts,
-        "error": letter.error,
-        "buried_at": letter.buried_at.isoformat(timespec="seconds"),
-    }
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: a time as text to the second, a word as text, a mapping as a dict."""
+    match value:
+        case datetime():
+            return value.isoformat(timespec="seconds")
+        case str():
+            return str(value)
+        case Mapping():
+            return dict(value)
+        case tuple():
+            return list(value)
+        case _:
+            return value
+
+
+def fields_of(row: Any) -> dict[str, Any]:
+    """Return the fields of a row by name; those of rows inside it stay rows."""
+    return {each.name: getattr(row, each.name) for each in fields(row)}
+
+
+def as_json(row: Any) -> dict[str, Any]:
+    """Return a row as JSON: dicts, lists, texts and numbers."""
+    found: dict[str, Any] = msgspec.to_builtins(row)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsRow(Row):
+    """Task counts by state, and what the tasks yielded."""
+
+    pending: int
+    delayed: int
+    leased: int
+    completed: int
+    dead: int
+    expired: int
+    dropped: int
+    remaining: int
+    items: int
+    rejected: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RunFields(Row):
+    run_id: str
+    scraper: str
+    state: str
+    reason: str | None  # why it ended with tasks remaining
+
+
+# The fields of the last base come first.
+@dataclass(frozen=True, kw_only=True)
+class RunRow(CountsRow, _RunFields):
+    """A run, in a list."""
+
+    columns = TableColumns(
+        ("run_id", "scraper", "state", "remaining", "completed", "dead", "items", "started_at"),
+        drops=("started_at", "scraper", "dead", "items", "completed"),
+    )
+    started_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunInOverview(CountsRow, _RunFields):
+    """A run with its current rate; `lost` are tasks that its store no longer has."""
+
+    lost: int
+    rate: float
+    eta_seconds: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkippedLinksRow(Row):
+    """Links that were not followed for one particular reason."""
+
+    count: int
+    example: str | None
+    option: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissingPagesRow(Row):
+    """Pages that links led to and that do not exist."""
+
+    count: int
+    examples: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesRow(Row):
+    """Downloaded files; `known` were stored before by this run, and `refused` is by reason."""
+
+    stored: int
+    bytes: int
+    unchanged: int
+    known: int
+    refused: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookRow(Row):
+    """The hooks of one kind of a run: how far they are, and which of them is running or has failed."""
+
+    state: str
+    token: int
+    process: str
+    hook: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStatusRow(RunInOverview):
+    """A run, with counts by step and by partition."""
+
+    pages: int
+    steps: dict[str, CountsRow]
+    partitions: dict[str, CountsRow]
+    not_followed: dict[str, SkippedLinksRow]
+    missing: MissingPagesRow
+    files: FilesRow
+    hooks: dict[str, HookRow]
+    lost_counts: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunReport(RunStatusRow):
+    """A run with all that is known about it, and the size of the queue's store."""
+
+    store: StoreSize
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStateRow(Row):
+    """A run and its new state."""
+
+    run_id: str
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerRow(Row):
+    """A worker, as its heartbeats report it."""
+
+    columns = TableColumns(
+        (
+            *("worker_id", "run_id", "state", "steps", "partitions", "leased", "completed", "failed"),
+            *("items", "last_hour", "memory", "last_beat"),
+        ),
+        drops=("last_hour", "partitions", "steps", "items", "memory", "failed", "last_beat", "run_id"),
+        folds=("steps", "partitions"),
+    )
+    worker_id: str
+    run_id: str
+    state: str
+    steps: Any
+    partitions: Any
+    leased: int
+    completed: int
+    failed: int
+    items: int
+    last_hour: int | None
+    memory_bytes: int | None
+    last_beat_seconds: float
+    info: dict[str, Any]
+
+    def cells(self) -> dict[str, Any]:
+        """Return the steps and partitions in words."""
+        return {"steps": join_names(self.steps), "partitions": join_names(self.partitions)}
+
+
+def join_names(names: Any) -> str:
+    """Return a list of names in one text; "all" if there is none."""
+    return ", ".join(names) if isinstance(names, list) else names or "all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _HostFields(Row):
+    host: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostRow(CountsRow, _HostFields):
+    """A host with its gap and pause."""
+
+    columns = TableColumns(
+        ("host", "pending", "delayed", "leased", "completed", "dead", "delay_seconds", "paused_seconds"),
+        drops=("delayed", "leased"),
+        folds=("host",),
+    )
+    delay_seconds: float | None
+    paused_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverviewRow(Row):
+    """Summary of the whole queue."""
+
+    runs: list[RunInOverview]
+    workers: list[WorkerRow]
+    hosts: list[HostRow]
+    errors: dict[str, int]
+    store: StoreSize | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemRow(Row):
+    """An item with where and when it was found."""
+
+    id: int
+    url: str | None
+    step: str
+    task_id: str
+    stored_at: str
+    data: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectRow(ItemRow):
+    """A reject with its reason."""
+
+    columns = TableColumns(("id", "step", "reason", "url", "data"), drops=("data", "step"))
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadLetterRow(Row):
+    """A dead letter, in a list."""
+
+    # Most letters have neither a key nor a payload: `shoal dead list` adds their columns if one has.
+    columns = TableColumns(
+        ("id", "step", "url", "key", "payload", "attempts", "error"),
+        drops=("attempts", "step", "payload", "key"),
+    )
+    id: str
+    step: str
+    url: str | None
+    key: str | None
+    payload: dict[str, Any] | str  # a large one as its size
+    priority: int
+    attempts: int
+    error: str
+    buried_at: str
+
+    def cells(self) -> dict[str, Any]:
+        """Return the beginning of the payload."""
+        given = self.payload
+        text = given if isinstance(given, str) else msgspec.json.encode(given).decode()
+        return {"payload": shorten(text, MAX_SHOWN_PAYLOAD) if given else None}
+
+
+def letter_row(letter: DeadLetter) -> DeadLetterRow:
+    """Return a dead letter for a list."""
+    return DeadLetterRow.of(letter, letter.task, payload=short_payload(letter.task.payload))
 
 
 def short_payload(payload: Mapping[str, Any]) -> dict[str, Any] | str:
@@ -85,96 +326,273 @@ def short_payload(payload: Mapping[str, Any]) -> dict[str, Any] | str:
     return dict(payload) if size <= MAX_LISTED_PAYLOAD else f"{size:,} bytes"
 
 
-def whole_letter_row(letter: DeadLetter, page: "FailedPage | None") -> dict[str, Any]:
-    """Return a dead letter as in `shoal dead show --json`: with its payload, page and attempts."""
-    history = [
-        {
-            "attempt": entry.attempt,
-            "worker_id": entry.worker_id,
-            "ended_at": entry.ended_at.isoformat(),
-            "error": entry.error,
-            "traceback": entry.traceback or None,
+@dataclass(frozen=True, kw_only=True)
+class AttemptRow(Row):
+    """One failed attempt."""
+
+    columns = TableColumns(("attempt", "ended_at", "worker_id", "error"), drops=("worker_id", "ended_at"))
+    attempt: int
+    worker_id: str
+    ended_at: str
+    error: str
+    traceback: str | None
+
+    def cells(self) -> dict[str, Any]:
+        """Return an edit as such."""
+        return {"attempt": self.attempt or "edit"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedPageRow(Row):
+    """The page that failed: its first part, if it was too large."""
+
+    url: str
+    status: int
+    bytes: int
+    cut: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeLetterRow(DeadLetterRow):
+    """A dead letter with its payload, its page and all attempts; an edit is attempt 0."""
+
+    request: str | None
+    traceback: str | None
+    page: FailedPageRow | None
+    history: list[AttemptRow]
+
+
+def whole_letter_row(letter: DeadLetter, page: FailedPage | None) -> WholeLetterRow:
+    """Return a dead letter with all that is known of it."""
+    return WholeLetterRow.of(
+        letter,
+        letter.task,
+        request=letter.task.request.words if letter.task.request else None,
+        traceback=letter.traceback or None,
+        page=FailedPageRow.of(page, bytes=page.size, cut=page.is_cut) if page else None,
+        history=[
+            AttemptRow.of(each, ended_at=each.ended_at.isoformat(), traceback=each.traceback or None)
+            for each in letter.history
+        ],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRow(Row):
+    """A task in its current state; some stores keep only the id of a completed one."""
+
+    task_id: str
+    step: str
+    state: str
+    url: str | None
+    worker_id: str | None
+    since: str | None
+    attempt: int
+    items: int | None
+    key: str | None = None
+    partition: str | None = None
+    priority: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpiredTaskRow(Row):
+    """A task whose TTL ran out."""
+
+    task_id: str
+    step: str
+    url: str | None
+    expired_at: str
+    key: str | None = None
+    partition: str | None = None
+    priority: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageRow(Row):
+    """What became of a record in one step."""
+
+    state: str
+    worker_id: str | None
+    since: str | None
+    attempt: int
+    items: int | None
+    task_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordRow(Row):
+    """The progress of a record through the steps."""
+
+    record: str
+    steps: dict[str, StageRow]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionRow(Row):
+    """A partition: its remaining tasks and its owners."""
+
+    columns = TableColumns(("partition", "pending", "leased", "done", "owner", "since"), folds=("owner",))
+    partition: str
+    pending: int
+    delayed: int
+    leased: int
+    done: int
+    dead: int
+    owners: list[str]
+    coming: str | None
+    since_seconds: float | None
+
+    def cells(self) -> dict[str, Any]:
+        """Return what is pending in all, and the owner in words."""
+        return {
+            "partition": self.partition or None,
+            "pending": self.pending + self.delayed,
+            "owner": ", ".join(self.owners) or (f"waits for {self.coming}" if self.coming else None),
         }
-        for entry in letter.history
-    ]
-    return {
-        **letter_row(letter),
-        "payload": dict(letter.task.payload),
-        "request": letter.task.request.words if letter.task.request else None,
-        "traceback": letter.traceback or None,
-        "page": page.as_json() if page else None,
-        "history": history,
-    }
 
 
-def item_row(item: StoredItem | StoredReject) -> dict[str, Any]:
-    """Return an item with where and when it was found."""
-    return {
-        "id": item.id,
-        "url": item.url,
-        "step": item.step,
-        "task_id": item.task_id,
-        "stored_at": item.stored_at.isoformat(timespec="seconds"),
-        "data": item.data,
-    }
+@dataclass(frozen=True, kw_only=True)
+class TokenRow(Row):
+    """An API token by name, and its remaining quota."""
+
+    columns = TableColumns(
+        ("token", "state", "left", "limit", "resets_in", "reserved", "why"), drops=("reserved", "limit")
+    )
+    token: str
+    state: str
+    left: int | None
+    limit: int | None
+    resets_in_seconds: float | None
+    reserved: int
+    why: str | None
+    runs: list[str]
 
 
-def reject_row(reject: StoredReject) -> dict[str, Any]:
-    """Return a reject with where and when it was found, and why it was rejected."""
-    return {
-        **item_row(reject),
-        "reason": reject.reason,
-    }
+@dataclass(frozen=True, kw_only=True)
+class CacheUseRow(Row):
+    """How many pages of a run were found in the cache, and how many were not."""
+
+    columns = TableColumns(("run_id", "hits", "misses", "hit_rate"))
+    run_id: str
+    hits: int
+    misses: int
+    hit_rate: float
+
+    def cells(self) -> dict[str, Any]:
+        """Return the hit rate in percent."""
+        return {"hit_rate": f"{self.hit_rate:.1%}"}
 
 
-def task_row(status: TaskStatus) -> dict[str, Any]:
-    """Return the current state of a task; some stores keep only the id of a completed one."""
-    return {
-        "task_id": status.id,
-        "step": status.step,
-        "state": str(status.state),
-        "url": status.url,
-        "worker_id": status.worker_id,
-        "since": status.since.isoformat(timespec="seconds") if status.since else None,
-        "attempt": status.attempt,
-        "items": status.items,
-        **_labels(status.task),
-    }
+@dataclass(frozen=True, kw_only=True)
+class CacheRow(Row):
+    """The response cache, and its use by runs."""
+
+    entries: int
+    bytes: int
+    oldest_seconds: float | None
+    runs: list[CacheUseRow]
 
 
-def expired_row(expired: ExpiredTask) -> dict[str, Any]:
-    """Return a task whose time to live ran out."""
-    return {
-        "task_id": expired.id,
-        "step": expired.task.step,
-        "url": expired.task.url,
-        "expired_at": expired.expired_at.isoformat(timespec="seconds"),
-        **_labels(expired.task),
-    }
+@dataclass(frozen=True, kw_only=True)
+class ProxyRow(Row):
+    """A proxy, as the whole fleet sees it."""
+
+    columns = TableColumns(
+        (
+            *("proxy", "state", "pages", "dead", "refused", "slow", "blocked", "seconds", "last_fault"),
+            *("back_in", "blocked_by"),
+        ),
+        drops=("seconds", "slow", "refused", "dead", "last_fault", "blocked", "blocked_by"),
+        folds=("proxy", "blocked_by", "last_fault"),
+    )
+    proxy: str
+    state: str
+    pages: int
+    dead: int
+    refused: int
+    slow: int
+    blocked: int
+    seconds: float | None
+    last_fault: str | None
+    benched_for: str | None
+    back_in_seconds: float | None
+    blocked_by: list[str]
+
+    def cells(self) -> dict[str, Any]:
+        """Return the time per page with two digits, and the first hosts that block it."""
+        more = ", …" if len(self.blocked_by) > MAX_HOSTS_SHOWN else ""
+        return {
+            "seconds": f"{self.seconds:.2f}" if self.seconds is not None else None,
+            "blocked_by": ", ".join(self.blocked_by[:MAX_HOSTS_SHOWN]) + more or None,
+        }
 
 
-def scraper_row(entry: "ProjectScraper", folder: Path) -> dict[str, Any]:
-    """Return a scraper of the project as in `shoal scrapers --json`; `says` is why it cannot be loaded."""
-    row = dict.fromkeys(("name", "module", "mode", "steps", "says", "scraper", "settings", "seeded", "args"))
-    row |= {"name": entry.name, "module": entry.module}
-    try:
-        scraper = entry.load(folder)
-    except ShoalError as error:
-        return row | {"says": str(error)}
-    return row | {
-        "mode": scraper.settings.mode,
-        "steps": ", ".join(scraper.steps),
-        "scraper": scraper.name,
-        "settings": changed_settings(scraper.settings),
-        "seeded": bool(entry.seeds) or scraper.has_seeds,
-        "args": scraper.declared_args.names,
-    }
+@dataclass(frozen=True, kw_only=True)
+class StaleTaskRow(Row):
+    """A task leased by a worker that may be gone."""
+
+    task_id: str
+    step: str
+    url: str | None
+    attempt: int
+    since: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaleRow(Row):
+    """A worker that holds tasks and missed its heartbeats, or has held them for very long."""
+
+    columns = TableColumns(
+        ("worker_id", "run_id", "leases", "oldest", "silent", "why"), drops=("oldest", "silent", "run_id")
+    )
+    worker_id: str
+    run_id: str
+    leases: int
+    oldest_seconds: float
+    silent_seconds: float | None
+    gone: bool
+    why: str
+    tasks: list[StaleTaskRow]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScraperRow(Row):
+    """A project scraper; `says` is why it cannot be loaded."""
+
+    columns = TableColumns(("name", "module", "mode", "steps", "says"))
+    name: str
+    module: str
+    mode: str | None = None
+    steps: str | None = None
+    says: str | None = None
+    scraper: str | None = None  # the name that its runs have
+    settings: dict[str, Any] | None = None  # that differ from the defaults; durations in seconds
+    seeded: bool | None = None  # whether the project or the scraper declares seeds
+    args: list[str] | None = None  # the names of its arguments
+
+    @classmethod
+    def load(cls, entry: "ProjectScraper", folder: Path) -> Self:
+        """Load a scraper of the project and describe it."""
+        try:
+            scraper = entry.load(folder)
+        except ShoalError as error:
+            return cls(name=entry.name, module=entry.module, says=str(error))
+        return cls(
+            name=entry.name,
+            module=entry.module,
+            mode=scraper.settings.mode,
+            steps=", ".join(scraper.steps),
+            scraper=scraper.name,
+            settings=changed_settings(scraper.settings),
+            seeded=bool(entry.seeds) or scraper.has_seeds,
+            args=list(scraper.declared_args.names),
+        )
 
 
 def changed_settings(settings: "ScraperSettings") -> dict[str, Any]:
     """Return the settings that differ from the defaults, without those that may contain a secret."""
     default = type(settings)()
-    found = {name: getattr(settings, name) for name in SHOWN_SETTINGS}
+    found = {name: getattr(settings, name) for name, one in SETTINGS.items() if one.shown}
     return {
         name: value.total_seconds() if isinstance(value, timedelta) else value
         for name, value in found.items()
@@ -182,9 +600,6 @@ def changed_settings(settings: "ScraperSettings") -> dict[str, Any]:
     }
 
 
-def _labels(task: Task | None) -> Mapping[str, Any]:
-    return {
-        "key": task.key if task else None,
-        "partition": task.partition if task else None,
-        "priority": task.priority if task else None,
-    }
+def seconds_of(span: timedelta | None) -> float | None:
+    """Return a duration in seconds, to a tenth."""
+    return None if span is None else round(span.total_seconds(), 1)

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from shoal.core.model import MINUTE, ZERO, Run, TaskState, TaskStatus, WorkerState, WorkerStatus
 from shoal.core.redact import bare_url
 from shoal.fleet.dead_workers import MAX_SILENCE, is_at_most_once, is_dead
+from shoal.fleet.status.rows import StaleRow, StaleTaskRow
 from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.settling.release import release_leases
 
@@ -30,18 +30,19 @@ class StaleHolder:
     why: str
     at_most_once: bool = False  # its tasks are not handed out again
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that `shoal stale --json` promises."""
-        return {
-            "worker_id": self.worker_id,
-            "run_id": self.run_id,
-            "leases": len(self.tasks),
-            "oldest_seconds": round(self.oldest.total_seconds(), 1),
-            "silent_seconds": None if self.silent is None else round(self.silent.total_seconds(), 1),
-            "gone": self.is_gone,
-            "why": self.why,
-            "tasks": [_task_as_json(task) for task in self.tasks[:MAX_SHOWN]],
-        }
+    def row(self) -> StaleRow:
+        """Return the holder as `shoal stale --json` reports it."""
+        return StaleRow.of(
+            self,
+            leases=len(self.tasks),
+            oldest_seconds=round(self.oldest.total_seconds(), 1),
+            silent_seconds=None if self.silent is None else round(self.silent.total_seconds(), 1),
+            gone=self.is_gone,
+            tasks=[
+                StaleTaskRow.of(task, task_id=task.id, url=bare_url(task.url) if task.url else None)
+                for task in self.tasks[:MAX_SHOWN]
+            ],
+        )
 
 
 def state_of(worker: WorkerStatus) -> str:
@@ -135,13 +136,3 @@ async def _busy(queue: QueueReports) -> list[Run]:
 
 def _age(task: TaskStatus, now: datetime) -> timedelta:
     return max(now - task.since, ZERO) if task.since else ZERO
-
-
-def _task_as_json(task: TaskStatus) -> dict[str, Any]:
-    return {
-        "task_id": task.id,
-        "step": task.step,
-        "url": bare_url(task.url) if task.url else None,
-        "attempt": task.attempt,
-        "since": task.since.isoformat(timespec="seconds") if task.since else None,
-    }

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.values import hint
 from shoal.fetch.tokens.budget import TokenBudget
 from shoal.fetch.tokens.local_quota import TOPIC, read_budget
+from shoal.fleet.status.rows import TokenRow
 from shoal.queue.contract import Queue
 
 ALL = "all"  # tokens, to forget them
@@ -43,20 +43,20 @@ class TokenStatus:
             return TokenState.UNKNOWN
         return TokenState.RESTING if self.budget.left == 0 else TokenState.READY
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that `shoal tokens --json` promises."""
+    def row(self) -> TokenRow:
+        """Return the token as `shoal tokens --json` reports it."""
         budget = self.budget
         is_known = budget.is_known and budget.left is not None and not budget.retired
-        return {
-            "token": self.name,
-            "state": str(self.state),
-            "left": budget.left if is_known else None,
-            "limit": budget.limit if is_known else None,
-            "resets_in_seconds": round(budget.resets_in, 1) if is_known else None,
-            "reserved": sum(held.units for held in budget.held.values()),
-            "why": budget.retired or None,
-            "runs": list(budget.runs),
-        }
+        return TokenRow.of(
+            self,
+            budget,
+            token=self.name,
+            left=budget.left if is_known else None,
+            limit=budget.limit if is_known else None,
+            resets_in_seconds=round(budget.resets_in, 1) if is_known else None,
+            reserved=sum(held.units for held in budget.held.values()),
+            why=budget.retired or None,
+        )
 
 
 async def tokens(queue: Queue, run_id: str | None = None) -> list[TokenStatus]:

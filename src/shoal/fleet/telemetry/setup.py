@@ -1,26 +1,76 @@
-"""Set up the logs and metrics of one launch, and close them at its end."""
+"""Sets up the logs and metrics of one launch, and the server of metrics and health checks."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from typing import Any
+from datetime import timedelta
+from typing import Any, Self
 
+from shoal.core.errors import InvalidSetting, ShoalError
 from shoal.core.events import RUN_BEGUN, RUN_ENDED, Level
-from shoal.core.model import SECOND, Run
-from shoal.core.tasks import exchange_last, repeat, restarted, watched
-from shoal.fleet.status.progress import ProgressReader
-from shoal.fleet.telemetry.addresses import read_address
+from shoal.core.model import Run
 from shoal.fleet.telemetry.logs import LogDirectory, LogPlan
 from shoal.fleet.telemetry.metrics import PoolMetrics, WorkerCountsSource, need_library
-from shoal.fleet.telemetry.metrics_server import MetricsServer
-from shoal.queue.contract import Queue
+from shoal.worker.ipc.http_server import HttpReply, HttpRequest, SmallHttpServer
 from shoal.worker.telemetry.events import LogForwarder
 from shoal.worker.telemetry.tracing import check_tracing
 
-log = logging.getLogger(__name__)
-POLL_INTERVAL = SECOND / 2
-LAST_READ_TIMEOUT = 5 * SECOND
+HERE = "127.0.0.1"
+
+
+def read_address(key: str, text: str) -> tuple[str, int]:
+    """Read HOST:PORT or PORT, which means loopback; raises InvalidSetting."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise InvalidSetting(key, f"takes HOST:PORT or PORT, such as 127.0.0.1:9464, not {text!r}")
+    return host.strip("[]") or HERE, int(port)
+
+
+RENDER_TIMEOUT = timedelta(seconds=5)
+MAX_CONNECTIONS = 16
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+Render = Callable[[], Awaitable[bytes]]
+
+
+class MetricsServer:
+    """Serves what `render` returns while it is open; `/healthz` fails with what `find_problem` returns."""
+
+    def __init__(
+        self, address: tuple[str, int], render: Render, find_problem: Callable[[], str] = lambda: ""
+    ) -> None:
+        host, port = address
+        self._render, self._find_problem = render, find_problem
+        self._server = SmallHttpServer(host, [port], self._respond, max_connections=MAX_CONNECTIONS)
+
+    @property
+    def url(self) -> str:
+        """The URL of the metrics."""
+        return f"http://{self._server.address}/metrics"
+
+    async def __aenter__(self) -> Self:
+        await self._server.open("--metrics")
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._server.close()
+
+    async def _respond(self, request: HttpRequest) -> HttpReply:
+        if request.method not in ("GET", "HEAD"):
+            return HttpReply(405, b"Use GET.\n")
+        path = request.path.partition("?")[0]
+        if path not in ("/metrics", "/healthz"):
+            return HttpReply(404, b"The metrics are at /metrics, the health check at /healthz.\n")
+        is_check = path == "/healthz"
+        if is_check and (problem := self._find_problem()):
+            return HttpReply(503, f"{problem}\n".encode())
+        try:
+            async with asyncio.timeout(RENDER_TIMEOUT.total_seconds()):
+                text = await self._render()
+                return HttpReply(200, b"ok\n" if is_check else text, {"content-type": TEXT})
+        except ShoalError as error:
+            return HttpReply(503, f"{type(error).__name__}\n".encode())
 
 
 def open_telemetry(plan: LogPlan | None, metrics: str | None, trace: bool, *, key: str) -> dict[str, Any]:
@@ -58,29 +108,6 @@ async def metrics_of(
     async with MetricsServer(address, metrics.text, metrics.find_problem) as server:
         say(f"Metrics are at {server.url}")
         yield metrics
-
-
-@asynccontextmanager
-async def update_metrics(metrics: PoolMetrics, queue: Queue, run: Run) -> AsyncIterator[None]:
-    """Keep the run's counts in the metrics up to date inside the block."""
-    progress = ProgressReader(queue, run.id, with_hosts=False)
-    duty = restarted("Reading the run for its metrics", lambda: _poll(metrics, progress), log.error)
-    polling = watched(asyncio.create_task(duty))
-    try:
-        yield
-    finally:
-        polling.cancel()
-        await asyncio.wait([polling])
-        # The last poll may have been before the end.
-        await exchange_last(lambda: _update(metrics, progress), LAST_READ_TIMEOUT)
-
-
-async def _poll(metrics: PoolMetrics, progress: ProgressReader) -> None:
-    await repeat(lambda: _update(metrics, progress), POLL_INTERVAL, jitter=0, at_once=True)
-
-
-async def _update(metrics: PoolMetrics, progress: ProgressReader) -> None:
-    metrics.update(await progress.read())
 
 
 @contextmanager

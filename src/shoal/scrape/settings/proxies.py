@@ -1,7 +1,8 @@
-"""The setting `proxies`: the proxies to fetch through and how to use them."""
+"""The settings `proxies` and `tor`: what requests are sent through."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any, Literal
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.proxies import EXAMPLE, STRATEGIES, ProxyRules, read_file, read_proxy_list
+from shoal.core.text import shorten
 from shoal.core.values import read_choice, read_flag, read_positive_duration, read_whole
-from shoal.scrape.settings.compact import CompactSetting
+from shoal.scrape.settings.declaration import CompactSetting
 
 # A rule starts with a name; a proxy or a file may contain "=" later on.
 _RULE = re.compile(r"[a-z_]+=")
+_BARE_ADDRESS = re.compile(r"([a-z0-9]+://)?([^\s@:/]+|\[[0-9a-f:.]+\])(:[0-9]+)?/?", re.IGNORECASE)
 _FORMS = "a file, a list of addresses, or a function that returns one"
 
 
@@ -32,6 +35,16 @@ def read_site_proxies(key: str, value: Any) -> ProxyRules | Literal[False]:
             f"{key}.per_exit", "cannot be set for a site: the queue has one rate per host for all its proxies"
         )
     return rules or False
+
+
+def has_password(value: Any) -> bool:
+    """Tell whether a value of the setting has an address with a user or a password."""
+    source = value.get("from") if isinstance(value, Mapping) else value
+    if isinstance(source, str):
+        words = [] if Path(source).is_file() else source.split()[:1]
+        source = [word for word in words if "://" in word]
+    addresses = source if isinstance(source, (list, tuple)) else ()
+    return not all(isinstance(one, str) and _BARE_ADDRESS.fullmatch(one.strip()) for one in addresses)
 
 
 def count_exits(rules: ProxyRules | None) -> int:
@@ -67,7 +80,7 @@ def _read_timeout(key: str, value: Any) -> timedelta | None:
     return None if value is None else read_positive_duration(key, value)
 
 
-def _build(key: str, fields: dict[str, Any]) -> ProxyRules:
+def _build_proxies(key: str, fields: dict[str, Any]) -> ProxyRules:
     if "from" not in fields:
         raise InvalidSetting(key, f"needs 'from': {_FORMS}")
     rules = fields.pop("from") | fields
@@ -98,5 +111,32 @@ _PROXIES = CompactSetting(
     example="a file and rules, such as 'proxies.txt strategy=fastest'",
     main="from",
     name_of=lambda word: None if _RULE.match(word) else "from",
-    build=_build,
+    build=_build_proxies,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorSettings:
+    """How a worker uses its Tor process."""
+
+    renew: int | None = None  # requests to a host per circuit; None: until a block or a failure
+    torrc: Path | None = None  # a file with additional Tor configuration, such as bridges
+
+
+def _read_torrc(key: str, value: Any) -> Path:
+    path = Path(value) if isinstance(value, (str, Path)) else None
+    if path is None or not path.is_file():
+        raise InvalidSetting(key, f"must be a Tor configuration file, got {shorten(repr(value), 60)}")
+    return path.absolute()
+
+
+_TOR = CompactSetting(
+    kind=TorSettings,
+    fields={"renew": partial(read_whole, least=1), "torrc": _read_torrc},
+    example="True, or 'renew=50' for a new circuit after every 50 requests to a host",
+)
+
+
+def read_tor(key: str, value: Any) -> TorSettings | None:
+    """Read the Tor settings: True, "renew=50 torrc=bridges.torrc", or a mapping of the same."""
+    return _TOR.read(key, value)

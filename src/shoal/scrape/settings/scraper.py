@@ -7,99 +7,439 @@ from datetime import timedelta
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
-from shoal.core.patterns import searched
 from shoal.core.proxies import ProxyRules
-from shoal.core.text import shorten
 from shoal.core.values import (
     rate_of,
     read_choice,
-    read_duration,
     read_flag,
     read_positive_duration,
     read_range,
     read_rate,
     read_size,
     read_whole,
-    read_words,
 )
-from shoal.registry.installed import installed
 from shoal.scrape.other_tools import setting_instead_of
 from shoal.scrape.scope import Scope
-from shoal.scrape.settings.browser import read_browser
-from shoal.scrape.settings.cache import CacheSettings, read_cache, read_playback, read_warc
-from shoal.scrape.settings.compact import Reader, optional
-from shoal.scrape.settings.dedup import DedupSettings, read_dedup
-from shoal.scrape.settings.files import read_files
-from shoal.scrape.settings.proxies import count_exits, read_proxies, read_site_proxies
+from shoal.scrape.settings.declaration import (
+    FETCHING,
+    RECORDING,
+    SEEDS,
+    Setting,
+    SettingOption,
+    absolute_path,
+    absolute_words,
+    declared,
+    optional,
+    setting,
+)
+from shoal.scrape.settings.proxies import (
+    TorSettings,
+    count_exits,
+    has_password,
+    read_proxies,
+    read_site_proxies,
+    read_tor,
+)
+from shoal.scrape.settings.readers import (
+    FAILED_PAGES,
+    FETCHERS,
+    read_delay,
+    read_failed_pages,
+    read_fetch,
+    read_headers,
+    read_line,
+    read_pattern,
+    read_private,
+    read_skip,
+    read_statuses,
+)
 from shoal.scrape.settings.retry import NO_RETRY_SETTINGS, RetrySettings, read_retry
-from shoal.scrape.settings.sessions import SessionSettings, read_sessions
-from shoal.scrape.settings.sites import SiteTable, read_sites
-from shoal.scrape.settings.tokens import TokenSettings, read_tokens
-from shoal.scrape.settings.tor import TorSettings, read_tor
+from shoal.scrape.settings.sessions import SessionSettings, read_browser, read_sessions
+from shoal.scrape.settings.sites import (
+    SiteTable,
+    has_credentials,
+    has_site_secret,
+    read_sites,
+    with_absolute_proxies,
+)
+from shoal.scrape.settings.storage import (
+    CacheSettings,
+    DedupSettings,
+    read_cache,
+    read_dedup,
+    read_files,
+    read_playback,
+    read_warc,
+)
+from shoal.scrape.settings.tokens import TokenSettings, has_tokens, read_tokens
 
-FETCHERS = ("http", "browser", "auto")
 PER_HOST = 4
 PER_HOST_WITHOUT_GAP = 16
 MAX_BODY = 32 << 20
-FAILED_PAGES = timedelta(days=7)
 # Extra time between the planned starts of a host, as a share of the gap: a request that starts a little late
 # is then still far enough from the next one.
 SLACK, MAX_SLACK = 0.02, timedelta(milliseconds=2)
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+def _read_sites(key: str, value: Any) -> SiteTable:
+    return read_sites(key, value, SITE_READERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScraperSettings:
     """The validated settings of a scraper; create them with `ScraperSettings.read(...)`."""
 
-    mode: Literal["single", "distributed"] = "single"
+    mode: Literal["single", "distributed"] = setting(
+        "single",
+        partial(read_choice, known=("single", "distributed")),
+        'or `"distributed"`; set explicitly, `"single"` also prevents others from joining a run: '
+        "[the command line](cli.md)",
+    )
     mode_given: bool = field(default=False, compare=False)  # whether `mode` was set explicitly
-    delay: timedelta = SECOND
-    per_host: int | None = None
-    retries: int = 2
-    retry: RetrySettings = NO_RETRY_SETTINGS
-    timeout: timedelta = MINUTE
-    lease: timedelta = 5 * MINUTE
-    ttl: timedelta | None = None
-    dedup: DedupSettings | None = None
-    robots: bool = True
-    missing: Literal["count", "dead"] = "count"  # what becomes of followed links to missing pages
-    scope: Scope = field(default_factory=Scope.host)
-    skip: Scope | None = None  # patterns of pages that are not fetched
-    max_depth: int = 20
-    max_pages: int | None = None
-    max_per_pattern: int | None = None
-    fetch: str | None = "http"
-    engine: Literal["wreq", "aiohttp"] = "wreq"
-    browser: BrowserSettings = field(default_factory=BrowserSettings)
-    headers: Mapping[str, str] = field(default_factory=lambda: NOTHING)
-    user_agent: str | None = None
-    delivery: Literal["at_least_once", "at_most_once"] = "at_least_once"
-    pause: tuple[timedelta, timedelta] | None = None
-    statuses: frozenset[int] = frozenset()
-    block: re.Pattern[str] | None = None
-    max_body: int = MAX_BODY
-    allow_private: tuple[str, ...] = ()
-    cache: CacheSettings | None = None
-    proxies: ProxyRules | None = None
-    tokens: TokenSettings | None = None
-    sessions: SessionSettings | None = None
-    tor: TorSettings | None = None
-    warc: Path | None = None
-    playback: Path | None = None
-    recrawl: bool = False
-    again: str | None = None
-    failed_pages: timedelta | None = FAILED_PAGES
-    files: str | None = None  # where downloads are stored; None: in the folder `files`
-    sites: SiteTable = field(default_factory=SiteTable)
-    keep: timedelta | None = None  # how long finished runs are kept; None means for good
+    delay: timedelta = setting(
+        SECOND,
+        read_delay,
+        "the same as a gap; set one of the two",
+        live=True,
+        web=True,
+        shown=True,
+        site=read_delay,
+        also={
+            "rate": Setting(
+                read=read_rate,
+                help='per host: `"5/s"`, `"30/min"`, `"600/h"`, a number per second; `None` for no gap. '
+                "Starts are planned 2 % further apart, at most 2 ms, so that a late one is not too close to "
+                "the next",
+                live=True,
+                web=True,
+                site=read_rate,
+            )
+        },
+    )
+    per_host: int | None = setting(
+        None,
+        optional(partial(read_whole, least=1)),
+        "concurrent requests to one host; `16` without a gap",
+        live=True,
+        web=True,
+        shown=True,
+    )
+    retries: int = setting(
+        2,
+        partial(read_whole, least=0, most=100),
+        "after the first attempt: `retries=3` makes four attempts",
+        live=True,
+        web=True,
+        shown=True,
+    )
+    retry: RetrySettings = setting(
+        NO_RETRY_SETTINGS,
+        read_retry,
+        "waits between attempts, and rules by status and error class: "
+        '`{"delay": "60s", "5xx": {"attempts": 5}}`; see '
+        "[errors and retries](../explanation/errors-and-retries.md#your-own-retry-policy)",
+        live=True,
+        web=True,
+    )
+    timeout: timedelta = setting(
+        MINUTE,
+        read_positive_duration,
+        "of one fetch, including redirects and body",
+        web=True,
+        shown=True,
+        site=read_positive_duration,
+    )
+    lease: timedelta = setting(
+        5 * MINUTE, read_positive_duration, "how long a step may take", web=True, shown=True
+    )
+    ttl: timedelta | None = setting(
+        None,
+        optional(read_positive_duration),
+        "how long a task may wait",
+        fixed="counts from the moment a task is queued, and the run has queued tasks",
+        web=True,
+        shown=True,
+    )
+    dedup: DedupSettings | None = setting(
+        None,
+        read_dedup,
+        'how long other runs leave out what a run queues: `"30d"`, or `"30d steps=article"` for some '
+        "steps; see "
+        "[only what is new](../how-to/sources.md#only-what-is-new)",
+        fixed="applies to a task when it is queued, and the run has queued tasks",
+        web=True,
+        option=SettingOption(
+            SEEDS,
+            "TIME",
+            "Skip tasks that other runs of the scraper queued within this time: 30d, '30d steps=article', "
+            "or off.",
+        ),
+    )
+    robots: bool = setting(
+        True,
+        read_flag,
+        "obey robots.txt; it is fetched once a day for the whole fleet",
+        web=True,
+        shown=True,
+    )
+    scope: Scope = setting(
+        Scope.host(),
+        Scope.read,
+        "where links and redirects may lead, see below",
+        live=True,
+        web=True,
+        several=True,
+    )
+    skip: Scope | None = setting(
+        None,
+        read_skip,
+        "patterns, as in `scope`, of pages that are not fetched: links to them are not followed, and queued "
+        "tasks become dead letters without a request",
+        live=True,
+        web=True,
+        several=True,
+    )
+    missing: Literal["count", "dead"] = setting(
+        "count",
+        partial(read_choice, known=("count", "dead")),
+        'followed links to missing pages (404, 410) are counted; `"dead"` makes them dead letters. '
+        "Seeds always "
+        "become dead letters",
+        web=True,
+    )
+    max_depth: int = setting(
+        20,
+        partial(read_whole, least=0),
+        "links from a seed to a page; [paging is not counted](#depth)",
+        live=True,
+        web=True,
+        shown=True,
+    )
+    max_pages: int | None = setting(
+        None,
+        optional(partial(read_whole, least=1)),
+        "pages and downloads of a run, completed or dead, after which it ends: each `page.download` "
+        "counts as "
+        "one. Exact, whatever the number of workers. If tasks are left, the run ends as `partial`, says how "
+        "many, and continues when it is resumed with a larger number",
+        live=True,
+        web=True,
+        shown=True,
+    )
+    max_per_pattern: int | None = setting(
+        None,
+        optional(partial(read_whole, least=1)),
+        "links of one pattern that are followed, see below",
+        web=True,
+        shown=True,
+    )
+    fetch: str | None = setting(
+        "http",
+        read_fetch,
+        '`"browser"`: as a browser shows them; `"auto"`: by HTTP, and with a browser where that is needed; '
+        "`None`: steps are handed tasks",
+        web=True,
+        shown=True,
+        site=partial(read_choice, known=FETCHERS),
+        option=SettingOption(
+            FETCHING,
+            "http|browser|auto|NAME",
+            "Default fetcher for steps that don't set one: http, browser, auto (HTTP first, a browser if the "
+            "page needs JavaScript), or the fetcher of a plugin.",
+        ),
+    )
+    engine: Literal["wreq", "aiohttp"] = setting(
+        "wreq",
+        partial(read_choice, known=("wreq", "aiohttp")),
+        'the HTTP client: `"wreq"`, or `"aiohttp"` (`pip install \'shoal[aiohttp]\'`): HTTP/1.1 only, '
+        "without "
+        "proxies, Tor and browser profiles",
+        option=SettingOption(
+            FETCHING,
+            "wreq|aiohttp",
+            "HTTP client: wreq (the default), or aiohttp, which needs the extra shoal[aiohttp].",
+        ),
+    )
+    browser: BrowserSettings = setting(
+        BrowserSettings(),
+        read_browser,
+        'what a browser waits for and leaves out: `{"wait": ".row", "context": "session"}`; see '
+        "[how-to/browser.md](../how-to/browser.md)",
+    )
+    headers: Mapping[str, str] = setting(
+        NOTHING,
+        read_headers,
+        "sent with every request. Secret ones are not sent over plain http after a link from https: the link "
+        "is followed by https, or dropped; SECURITY.md has the rule",
+        site=read_headers,
+        is_secret=has_credentials,
+    )
+    user_agent: str | None = setting(None, optional(read_line), "the User-Agent; by default it names Shoal")
+    delivery: Literal["at_least_once", "at_most_once"] = setting(
+        "at_least_once",
+        partial(read_choice, known=("at_least_once", "at_most_once")),
+        '`"at_most_once"`: one attempt, whatever dies; a lost task is a dead letter. A step may differ: '
+        '`@books.step(delivery="at_most_once")`',
+        web=True,
+        shown=True,
+    )
+    pause: tuple[timedelta, timedelta] | None = setting(
+        None, optional(read_range), 'a random pause between two tasks of a worker: `"8-20s"`', web=True
+    )
+    statuses: frozenset[int] = setting(
+        frozenset(),
+        read_statuses,
+        "error statuses that are passed to the step: `{404}`; `--set statuses=404,410`",
+        live=True,
+        web=True,
+    )
+    block: re.Pattern[str] | None = setting(
+        None,
+        optional(read_pattern),
+        "a regular expression that marks a block page, whatever its status; an expression that could take "
+        "hours on a hostile page is refused",
+    )
+    max_body: int = setting(
+        MAX_BODY, read_size, "maximum body size, after decompression", web=True, shown=True
+    )
+    allow_private: tuple[str, ...] = setting(
+        (),
+        read_private,
+        'hosts or networks whose private addresses may be fetched: `"localhost:8000"`, `"10.0.0.0/8"`',
+        live=True,
+    )
+    cache: CacheSettings | None = setting(
+        None,
+        read_cache,
+        'cache responses: `"60s"`, `True` for 60 s, `"10m disk:pages 2GB"`; see '
+        "[how-to/cache.md](../how-to/cache.md)",
+        absolute=absolute_words,
+        option=SettingOption(RECORDING, "TIME", "Cache pages for this long: 60s, '10m disk:FOLDER', or off."),
+    )
+    proxies: ProxyRules | None = setting(
+        None,
+        read_proxies,
+        'fetch through proxies: `"proxies.txt"`, a list, a function, or `"proxies.txt '
+        'strategy=fastest"`; see '
+        "[how-to/proxies.md](../how-to/proxies.md)",
+        hidden=True,
+        site=read_site_proxies,
+        is_secret=has_password,
+        absolute=absolute_words,
+        option=SettingOption(
+            FETCHING,
+            "FILE",
+            "Fetch through the proxies in this file: proxies.txt, 'proxies.txt strategy=fastest', or off.",
+            "SHOAL_PROXIES",
+        ),
+    )
+    tor: TorSettings | None = setting(
+        None,
+        read_tor,
+        'fetch through Tor, one Tor process per worker: `True`, `"renew=50"`; see '
+        "[how-to/tor.md](../how-to/tor.md)",
+        absolute=absolute_words,
+        option=SettingOption(
+            FETCHING,
+            "on|off|RULES",
+            "Fetch through Tor; each worker starts its own Tor process: on, off, or renew=50 for a new "
+            "circuit "
+            "every 50 requests.",
+            "SHOAL_TOR",
+        ),
+    )
+    tokens: TokenSettings | None = setting(
+        None,
+        read_tokens,
+        'API tokens and the hosts they may be sent to: `"env:API_TOKENS hosts=api.example.com"`; see '
+        "[how-to/tokens.md](../how-to/tokens.md)",
+        hidden=True,
+        is_secret=has_tokens,
+        absolute=absolute_words,
+        option=SettingOption(
+            FETCHING,
+            "SOURCE",
+            "API tokens and the hosts they may be sent to: 'env:NAME hosts=api.example.com' or 'FILE "
+            "hosts=…'.",
+        ),
+    )
+    sessions: SessionSettings | None = setting(
+        None,
+        read_sessions,
+        'use several sessions, each with its own cookies: `10`, `"10 max_uses=500 profile=chrome"`; see '
+        "[how-to/sessions.md](../how-to/sessions.md)",
+    )
+    warc: Path | None = setting(
+        None,
+        optional(read_warc),
+        'record all requests and responses in this file: `"crawl.warc.gz"`; see '
+        "[how-to/offline.md](../how-to/offline.md)",
+        absolute=absolute_path,
+        option=SettingOption(RECORDING, "FILE", "Record every request and response: crawl.warc.gz."),
+    )
+    playback: Path | None = setting(
+        None,
+        optional(read_playback),
+        "play back a recording; make no network requests",
+        fixed="is the recording that the run was made from",
+        absolute=absolute_path,
+        option=SettingOption(
+            RECORDING, "FILE|FOLDER", "Play back a WARC recording; make no network requests."
+        ),
+    )
+    recrawl: bool = setting(
+        False,
+        read_flag,
+        "record every page, so that a later run can report what has changed; see "
+        "[how-to/recrawl.md](../how-to/recrawl.md)",
+        fixed="decides what is recorded of each page from the first one on",
+    )
+    again: str | None = setting(
+        None,
+        optional(read_line),
+        "the run whose pages are fetched again",
+        fixed="says which pages the run began with",
+        option=SettingOption(
+            RECORDING, "RUN|newest", "Fetch the pages of this run again and report what changed."
+        ),
+    )
+    failed_pages: timedelta | None = setting(
+        FAILED_PAGES,
+        read_failed_pages,
+        'how long the pages of dead letters are kept in the queue, or `"off"`; see '
+        "[how-to/debug.md](../how-to/debug.md#the-page-that-failed)",
+    )
+    files: str | None = setting(
+        None,
+        optional(read_files),
+        "where [downloads](../how-to/files.md) are stored: a folder, by default `files`, or "
+        "`s3://BUCKET/PATH`",
+        absolute=absolute_path,
+        option=SettingOption(
+            RECORDING,
+            "FOLDER|URL",
+            "Where downloaded files are stored: a folder, or s3://BUCKET/PATH. [default: files]",
+        ),
+    )
+    sites: SiteTable = setting(
+        SiteTable(),
+        _read_sites,
+        'settings of some hosts: `{"*.example.com": {"rate": "6/min", "fetch": "browser"}}`; see '
+        "[below](#settings-of-some-hosts)",
+        is_secret=has_site_secret,
+        absolute=with_absolute_proxies,
+    )
+    keep: timedelta | None = setting(
+        None,
+        optional(read_positive_duration),
+        'how long finished runs are kept, such as `"30d"`; older ones are deleted when a run ends: '
+        "[how to](../how-to/retention.md)",
+    )
 
     @classmethod
     def read(cls, **given: Any) -> Self:
@@ -112,7 +452,8 @@ class ScraperSettings:
             raise InvalidSetting("rate", "and delay say the same thing; leave one of them out")
         changes: dict[str, Any] = {}
         for key, value in given.items():
-            changes["delay" if key == "rate" else key] = _find_reader(key)(key, value)
+            found = find_setting(key)
+            changes[found.field] = found.read(key, value)
         if "mode" in changes:
             changes["mode_given"] = True
         changed = replace(self, **changes)
@@ -172,18 +513,18 @@ class ScraperSettings:
         return self.delivery == "at_most_once"
 
 
-def is_setting(key: str) -> bool:
-    """Tell whether a scraper has a setting of this name."""
-    return key in _READERS
+SETTINGS = declared(ScraperSettings)
+SITE_READERS = {name: found.site for name, found in SETTINGS.items() if found.site}
 
 
-def _find_reader(key: str) -> Reader:
-    if key in _READERS:
-        return _READERS[key]
+def find_setting(key: str) -> Setting:
+    """Return a setting by its name; raises InvalidSetting with the nearest name."""
+    if key in SETTINGS:
+        return SETTINGS[key]
     if instead := setting_instead_of(key):
         raise InvalidSetting(key, f"is a word of Scrapy. Write {instead}")
-    close = get_close_matches(key, _READERS, n=1)
-    hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(sorted(_READERS))}."
+    close = get_close_matches(key, SETTINGS, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(sorted(SETTINGS))}."
     raise InvalidSetting(key, f"is not a setting of a scraper. {hint}")
 
 
@@ -214,137 +555,6 @@ def _check_site_rates(settings: ScraperSettings) -> None:
             )
 
 
-def read_fetch(key: str, value: Any) -> str | None:
-    """Read the fetcher: "http", "browser", "auto" or a plugin's, or None for steps that fetch nothing."""
-    if value is None or value == "none":
-        return None
-    if value in FETCHERS:
-        return str(value)
-    return read_choice(key, value, (*FETCHERS, *(one.name for one in installed("shoal.fetchers"))))
-
-
-def read_delivery(key: str, value: Any) -> str:
-    """Read whether a task is claimed again when its worker dies: "at_least_once" or "at_most_once"."""
-    return read_choice(key, value, ("at_least_once", "at_most_once"))
-
-
-def _read_headers(key: str, value: Any) -> Mapping[str, str]:
-    if not isinstance(value, Mapping):
-        raise InvalidSetting(key, "must be names and values, such as {'Accept-Language': 'en'}")
-    for name, text in value.items():
-        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            raise InvalidSetting(key, f"has an invalid header name: {shorten(repr(name))}")
-        if not isinstance(text, str) or not text.isprintable():
-            raise InvalidSetting(key, f"must be one line of text for {name}")  # the value may be a secret
-    return MappingProxyType(dict(value))
-
-
-def _read_statuses(key: str, value: Any) -> frozenset[int]:
-    if isinstance(value, str):  # as it is typed: 404,410
-        value = value.replace(",", " ").split() or [value]
-    elif value is None:
-        value = ()
-    given = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
-    return frozenset(read_whole(key, status, least=100, most=599) for status in given)
-
-
-def _read_pattern(key: str, value: Any) -> re.Pattern[str]:
-    pattern = value.pattern if isinstance(value, re.Pattern) else value
-    if not isinstance(pattern, str) or not pattern:
-        raise InvalidSetting(key, f"must be a regular expression as text, got {shorten(repr(value))}")
-    try:
-        found = value if isinstance(value, re.Pattern) else re.compile(pattern, re.IGNORECASE)
-        searched(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise InvalidSetting(key, f"is not a regular expression: {error}") from error
-    except ValueError as error:
-        raise InvalidSetting(key, str(error)) from error
-    return found
-
-
-def _read_line(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InvalidSetting(key, f"must be one line of text, got {shorten(repr(value))}")
-    return value.strip()
-
-
-def _read_private(key: str, value: Any) -> tuple[str, ...]:
-    words = read_words(key, value)
-    for word in words:
-        if "://" in word:
-            bare = word.split("://", 1)[1].split("/", 1)[0]
-            raise InvalidSetting(key, f"must name hosts or networks without a scheme; write {bare!r}")
-    return words
-
-
-def _read_failed_pages(key: str, value: Any) -> timedelta | None:
-    word = value.lower() if isinstance(value, str) else value
-    if word in ("on", True):
-        return FAILED_PAGES
-    return None if word in (None, False, "off", "none") else read_positive_duration(key, value)
-
-
-def _read_skip(key: str, value: Any) -> Scope | None:
-    words = () if value is None else read_words(key, value)
-    for word in words:
-        if word in ("any", "host", "site"):
-            raise InvalidSetting(
-                key,
-                f"takes patterns of pages to skip, such as '*/login*'; {word!r} is for scope. "
-                "To skip nothing, write skip=none",
-            )
-    return Scope.read(key, list(words)) if words else None
-
-
-_READERS: dict[str, Reader] = {
-    "mode": partial(read_choice, known=("single", "distributed")),
-    "rate": read_rate,
-    "delay": lambda key, value: ZERO if value is None else read_duration(key, value),
-    "per_host": optional(partial(read_whole, least=1)),
-    "retries": partial(read_whole, least=0, most=100),
-    "retry": read_retry,
-    "timeout": read_positive_duration,
-    "lease": read_positive_duration,
-    "ttl": optional(read_positive_duration),
-    "dedup": read_dedup,
-    "robots": read_flag,
-    "missing": partial(read_choice, known=("count", "dead")),
-    "scope": Scope.read,
-    "skip": _read_skip,
-    "max_depth": partial(read_whole, least=0),
-    "max_pages": optional(partial(read_whole, least=1)),
-    "max_per_pattern": optional(partial(read_whole, least=1)),
-    "fetch": read_fetch,
-    "engine": partial(read_choice, known=("wreq", "aiohttp")),
-    "browser": read_browser,
-    "headers": _read_headers,
-    "user_agent": optional(_read_line),
-    "delivery": read_delivery,
-    "pause": optional(read_range),
-    "statuses": _read_statuses,
-    "block": optional(_read_pattern),
-    "max_body": read_size,
-    "allow_private": _read_private,
-    "cache": read_cache,
-    "proxies": read_proxies,
-    "tokens": read_tokens,
-    "sessions": read_sessions,
-    "tor": read_tor,
-    "warc": optional(read_warc),
-    "playback": optional(read_playback),
-    "recrawl": read_flag,
-    "again": optional(_read_line),
-    "failed_pages": _read_failed_pages,
-    "files": optional(read_files),
-    "keep": optional(read_positive_duration),
-}
-_OF_SITES: dict[str, Reader] = {
-    "rate": read_rate,
-    "delay": _READERS["delay"],
-    "headers": _read_headers,
-    "timeout": read_positive_duration,
-    "fetch": partial(read_choice, known=FETCHERS),
-    "proxies": read_site_proxies,
-}
-_READERS["sites"] = partial(read_sites, readers=_OF_SITES)
-SETTING_NAMES = tuple(_READERS)
+def same_names(key: str) -> tuple[str, ...]:
+    """Return all names of a setting, such as `rate` and `delay`."""
+    return tuple(name for name, found in SETTINGS.items() if found.field == SETTINGS[key].field)

@@ -1,5 +1,6 @@
 """The setting `sites`: settings that apply to the pages of some hosts only."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
@@ -9,11 +10,14 @@ from typing import Any, Literal
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import NOTHING
 from shoal.core.proxies import ProxyRules
+from shoal.core.redact import is_secret_header
 from shoal.core.text import shorten
-from shoal.scrape.settings.compact import Reader
+from shoal.scrape.settings.declaration import Reader, absolute_words
+from shoal.scrape.settings.proxies import has_password
 
 MAX_HOSTS = 10_000  # whose settings are remembered
 ANY = "*"
+_CREDENTIALS = re.compile(r"\s*(bearer|basic|digest|token|negotiate)\s+\S", re.IGNORECASE)
 NO_PER_HOST = (
     "cannot be set for a site: the queue counts the requests to each host, and has one limit for the run. "
     "Give the scraper the lowest per_host, or the site a rate: with one that is slower than its responses, "
@@ -132,3 +136,30 @@ def _matches(pattern: str, host: str) -> bool:
         domain = pattern[2:]
         return any(one == domain or one.endswith(f".{domain}") for one in names)
     return pattern == ANY or pattern in names
+
+
+def has_credentials(headers: Any) -> bool:
+    """Tell whether headers have one that is secret by its name or by its value."""
+    if not isinstance(headers, Mapping):
+        return False
+    return any(map(is_secret_header, headers)) or any(map(_CREDENTIALS.match, map(str, headers.values())))
+
+
+def has_site_secret(value: Any) -> bool:
+    """Tell whether a site has secret headers, or proxies with a password."""
+    sites = (
+        [site for site in value.values() if isinstance(site, Mapping)] if isinstance(value, Mapping) else []
+    )
+    return any(has_credentials(site.get("headers")) or has_password(site.get("proxies")) for site in sites)
+
+
+def with_absolute_proxies(value: Any) -> Any:
+    """Return the setting with absolute paths of the files that list proxies."""
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        pattern: {**site, "proxies": absolute_words(site["proxies"])}
+        if isinstance(site, Mapping) and site.get("proxies")
+        else site
+        for pattern, site in value.items()
+    }

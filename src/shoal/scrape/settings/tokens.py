@@ -9,7 +9,7 @@ from typing import Any
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.urls import canonical
 from shoal.core.values import read_text
-from shoal.scrape.settings.compact import ON, CompactSetting
+from shoal.scrape.settings.declaration import ON, CompactSetting
 
 VARIABLE = "SHOAL_TOKENS"
 FROM_ENVIRONMENT, FROM_FILE = "env", "file:"
@@ -41,6 +41,12 @@ def read_tokens(key: str, value: Any) -> TokenSettings | None:
     No error message shows the value, because it may be a token.
     """
     return _TOKENS.read(key, value)
+
+
+def has_tokens(value: Any) -> bool:
+    """Tell whether a value of the setting holds tokens itself, rather than say where they are."""
+    source = value.get("from", True) if isinstance(value, Mapping) else value
+    return not isinstance(source, (str, bool, Path, type(None)) if source is value else (str, bool))
 
 
 def _read_source(key: str, value: Any) -> dict[str, Any]:

@@ -6,38 +6,56 @@ from fastapi import APIRouter
 
 from shoal.core.model import Run
 from shoal.fleet.run.change import list_settings
+from shoal.fleet.run.retention import PurgeReportRow
 from shoal.fleet.status.at_work import runs_at_work
-from shoal.fleet.status.progress import ProgressReader, Snapshot, with_details
-from shoal.fleet.status.rows import read_run_row, store_row
-from shoal.web.api import action_responses, responses
-from shoal.web.api.params import LIMIT, After, Context, Limit, Operator, RunId
-from shoal.web.api.requests import EnqueueBody, PurgeBody, SettingsBody, StartRunBody, WorkersBody
-from shoal.web.views.paging import as_async, scan_page
+from shoal.fleet.status.progress import ProgressReader, Snapshot, read_run_row, with_details
+from shoal.fleet.status.rows import RunReport, RunRow, RunStateRow
+from shoal.web.api.requests import (
+    LIMIT,
+    After,
+    Context,
+    EnqueueBody,
+    Limit,
+    Operator,
+    PurgeBody,
+    RunId,
+    SettingsBody,
+    StartRunBody,
+    WorkersBody,
+)
+from shoal.web.api.responses import (
+    EnqueueResponse,
+    LocalWorkersResponse,
+    PurgeResponse,
+    SettingsResponse,
+    StoppedWorkersResponse,
+)
+from shoal.web.views.paging import ListPage, as_async, scan_page
 
 router = APIRouter(tags=["runs"])
 
 
-@router.get("/runs", response_model=responses.ListResponse[responses.RunResponse])
-async def runs(context: Context, limit: Limit = LIMIT, after: After = None) -> dict[str, Any]:
+@router.get("/runs")
+async def runs(context: Context, limit: Limit = LIMIT, after: After = None) -> ListPage[RunRow]:
     """List the runs, newest first."""
     queue = context.app.queue
     found = await scan_page(as_async(await queue.runs()), lambda run: run.id, limit=limit, after=after)
     busy = await runs_at_work(queue)
     rows = [await read_run_row(queue, run, at_work=run.id in busy) for run in found.rows]
-    return {"rows": rows, "next": found.next}
+    return ListPage(rows, found.next)
 
 
-@router.get("/runs/{run_id}", response_model=responses.RunStatus)
-async def run(context: Context, run_id: RunId) -> dict[str, Any]:
+@router.get("/runs/{run_id}")
+async def run(context: Context, run_id: RunId) -> RunReport:
     """Show the status of a run, as `shoal status RUN --json` does."""
     seen = (await context.sampler.fresh_sample(run_id)).snapshot(run_id)
     snapshot = seen or await ProgressReader(context.app.queue, run_id, with_hosts=False).read()
     queue = context.app.queue
     report = await with_details(queue, snapshot)
-    return report.as_json() | {"store": store_row(await queue.size())}
+    return RunReport.of(report.row(), store=await queue.size())
 
 
-@router.post("/runs", response_model=action_responses.EnqueueResponse, status_code=201)
+@router.post("/runs", response_model=EnqueueResponse, status_code=201)
 async def start(actions: Operator, body: StartRunBody) -> dict[str, Any]:
     """Start a run of a project scraper and enqueue its tasks; an existing run id is continued.
 
@@ -58,72 +76,70 @@ async def start(actions: Operator, body: StartRunBody) -> dict[str, Any]:
     )
 
 
-@router.post("/runs/{run_id}/enqueue", response_model=action_responses.EnqueueResponse)
+@router.post("/runs/{run_id}/enqueue", response_model=EnqueueResponse)
 async def enqueue(actions: Operator, run_id: RunId, body: EnqueueBody) -> dict[str, Any]:
     """Add URLs and tasks to a run; tasks that are already in it are not added again."""
     tasks = [task.task() for task in body.tasks]
     return await actions.enqueue(run_id, urls=body.urls, tasks=tasks, invalid=body.invalid)
 
 
-@router.post("/runs/{run_id}/workers", response_model=action_responses.LocalWorkersResponse)
-async def start_workers(actions: Operator, run_id: RunId, body: WorkersBody) -> dict[str, Any]:
+@router.post("/runs/{run_id}/workers")
+async def start_workers(actions: Operator, run_id: RunId, body: WorkersBody) -> LocalWorkersResponse:
     """Start workers on the server's machine; they end with the run's tasks, or with the server."""
-    return {"run_id": run_id, "here": await actions.start_workers(run_id, body.workers)}
+    return LocalWorkersResponse(run_id, await actions.start_workers(run_id, body.workers))
 
 
-@router.delete("/runs/{run_id}/workers", response_model=action_responses.StoppedWorkersResponse)
-async def stop_workers(actions: Operator, run_id: RunId) -> dict[str, Any]:
+@router.delete("/runs/{run_id}/workers")
+async def stop_workers(actions: Operator, run_id: RunId) -> StoppedWorkersResponse:
     """Let the workers of a run on the server's machine finish their running tasks, and end."""
-    return {"run_id": run_id, "stopped": await actions.stop_workers(run_id)}
+    return StoppedWorkersResponse(run_id, await actions.stop_workers(run_id))
 
 
-@router.post("/runs/{run_id}/pause", response_model=action_responses.RunStateResponse)
-async def pause(actions: Operator, run_id: RunId) -> dict[str, Any]:
+@router.post("/runs/{run_id}/pause")
+async def pause(actions: Operator, run_id: RunId) -> RunStateRow:
     """Stop handing out tasks of a run until it is resumed."""
     return await _state_row(actions, await actions.pause(run_id))
 
 
-@router.post("/runs/{run_id}/resume", response_model=action_responses.RunStateResponse)
-async def resume(actions: Operator, run_id: RunId) -> dict[str, Any]:
+@router.post("/runs/{run_id}/resume")
+async def resume(actions: Operator, run_id: RunId) -> RunStateRow:
     """Resume a run that was paused or that ended at a limit."""
     return await _state_row(actions, await actions.resume(run_id))
 
 
-@router.post("/runs/{run_id}/cancel", response_model=action_responses.RunStateResponse)
-async def cancel(actions: Operator, run_id: RunId) -> dict[str, Any]:
+@router.post("/runs/{run_id}/cancel")
+async def cancel(actions: Operator, run_id: RunId) -> RunStateRow:
     """Cancel a run permanently; nothing is deleted."""
     return await _state_row(actions, await actions.cancel(run_id))
 
 
-@router.get("/runs/{run_id}/settings", response_model=action_responses.SettingsResponse)
-async def settings(context: Context, run_id: RunId) -> dict[str, Any]:
+@router.get("/runs/{run_id}/settings")
+async def settings(context: Context, run_id: RunId) -> SettingsResponse:
     """List the settings of a run, and when each may be changed."""
-    rows = await list_settings(context.app.queue, run_id)
-    return {"run_id": run_id, "settings": [row.as_json() for row in rows]}
+    return SettingsResponse(run_id, await list_settings(context.app.queue, run_id))
 
 
-@router.patch("/runs/{run_id}/settings", response_model=action_responses.SettingsResponse)
-async def change_settings(actions: Operator, run_id: RunId, body: SettingsBody) -> dict[str, Any]:
+@router.patch("/runs/{run_id}/settings")
+async def change_settings(actions: Operator, run_id: RunId, body: SettingsBody) -> SettingsResponse:
     """Change settings of a run while it runs; its workers follow within two seconds."""
-    rows = await actions.change_settings(run_id, body.settings)
-    return {"run_id": run_id, "settings": [row.as_json() for row in rows]}
+    return SettingsResponse(run_id, await actions.change_settings(run_id, body.settings))
 
 
-@router.delete("/runs/{run_id}", response_model=action_responses.PurgeResponse)
-async def purge(actions: Operator, run_id: RunId) -> dict[str, Any]:
+@router.delete("/runs/{run_id}")
+async def purge(actions: Operator, run_id: RunId) -> PurgeResponse:
     """Delete a run with all its tasks, items and dead letters."""
     await actions.purge(run_id)
-    return {"run_id": run_id, "purged": True}
+    return PurgeResponse(run_id, purged=True)
 
 
-@router.post("/purge", response_model=action_responses.PurgeOldResponse)
-async def purge_old(actions: Operator, body: PurgeBody) -> dict[str, Any]:
+@router.post("/purge")
+async def purge_old(actions: Operator, body: PurgeBody) -> PurgeReportRow:
     """Delete old runs, or report which would be deleted."""
     report = await actions.purge_old(body.rule(), dry_run=body.dry_run)
-    return {"dry_run": body.dry_run, **report.as_json()}
+    return report.row(dry_run=body.dry_run)
 
 
-async def _state_row(actions: Operator, run: Run) -> dict[str, Any]:
+async def _state_row(actions: Operator, run: Run) -> RunStateRow:
     """Return the state of a run as every report says it: stored is no state of a finished run."""
     stats = await actions.context.app.queue.stats(run.id)
-    return {"run_id": run.id, "state": Snapshot(run, stats, 0, 0.0, None).state}
+    return RunStateRow(run_id=run.id, state=Snapshot(run, stats, 0, 0.0, None).state)

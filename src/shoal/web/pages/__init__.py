@@ -2,20 +2,8 @@
 
 from fastapi import APIRouter
 
-from shoal.web.pages import (
-    dead,
-    dead_edit,
-    enqueue,
-    fleet,
-    local_workers,
-    overview,
-    purge,
-    records,
-    runs,
-    start,
-    tasks,
-)
+from shoal.web.pages import dead, fleet, lists, purge, runs, start
 
 router = APIRouter()
-for part in (overview, runs, enqueue, purge, local_workers, records, dead, dead_edit, tasks, start, fleet):
+for part in (runs, purge, lists, dead, start, fleet):
     router.include_router(part.router)

@@ -11,7 +11,7 @@ from shoal.core.model import WorkerState
 from shoal.fleet.status.at_work import RECENT
 from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.overview import worker_row
-from shoal.web.api.params import Operator, Text
+from shoal.web.api.requests import Operator, Text
 from shoal.web.audit import read_actions
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, page_links
@@ -41,7 +41,7 @@ async def workers(request: Request, run: Text = "", after: str | None = None) ->
         workers=rows,
         with_run=True,
         no_workers="No workers yet.",
-        is_any_late=any(row["state"] == WorkerState.LATE for row in rows),
+        is_any_late=any(row.state == WorkerState.LATE for row in rows),
         **page_links(request, found.next, {"run": run}),
     )
 

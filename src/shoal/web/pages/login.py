@@ -8,12 +8,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from shoal.web.auth.credentials import SESSION, Credentials, Role
-from shoal.web.auth.throttle import Throttle
-from shoal.web.auth.tickets import Tickets
+from shoal.web.auth import SESSION, Credentials, Role, Throttle, Tickets
 from shoal.web.context import context_of
+from shoal.web.errors import render_standalone
 from shoal.web.middleware import too_many_failures
-from shoal.web.standalone_pages import render_standalone
 from shoal.web.views.render import root_of
 
 router = APIRouter(include_in_schema=False)

@@ -14,7 +14,7 @@ from shoal.core.values import counted
 from shoal.fleet.run import retention
 from shoal.fleet.run.retention import RetentionRule
 from shoal.web.actions import check_scraper
-from shoal.web.api.params import Operator, RunId, Text
+from shoal.web.api.requests import Operator, RunId, Text
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, path_of_run
 from shoal.web.views.form import form_field, read_form

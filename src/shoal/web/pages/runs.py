@@ -1,30 +1,36 @@
-"""The page of one run, with its tabs, steps and buttons."""
+"""The overview, the list of runs, the page of one with its tabs and buttons, and the workers it has here."""
 
 import asyncio
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shoal.core.errors import InvalidSetting
 from shoal.core.errors.commands import shoal_command
+from shoal.core.model import Run
 from shoal.core.values import counted, read_typed
 from shoal.fleet.run.change import list_settings
+from shoal.fleet.status.at_work import has_workers
+from shoal.fleet.status.overview import MAX_RUNS
 from shoal.fleet.status.progress import Snapshot, snapshot_of, with_details
-from shoal.web.actions import SETTINGS
-from shoal.web.api.params import Operator, RunId
+from shoal.scrape.settings.scraper import SETTINGS
+from shoal.web.actions import WEB_SETTINGS, check_workers
+from shoal.web.api.requests import Operator, RunId
 from shoal.web.context import WebContext, context_of
 from shoal.web.errors import path_of
 from shoal.web.sampler import Sample
 from shoal.web.views.form import form_field, read_form
-from shoal.web.views.models import run_data, run_title
-from shoal.web.views.paging import take
+from shoal.web.views.models import overview_data, overview_title, run_data, run_title, worker_command
+from shoal.web.views.paging import as_async, scan_page, take
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
 from shoal.worker.left_out.last_counts import LOST
 
+router = APIRouter()
 TABS = (
     ("Run", ""),
     ("Items", "/items"),
@@ -34,6 +40,14 @@ TABS = (
     ("Proxies", "/proxies"),
     ("Tokens", "/tokens"),
 )
+RUNS_PER_PAGE = 25
+MAX_STARTED = 1_000
+STOP_HERE = (
+    "They finish their running tasks first. The other tasks stay in the queue, and workers elsewhere "
+    "continue. To stop those too, pause the run."
+)
+NONE_HERE = "Workers that run elsewhere are stopped there, or all at once by pausing the run."
+Count = Annotated[int, Query(ge=1, le=MAX_STARTED)]
 
 
 def path_of_run(run_id: str) -> str:
@@ -94,7 +108,6 @@ def page_links(request: Request, after: str | None, given: Mapping[str, str | No
     }
 
 
-router = APIRouter()
 MAX_HOSTS = 15
 MAX_REASONS = 15  # why links were not followed
 
@@ -126,7 +139,7 @@ async def run(request: Request, run_id: RunId) -> Response:
         hooks=report.hooks,
         lost=LOST if report.lost_counts else "",
         settings=settings,
-        web_settings=SETTINGS,
+        web_settings=WEB_SETTINGS,
         **(run_tab_data(run_id, "Run", snapshot) | data),
     )
 
@@ -151,7 +164,7 @@ async def change_settings(request: Request, run_id: RunId, actions: Operator) ->
     form = await read_form(request)
     key, text = form_field(form, "setting"), form_field(form, "value").strip()
     value = read_typed(text)
-    if key in ("scope", "skip") and isinstance(value, str) and " " in value:
+    if isinstance(value, str) and " " in value and key in SETTINGS and SETTINGS[key].several:
         value = value.split()
     await actions.change_settings(run_id, {key: value})
     return redirect_after(request, path_of_run(run_id), "set")
@@ -181,3 +194,114 @@ async def cancel(request: Request, run_id: RunId, actions: Operator) -> Response
     """Cancel a run permanently."""
     await actions.cancel(run_id)
     return redirect_after(request, path_of_run(run_id), "cancelled")
+
+
+@router.get("/")
+async def overview(request: Request) -> Response:
+    """Show a summary of the whole queue."""
+    context = context_of(request)
+    sample = await context.sampler.fresh_sample()
+    return await render_page(
+        request,
+        "overview.html",
+        title=overview_title(sample.overview),
+        heading="Overview",
+        command=command_line("top"),
+        sample=sample,
+        live="/live",
+        more_runs=len(sample.overview.runs) >= MAX_RUNS,
+        **overview_data(context.sampler, sample),
+    )
+
+
+@router.get("/runs")
+async def runs(request: Request, after: str | None = None) -> Response:
+    """List all runs, newest first."""
+    context = context_of(request)
+    async with queue_timeout(context):
+        sample = await context.sampler.fresh_sample()
+        found = await scan_page(
+            as_async(await context.app.queue.runs()), lambda run: run.id, limit=RUNS_PER_PAGE, after=after
+        )
+        snapshots = [sample.snapshot(run.id) or await _snapshot(request, run) for run in found.rows]
+    return await render_page(
+        request,
+        "runs.html",
+        title="Runs",
+        command=command_line("runs"),
+        sample=sample,
+        runs=snapshots,
+        **page_links(request, found.next, {}),
+    )
+
+
+async def _snapshot(request: Request, run: Run) -> Snapshot:
+    queue = context_of(request).app.queue
+    at_work = await has_workers(queue, run.id)
+    return await snapshot_of(queue, run, await queue.stats(run.id), at_work=at_work)
+
+
+@router.get("/runs/{run_id}/start-workers")
+async def confirm_start(request: Request, run_id: RunId, actions: Operator, workers: Count = 1) -> Response:
+    """Ask for confirmation before workers start on the server's machine."""
+    context = context_of(request)
+    sample, snapshot = await load_run(request, run_id)
+    check_workers(context, workers)
+    run_path = f"{root_of(request)}{path_of_run(run_id)}"
+    await load_names(context)
+    command = await worker_command(context, snapshot)
+    words = counted(workers, "worker")
+    return await render_confirm(
+        request,
+        title=f"Start workers for {snapshot.run.scraper}",
+        command=f"{command} --workers {workers}" if command else "",
+        sample=sample,
+        question=f"Start {words} on this machine?",
+        consequence=f"{counted(snapshot.stats.remaining, 'task')} left. The workers end when the tasks "
+        "are done, when you stop them, or when this server stops; what is left then stays in the queue.",
+        is_destructive=False,
+        verb=f"Start {words}",
+        action=f"{run_path}/start-workers",
+        fields=[("workers", str(workers))],
+        back=run_path,
+    )
+
+
+@router.post("/runs/{run_id}/start-workers")
+async def start(request: Request, run_id: RunId, actions: Operator) -> Response:
+    """Start workers on the server's machine."""
+    given = form_field(await read_form(request), "workers")
+    if not given.isdecimal() or not 1 <= int(given[:6]) <= MAX_STARTED:
+        raise InvalidSetting(
+            "workers", f"must be a whole number from 1 to {MAX_STARTED:,}, got {given[:20]!r}"
+        )
+    await actions.start_workers(run_id, int(given))
+    return redirect_after(request, path_of_run(run_id), "workers", count=int(given))
+
+
+@router.get("/runs/{run_id}/stop-workers")
+async def confirm_stop(request: Request, run_id: RunId, actions: Operator) -> Response:
+    """Ask for confirmation before the workers on the server's machine are stopped."""
+    sample, snapshot = await load_run(request, run_id)
+    here = context_of(request).app.local_workers.count(run_id)
+    run_path = f"{root_of(request)}{path_of_run(run_id)}"
+    words = counted(here, "worker")
+    return await render_confirm(
+        request,
+        title=f"Stop workers of {snapshot.run.scraper}",
+        command=command_line("pause", run_id),
+        sample=sample,
+        question=f"Stop {words} on this machine?" if here else "This server runs no workers for this run.",
+        consequence=STOP_HERE if here else NONE_HERE,
+        can_do=bool(here),
+        verb=f"Stop {words}",
+        action=f"{run_path}/stop-workers",
+        back=run_path,
+    )
+
+
+@router.post("/runs/{run_id}/stop-workers")
+async def stop(request: Request, run_id: RunId, actions: Operator) -> Response:
+    """Let the workers on the server's machine finish their running tasks and end."""
+    stopped = await actions.stop_workers(run_id)
+    return redirect_after(request, path_of_run(run_id), "stopping", count=stopped)

@@ -1,9 +1,9 @@
-"""The scrapers of the project, and the form that starts a run of one of them."""
+"""The scrapers, the form that starts a run of one, and the form that adds URLs to a run."""
 
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Self
@@ -20,10 +20,10 @@ from shoal.core.values import counted
 from shoal.fleet.build_job import project_job
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.queue.rules import new_run_id
-from shoal.web.actions import SETTINGS, OperatorActions, check_settings, check_workers, seeds_of_job
-from shoal.web.api.params import Operator, Text
+from shoal.web.actions import WEB_SETTINGS, OperatorActions, check_settings, check_workers, seeds_of_job
+from shoal.web.api.requests import Operator, RunId, Text
 from shoal.web.context import WebContext, context_of
-from shoal.web.pages.runs import path_of_run
+from shoal.web.pages.runs import command_line, load_run, path_of_run, run_tab_data
 from shoal.web.views.form import Form, form_field, read_form, read_settings
 from shoal.web.views.render import queue_timeout, redirect_after, render_page
 
@@ -134,7 +134,7 @@ async def scrapers(request: Request) -> Response:
         "scrapers.html",
         title="Scrapers",
         command="shoal scrapers",
-        scrapers=[row | {"says": row["says"] and context.redact(row["says"])} for row in rows],
+        scrapers=[replace(row, says=row.says and context.redact(row.says)) for row in rows],
         newest=newest,
         file=context.app.project.file,
     )
@@ -275,7 +275,7 @@ async def _form(request: Request, given: StartForm, error: str = "") -> Response
     context = context_of(request)
     rows = await asyncio.to_thread(context.scraper_rows.all)
     settings, running = context.settings, context.app.local_workers.count()
-    seeded = [row["name"] for row in rows if row["seeded"]]
+    seeded = [row.name for row in rows if row.seeded]
     return await render_page(
         request,
         "start.html",
@@ -284,9 +284,58 @@ async def _form(request: Request, given: StartForm, error: str = "") -> Response
         status=422 if error else 200,
         error=context.redact(error),
         given=given,
-        scrapers=[row["name"] for row in rows if not row["says"]],
+        scrapers=[row.name for row in rows if not row.says],
         seeded=seeded,
-        arguments={row["name"]: row["args"] for row in rows if row["args"]},
-        allowed=SETTINGS,
+        arguments={row.name: row.args for row in rows if row.args},
+        allowed=WEB_SETTINGS,
         max_workers=max(settings.max_workers - running, 0),
+    )
+
+
+@router.get("/runs/{run_id}/enqueue")
+async def enqueue_form(request: Request, run_id: RunId, actions: Operator) -> Response:
+    """Show the form that adds URLs to a run."""
+    return await _enqueue_form(request, run_id)
+
+
+@router.post("/runs/{run_id}/enqueue")
+async def enqueue(request: Request, run_id: RunId, actions: Operator) -> Response:
+    """Add URLs to a run; lines that cannot be queued are shown again with the reason."""
+    urls = form_field(await read_form(request, MAX_FORM), "urls")
+    lines = [line.strip() for line in urls.splitlines() if line.strip()]
+    try:
+        if not lines:
+            raise InvalidInput("Type at least one URL.")
+        added = await actions.enqueue(run_id, urls=lines)
+    except ShoalError as error:
+        return await _enqueue_form(request, run_id, urls=urls, error=str(error))
+    if not added["refused"]:
+        counts = {"count": added["enqueued"], "duplicate": added["duplicate"], "known": added["known"]}
+        return redirect_after(request, path_of_run(run_id), "added", **counts)
+    refused = [f"{shorten(one['text'])}: {one['reason']}" for one in added["refused"]]
+    said = (
+        f"{counted(added['enqueued'], 'task')} added, {added['duplicate']:,} already in the run, "
+        f"{added['known']:,} queued by earlier runs. Not added: {counted(added['invalid'], 'line')}."
+    )
+    left = "\n".join(one["text"] for one in added["refused"])
+    return await _enqueue_form(request, run_id, urls=left, error=said, refused=refused)
+
+
+async def _enqueue_form(
+    request: Request, run_id: str, *, urls: str = "", error: str = "", refused: list[str] | None = None
+) -> Response:
+    sample, snapshot = await load_run(request, run_id)
+    scraper, redact = snapshot.run.scraper, context_of(request).redact
+    return await render_page(
+        request,
+        "enqueue.html",
+        title=f"Add URLs · {scraper}",
+        heading=scraper,
+        command=command_line("enqueue", scraper, run=run_id, url="https://…"),
+        sample=sample,
+        status=422 if error else 200,
+        urls=urls,
+        error=redact(error),
+        refused=[redact(line) for line in refused or ()],
+        **run_tab_data(run_id, "Run", snapshot),
     )

@@ -45,8 +45,9 @@ def duration(value: float | timedelta | None) -> str:
     return f"{whole} s"
 
 
-def timestamp(value: datetime | None) -> str:
+def timestamp(value: datetime | str | None) -> str:
     """Format a time to the second, in UTC."""
+    value = datetime.fromisoformat(value) if isinstance(value, str) else value
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") if value else NOTHING
 
 

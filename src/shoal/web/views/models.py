@@ -10,10 +10,8 @@ from shoal.fleet.status.overview import Overview, worker_row
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.stale import state_of
 from shoal.web.context import WebContext
-from shoal.web.dead_errors import DeadErrors
-from shoal.web.sampler import Sample, Sampler, errors_of_run
-from shoal.worker.run_settings.private_hosts import options_for
-from shoal.worker.run_settings.stored import read_note
+from shoal.web.sampler import DeadErrors, Sample, Sampler, errors_of_run
+from shoal.worker.run_settings import options_for, read_note
 
 RECENT = timedelta(minutes=5)
 MAX_ERRORS = 12

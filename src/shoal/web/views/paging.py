@@ -10,6 +10,7 @@ from shoal.core.tasks import first
 from shoal.core.text import shorten
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 1_000
 MAX_SEARCHED = 5_000  # rows that a search reads per page
@@ -19,10 +20,14 @@ SLACK = 500  # rows to search for a row that has moved
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """A page of rows, and the cursor of the next page; None at the end."""
+    """A page of a list; send `next` as `after` to get the following page. None at the end."""
 
     rows: list[T]
     next: str | None
+
+    def of(self, row: Callable[[T], R]) -> "ListPage[R]":
+        """Return the page with each entry made into a row."""
+        return ListPage([row(each) for each in self.rows], self.next)
 
 
 class WithCursor(Protocol):

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from shoal.core.errors import QueueUnavailable
 from shoal.core.errors.commands import shoal_command
 from shoal.core.redact import redacted
-from shoal.web.auth.credentials import may_act, principal_of
+from shoal.web.auth import may_act, principal_of
 from shoal.web.context import WebContext, context_of
 from shoal.web.errors import path_of
 from shoal.web.views.format import FILTERS

@@ -1,6 +1,5 @@
 """A worker's claims, limited to its share of the partitions and to the pages that its run may still fetch."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ from shoal.core.tasks import exact_time
 from shoal.queue.contract import Fence, Queue
 from shoal.worker.claiming.clock import StoreClock
 from shoal.worker.claiming.lead import ClaimLead
+from shoal.worker.ipc.protocol import WorkerConfig
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.shared_budgets import PageLimit
 
@@ -21,9 +21,7 @@ class Claimed(NamedTuple):
     """A grant, when it was made by the worker's clock, and whether its leases may be used."""
 
     grant: Grant = Grant()
-    sent_at: float = 0.0
     at: float = 0.0
-    lead: float = 0.0  # seconds by which its starts are later than they could be
     is_valid: bool = True
 
 
@@ -34,17 +32,15 @@ class TaskClaims:
         self,
         queue: Queue,
         run: Run,
-        worker_id: str,
-        lease: timedelta,
-        *,
-        steps: Sequence[str] | None,
-        partitions: Sequence[str] | None,
+        config: WorkerConfig,
         share: PartitionShare | None,
+        *,
         max_pages: int | None,
     ) -> None:
         self.clock, self._lead = StoreClock(), ClaimLead(run.settings.host_delay)
-        self._queue, self._run_id, self._worker_id, self._lease = queue, run.id, worker_id, lease
-        self._steps, self._partitions, self._share = steps, partitions, share
+        self._queue, self._run_id, self._share = queue, run.id, share
+        self._worker_id, self._lease = config.worker_id, config.lease
+        self._steps, self._partitions = config.steps, config.partitions
         self.set_max_pages(max_pages)
 
     def set_max_pages(self, max_pages: int | None) -> None:
@@ -111,4 +107,4 @@ class TaskClaims:
         claimed_at = self.clock.to_local(grant.claimed_at, received_at, sent_at)
         if grant.leases:
             self._lead.record_reply(received_at - claimed_at)
-        return Claimed(grant, sent_at, claimed_at, lead.total_seconds())
+        return Claimed(grant, claimed_at)

@@ -55,10 +55,6 @@ class FailedPage(msgspec.Struct, frozen=True, array_like=True):
         """The page as a response, for `Page`."""
         return Response(url=self.url, status=self.status, headers=Headers(self.fields), body=self.body)
 
-    def as_json(self) -> dict[str, object]:
-        """Return what reports show of it."""
-        return {"url": self.url, "status": self.status, "bytes": self.size, "cut": self.is_cut}
-
 
 class FailedPageStore:
     """Keeps the pages of dead letters; a write that fails is dropped."""

@@ -6,15 +6,11 @@ from functools import partial
 
 from shoal.core.http import Response
 from shoal.core.model import Task
-from shoal.fetch.browser.auto import AutoFetcher
-from shoal.fetch.browser.dispatch import RenderingFetcher
+from shoal.fetch.browser.auto import AutoFetcher, RenderHints, RenderingFetcher
 from shoal.fetch.browser.fetcher import BrowserFetcher
-from shoal.fetch.browser.render_hints import RenderHints
-from shoal.fetch.contract import Fetcher, FetcherOptions
-from shoal.fetch.response_limits import Limits
+from shoal.fetch.contract import Fetcher, FetcherOptions, Limits
 from shoal.queue.contract import Queue
-from shoal.scrape.needs_js import needs_javascript
-from shoal.scrape.page import Page
+from shoal.scrape.page import Page, needs_javascript
 from shoal.scrape.settings.scraper import ScraperSettings
 
 RENDERED = frozenset({"browser", "auto"})

@@ -11,17 +11,16 @@ from shoal.fetch.archive.recording import RecordingFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.cache.store import CacheStore, DiskStore
-from shoal.fetch.contract import Fetcher, FetcherOptions
+from shoal.fetch.contract import Fetcher, FetcherOptions, Limits
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.engines import open_engine
-from shoal.fetch.proxies.retrying import RetryingFetcher
-from shoal.fetch.response_limits import Limits
+from shoal.fetch.proxies.fetcher import RetryingFetcher
 from shoal.fetch.robots.robots import Robots
 from shoal.queue.contract import Queue
 from shoal.scrape.login import Login
 from shoal.scrape.scraper import Scraper
-from shoal.scrape.settings.cache import CacheSettings
 from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.storage import CacheSettings
 from shoal.worker.failures.pages import FailedPageStore
 from shoal.worker.fetchers.credentials import realm_of, with_sessions, with_tokens
 from shoal.worker.fetchers.named import name_fetchers, plugin_fetchers, with_named

@@ -11,8 +11,7 @@ from shoal.fetch.contract import Fetcher
 from shoal.fetch.host_pause import HostPauser
 from shoal.fetch.http.profiles import profile_of
 from shoal.fetch.sessions.fetcher import Fill, Send, SessionFetcher
-from shoal.fetch.sessions.pool import SessionRules
-from shoal.fetch.sessions.session import Session
+from shoal.fetch.sessions.pool import Session, SessionRules
 from shoal.fetch.status import accepted
 from shoal.fetch.tokens.fetcher import TokenFetcher
 from shoal.fetch.tokens.pool import TokenPool

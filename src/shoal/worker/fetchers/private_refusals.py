@@ -8,7 +8,7 @@ from contextlib import suppress
 from shoal.core.errors import InvalidInput, QueueError
 from shoal.core.model import Bury, Done, Lease, Outcome
 from shoal.queue.contract import Queue
-from shoal.worker.run_settings.private_hosts import note_private_hosts, options_for
+from shoal.worker.run_settings import note_private_hosts, options_for
 
 MAX_HELD = 20  # tasks
 MAX_SHOWN = 3  # hosts

@@ -4,8 +4,7 @@ import secrets
 
 from shoal.core.proxies import ProxyRules
 from shoal.fetch.contract import Fetcher
-from shoal.fetch.proxies.by_site import SiteProxiesFetcher
-from shoal.fetch.proxies.fetcher import ProxiesFetcher
+from shoal.fetch.proxies.fetcher import ProxiesFetcher, SiteProxiesFetcher
 from shoal.fetch.proxies.pool import ProxyPool
 from shoal.fetch.proxies.source import ProxySource
 from shoal.fetch.proxies.sync import ProxySync

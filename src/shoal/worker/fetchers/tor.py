@@ -5,8 +5,7 @@ from datetime import timedelta
 from shoal.core.model import ZERO
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.egress import Egress
-from shoal.fetch.tor.egress import TorEgress
-from shoal.fetch.tor.fetcher import TorFetcher
+from shoal.fetch.tor.fetcher import TorEgress, TorFetcher
 from shoal.fetch.tor.sync import TorSync
 from shoal.fetch.tor.tor import Tor
 from shoal.queue.contract import Queue

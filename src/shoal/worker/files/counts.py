@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -32,16 +31,6 @@ class FileCounts:
     def total(self) -> int:
         """The number of downloads that have ended, whatever their result."""
         return self.stored + self.unchanged + self.known + sum(self.refused.values())
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the counts with the field names of every report."""
-        return {
-            "stored": self.stored,
-            "bytes": self.bytes,
-            "unchanged": self.unchanged,
-            "known": self.known,
-            "refused": dict(self.refused),
-        }
 
     def __add__(self, other: "FileCounts") -> "FileCounts":
         return FileCounts(

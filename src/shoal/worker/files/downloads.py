@@ -28,9 +28,16 @@ from shoal.core.model import Reject, Task
 from shoal.core.secrets import hidden
 from shoal.core.urls import host_of
 from shoal.fetch.cache.rules import validators
-from shoal.scrape.files.download import DownloadPlan, FileRequest, next_task, read_plan
-from shoal.scrape.files.in_items import put_record
-from shoal.scrape.files.paths import extension_of, name_of, render_path
+from shoal.scrape.files import (
+    DownloadPlan,
+    FileRequest,
+    extension_of,
+    name_of,
+    next_task,
+    put_record,
+    read_plan,
+    render_path,
+)
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.items import validate_item
 from shoal.scrape.settings.scraper import ScraperSettings

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from shoal.core.errors import StorageFailed
 from shoal.core.errors.commands import run_command
-from shoal.export.leftovers import open_locked, remove_if_left
-from shoal.export.target import sync_folder
+from shoal.export.target import open_locked, remove_if_left, sync_folder
 from shoal.queue.disk import FULL
-from shoal.scrape.files.paths import with_suffix
+from shoal.scrape.files import with_suffix
 from shoal.worker.files.store import FileStore, Spool
 
 INCOMPLETE = ".incomplete"

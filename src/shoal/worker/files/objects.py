@@ -10,7 +10,7 @@ from typing import Any, cast
 from shoal.core.errors import StorageFailed
 from shoal.core.errors.commands import run_command
 from shoal.export.objects import ObjectAddress, attributes_of_object, create_object, size_of_object
-from shoal.scrape.files.paths import with_suffix
+from shoal.scrape.files import with_suffix
 from shoal.worker.files.local import SUFFIX_LENGTH, storage_error
 from shoal.worker.files.store import FileStore, Spool
 

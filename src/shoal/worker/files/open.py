@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from shoal.core.urls import is_object_url
-from shoal.scrape.settings.files import DEFAULT_FOLDER
+from shoal.scrape.settings.storage import DEFAULT_FOLDER
 from shoal.worker.files.local import LocalFiles
 from shoal.worker.files.objects import ObjectFiles
 from shoal.worker.files.store import FileStore

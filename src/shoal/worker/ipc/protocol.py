@@ -40,7 +40,6 @@ class WorkerConfig(msgspec.Struct, kw_only=True, frozen=True):
     run_id: str
     worker_id: str
     scraper: str  # as for `load_scraper`
-    launch: str = ""  # shared by the workers of one pool
     overrides: dict[str, Any] = {}
     lease: timedelta
     at_most_once: bool = False  # some of its tasks: if it dies, those that it held are not retried

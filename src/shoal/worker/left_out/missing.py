@@ -1,7 +1,6 @@
 """Followed links whose pages are missing (404, 410), counted per run in the queue with some examples."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -25,10 +24,6 @@ class MissingPages:
         """Return the pages with one more."""
         some = self.examples if len(self.examples) >= MAX_EXAMPLES else [*self.examples, bare_url(url)]
         return MissingPages(self.count + 1, some)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the pages with the field names of every report."""
-        return {"count": self.count, "examples": self.examples}
 
     def __add__(self, other: "MissingPages") -> "MissingPages":
         examples = [*self.examples, *other.examples][:MAX_EXAMPLES]

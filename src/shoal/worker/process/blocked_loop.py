@@ -11,9 +11,9 @@ from shoal.core.events import LOOP_BLOCKED, Event, Level
 from shoal.core.failures import TRACEBACK
 from shoal.core.model import Lease
 from shoal.core.redact import bare_url
+from shoal.scrape import hooks as hooks_module
 from shoal.scrape import step
-from shoal.scrape.hooks import hooks as hooks_module
-from shoal.scrape.hooks.hooks import Hook, ScraperHooks
+from shoal.scrape.hooks import Hook, ScraperHooks
 from shoal.worker import hook_calls
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.ipc.step_markers import StepMarkers

@@ -1,30 +1,56 @@
-"""A worker in the event loop of the program that calls it, without a process of its own."""
+"""A worker in this process: in the event loop of the program that calls it, or in a terminal to debug it."""
 
 import asyncio
 import logging
 import os
+import pdb
+import sys
+import threading
+import time
 from bdb import BdbQuit
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, TypeVar
 
-from shoal.core.model import Lease, Release, Run
+from shoal.core.errors import QueueError
+from shoal.core.failures import message_of
+from shoal.core.model import Lease, Release, Run, WorkerState
+from shoal.fetch.singleflight import LruCache
 from shoal.queue.contract import Queue
-from shoal.scrape.scraper import Scraper
+from shoal.queue.open import open_queue
+from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.counters import WorkerCounters
+from shoal.worker.failures.tracebacks import TracebackFormatter, library_of
 from shoal.worker.fetchers.chain import open_egress
 from shoal.worker.hook_calls import open_resources
-from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
+from shoal.worker.ipc.protocol import (
+    ExitReason,
+    LeasesClaimed,
+    LeasesSettled,
+    Message,
+    SupervisorChannel,
+    WorkerConfig,
+    WorkerProgress,
+)
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
-from shoal.worker.process.debug import ThreadedLeaseRenewer
+from shoal.worker.process.heartbeat import Heartbeat
 from shoal.worker.process.main import open_worker
-from shoal.worker.run_settings.follow import SettingsFollower
-from shoal.worker.run_settings.stored import read_note
+from shoal.worker.process.procfs import pid_scope
+from shoal.worker.requests.attempt import ProcessorTools
+from shoal.worker.run_settings import SettingsFollower, read_note
 from shoal.worker.scheduler import Stop
+from shoal.worker.settling.release import release_leases
 from shoal.worker.worker import Worker
 
+NO_TIME_LIMIT = timedelta(days=365)  # for steps: one may sit in the debugger
+MAX_SHOWN = 10_000  # tasks that are remembered as printed
+RENEW_INTERVAL_SECONDS = 5.0  # between two heartbeats, and two extensions of leases
+
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class InlineWorker:
@@ -33,17 +59,10 @@ class InlineWorker:
     A thread extends its leases, since a step may block the event loop, or wait in the debugger.
     """
 
-    def __init__(
-        self,
-        queue: Queue,
-        config: WorkerConfig,
-        run: Run,
-        scraper: Scraper,
-        *,
-        is_held: Callable[[], bool] | None = None,
-    ) -> None:
+    def __init__(self, queue: Queue, config: WorkerConfig, run: Run, scraper: Scraper) -> None:
         self._queue, self._config, self._run = queue, config, run
-        self._scraper, self._is_held = scraper.replace(), is_held
+        self._scraper = scraper.replace()
+        self.is_held: Callable[[], bool] | None = None  # whether to claim nothing for now
         self._worker: Worker | None = None
         self._markers: StepMarkers | None = None
         self._task: asyncio.Task[ExitReason] | None = None
@@ -127,7 +146,7 @@ class InlineWorker:
         known = await read_note(self._queue, self._run.id)
         async with AsyncExitStack() as stack:
             stack.callback(self._close_markers)
-            threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
+            threads = self._open_threads()
             # A step that is running in a thread cannot be interrupted: its result is dropped.
             stack.callback(threads.shutdown, wait=False, cancel_futures=True)
             egress = open_egress(self._scraper.settings)
@@ -140,13 +159,17 @@ class InlineWorker:
                 self._queue,
                 self._run,
                 self._scraper,
-                self._markers,
-                threads,
-                egress=egress,
-                on_error=self._on_error,
-                report=log.warning,
+                ProcessorTools(
+                    {},
+                    None,
+                    threads,
+                    self._markers,
+                    on_begin=self._on_begin,
+                    on_error=self._on_error,
+                ),
+                egress,
             )
-            worker.is_held = self._is_held
+            worker.is_held = self.is_held
 
             async def change_settings(run: Run, changes: Mapping[str, Any]) -> None:
                 await worker.change_settings(run, changes)
@@ -164,6 +187,14 @@ class InlineWorker:
                 await asyncio.to_thread(threads.shutdown)
             return reason
 
+    _on_begin: Callable[[Lease], None] | None = None
+
+    def _open_threads(self) -> Executor:
+        return ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
+
+    def _report(self, text: str) -> None:
+        log.warning("%s", text)
+
     def _close_markers(self) -> None:
         markers, self._markers = self._markers, None
         if markers and not markers.running_steps():  # a step in a thread removes its mark when it ends
@@ -174,7 +205,163 @@ class InlineWorker:
         if not isinstance(error, BdbQuit):
             return None
         self.quit = error
+        return self._end_work(lease)
+
+    def _end_work(self, lease: Lease) -> Release | None:
         self.stop()
         self.stop()
         is_once = self._scraper.at_most_once(self._scraper.handler(lease.task))
         return None if is_once else Release(lease)
+
+
+class DebugWorker(InlineWorker):
+    """Runs its steps in this thread, one task at a time; the first error of a step ends the work."""
+
+    def __init__(
+        self, queue: Queue, config: WorkerConfig, run: Run, scraper: Scraper, *, say: Callable[[str], None]
+    ) -> None:
+        super().__init__(queue, config, run, scraper)
+        for name, step in self._scraper.steps.items():
+            self._scraper.steps[name] = replace(step, lease=NO_TIME_LIMIT)
+        self._tracebacks = TracebackFormatter.for_code(self._scraper.first.filename)
+        self._shown: LruCache[int] = LruCache(MAX_SHOWN)  # the last attempt at each task
+        self._say = say
+        self._on_begin = self._show_task
+        self.has_failed = False  # whether a step has ended the work with an error
+
+    def _open_threads(self) -> Executor:
+        return InlineExecutor()
+
+    def _report(self, text: str) -> None:
+        self._say(text)
+
+    def _show_task(self, lease: Lease) -> None:
+        # A task that has to wait for its host is released and claimed again, as the same attempt.
+        if self._shown.get(lease.task_id) == lease.attempt:
+            return
+        self._shown.put(lease.task_id, lease.attempt)
+        task, first = lease.task, self._scraper.first.name
+        again = f" (attempt {lease.attempt})" if lease.attempt > 1 else ""
+        name = first if task.step == SEED_STEP else task.step
+        self._report(f"{name}: {task.url or dict(task.payload)}{again}")
+
+    def _on_error(self, lease: Lease, error: Exception) -> Release | None:
+        """Show an error, and let the user look at it if a step raised it; then nothing else is begun."""
+        if isinstance(error, BdbQuit):
+            self._report("You left the debugger.")
+            return self._end_work(lease)
+        trace = self._tracebacks.format(error)
+        self._report(trace or f"{type(error).__name__}: {message_of(error)}")
+        if not trace:
+            return None  # the page could not be fetched
+        self.has_failed = True
+        if sys.stdin.isatty():
+            inspect_error(error, self._tracebacks)
+        return self._end_work(lease)
+
+
+class PostMortem(pdb.Pdb):
+    """A debugger that starts at the innermost frame of the user's code."""
+
+    def __init__(self, own: str | None) -> None:
+        super().__init__()
+        self._own = own
+
+    def setup(self, frame: Any, tb: Any) -> Any:
+        result = super().setup(frame, tb)
+        mine = [
+            index
+            for index, (each, _) in enumerate(self.stack)
+            if library_of(each.f_code.co_filename) in (None, self._own)
+        ]
+        if mine:
+            self.curindex = mine[-1]
+            self.curframe = self.stack[self.curindex][0]
+            self.curframe_locals = self.curframe.f_locals
+        return result
+
+
+def inspect_error(error: BaseException, tracebacks: TracebackFormatter) -> None:
+    """Open the debugger where an error was raised."""
+    debugger = PostMortem(tracebacks.own)
+    debugger.reset()
+    with suppress(BdbQuit):
+        debugger.interaction(None, error.__traceback__)
+
+
+class InlineExecutor(Executor):
+    """Runs functions at once in the calling thread: a debugger can then be left and interrupted."""
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        future: Future[T] = Future()
+        try:
+            future.set_result(function(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class ThreadedLeaseRenewer(SupervisorChannel):
+    """Extends the worker's leases from another thread: the event loop stops while one is in the debugger."""
+
+    def __init__(self, config: WorkerConfig, once: Collection[str] = ()) -> None:
+        """`once` are the steps whose tasks are attempted once at most."""
+        super().__init__(None)
+        self._config, self._once, self._tally = config, once, WorkerCounters()
+        self._held: dict[int, Lease] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lease renewer", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Release what is still leased, and end the thread."""
+        self._over.set()
+        self._thread.join()
+
+    def send(self, message: Message) -> None:
+        match message:
+            case LeasesClaimed(first=first, leases=leases):
+                self._held.update(enumerate(leases, first))
+            case LeasesSettled(numbers=numbers):
+                for number in numbers:
+                    self._held.pop(number, None)
+            case WorkerProgress(tally=tally):
+                self._tally = tally
+            case _:
+                pass
+
+    def _run(self) -> None:
+        asyncio.run(self._keep())
+
+    async def _keep(self) -> None:
+        while not self._over.is_set():
+            try:
+                async with open_queue(self._config.queue) as queue:
+                    await self._renew(queue)
+                return
+            except QueueError as error:
+                log.warning("The leases of this worker are not extended at the moment: %s", error)
+            await asyncio.to_thread(self._over.wait, 1.0)
+
+    async def _renew(self, queue: Queue) -> None:
+        config, heartbeat = self._config, Heartbeat(self._config)
+        interval = min(RENEW_INTERVAL_SECONDS, config.lease.total_seconds() / 3)
+        is_over = False
+        while True:
+            with suppress(QueueError):
+                held = list(self._held.values())
+                info = heartbeat.info(os.getpid(), self._tally, time.monotonic(), len(held))
+                state = WorkerState.ENDED if is_over else WorkerState.RUNNING
+                info["pid_scope"] = pid_scope()
+                await queue.beat(config.worker_id, run_id=config.run_id, state=state, info=info)
+                await queue.extend(held, lease=config.lease)
+            if is_over:
+                break
+            # Read once for each heartbeat: the last one must say "ended" whenever the session ends.
+            is_over = await asyncio.to_thread(self._over.wait, interval)
+        if self._held:
+            with suppress(QueueError):
+                await release_leases(queue, config.worker_id, once=self._once, how="was stopped")

@@ -11,8 +11,9 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
@@ -22,7 +23,7 @@ import uvloop
 from shoal.core.errors import InvalidSetting, ShoalError
 from shoal.core.errors.commands import commands_use
 from shoal.core.events import LOG, Event, Level
-from shoal.core.model import Lease, Run
+from shoal.core.model import Run
 from shoal.core.redact import redactor
 from shoal.core.version import VERSION
 from shoal.fetch.egress import Egress
@@ -56,14 +57,10 @@ from shoal.worker.ipc.protocol import (
 )
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers
 from shoal.worker.ondemand.listener import CallListener
-from shoal.worker.partitions import PartitionShare
 from shoal.worker.process.blocked_loop import BlockedLoopWatch
-from shoal.worker.process.procfs import is_process_running, pid_scope
-from shoal.worker.requests.attempt import OnError, ProcessorTools
+from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.requests.turns import HostTurns
-from shoal.worker.run_hooks.calls import RunHookCalls, ThisWorker
-from shoal.worker.run_settings.follow import SUPERVISED_INTERVAL, SettingsFollower
-from shoal.worker.run_settings.stored import live_part, merged, read_note
+from shoal.worker.run_settings import SUPERVISED_INTERVAL, SettingsFollower, live_part, merged, read_note
 from shoal.worker.scheduler import Stop
 from shoal.worker.secrets import all_secrets
 from shoal.worker.telemetry.setup import WorkerTelemetry
@@ -127,9 +124,8 @@ async def work(
         beat_forever(markers)
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
         egress = open_egress(scraper.settings)
-        worker = await open_worker(
-            stack, config, channel, queue, run, scraper, markers, threads, egress=egress
-        )
+        tools = ProcessorTools({}, None, threads, markers)
+        worker = await open_worker(stack, config, channel, queue, run, scraper, tools, egress)
 
         async def change_settings(run: Run, changes: Mapping[str, Any]) -> None:
             try:
@@ -167,17 +163,12 @@ async def open_worker(
     queue: Queue,
     run: Run,
     scraper: Scraper,
-    markers: StepMarkers,
-    threads: Executor,
-    *,
+    tools: ProcessorTools,
     egress: Egress | None = None,
-    on_begin: Callable[[Lease], None] | None = None,
-    on_error: OnError | None = None,
-    report: Callable[[str], None] | None = None,
 ) -> Worker:
     """Return the worker that a configuration describes; the stack closes what it works with.
 
-    `report` is called in any thread with warnings; without it they go through the channel.
+    `tools` has what the caller decides: threads, markers, and what to call for each task and error.
     """
     settings = scraper.settings
     agent = settings.user_agent or USER_AGENT
@@ -211,41 +202,20 @@ async def open_worker(
         telemetry.observe_queue(queue),
         run,
         scraper,
-        ProcessorTools(
-            {name: telemetry.observe_fetcher(fetcher) for name, fetcher in fetchers.items()},
-            robots,
-            threads,
-            telemetry.observe_markers(markers),
-            revisits,
-            redactor(secrets),
-            on_begin or telemetry.on_begin,
-            on_error,
-            failed_pages,
+        replace(
+            tools,
+            fetchers={name: telemetry.observe_fetcher(fetcher) for name, fetcher in fetchers.items()},
+            robots=robots,
+            markers=telemetry.observe_markers(tools.markers),
+            revisits=revisits,
+            redact=redactor(secrets),
+            on_begin=tools.on_begin or telemetry.on_begin,
+            failed_pages=failed_pages,
             downloads=downloads,
             turns=None if settings.playback else HostTurns(queue),
         ),
-        worker_id=config.worker_id,
-        lease=config.lease,
-        concurrency=config.concurrency,
-        batch=config.batch,
-        memory=config.memory,
-        steps=config.steps,
-        partitions=config.partitions,
-        share=PartitionShare(queue, run.id, config.worker_id, config.sharing) if config.sharing else None,
-        may_rest=config.may_rest,
-        suspects=config.suspects,
-        channel=channel,
-        standby=config.listening is not None,
-        run_hooks=RunHookCalls(
-            queue,
-            run,
-            scraper,
-            ThisWorker(config.worker_id, pid_scope(), is_process_running, config.launch),
-            report or partial(report_warning, channel),
-            redactor(secrets),
-        )
-        if scraper.hooks.of_run
-        else None,
+        config,
+        channel,
     )
     worker.tally.measures = telemetry.measures
     worker.start(downloads.watch_place(), "watching the place of files")

@@ -8,7 +8,7 @@ from shoal.core.errors import StepEnded, StepTimeout
 from shoal.core.model import Task
 from shoal.fetch.deadlines import Deadlines
 from shoal.scrape.harvest import Harvest
-from shoal.scrape.hooks.hooks import STEP_THREAD, StepThread
+from shoal.scrape.hooks import STEP_THREAD, StepThread
 from shoal.scrape.page import Page
 from shoal.scrape.step import Step
 from shoal.worker.hook_calls import is_cancelled

@@ -7,7 +7,7 @@ import pytest
 import shoal
 from shoal.core.model import MINUTE, Done, Reject, Task
 from shoal.web.actions import OperatorActions
-from shoal.web.auth.credentials import Principal
+from shoal.web.auth import Principal
 from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
 from tests.integration.engine.shell import typed

@@ -10,6 +10,7 @@ import pytest
 import shoal
 from shoal.fleet.ondemand.client import CallClient, CallLost
 from shoal.fleet.status.overview import worker_row
+from shoal.fleet.status.rows import fields_of
 from tests.cases import long
 from tests.integration.engine.calls import PAGES, first_holder, stored
 from tests.integration.engine.origin import Answer
@@ -28,7 +29,7 @@ def pages(any_bench):
 
 
 async def listed(app, run):
-    return [worker_row(worker) for worker in await app.queue.workers(run.id)]
+    return [fields_of(worker_row(worker)) for worker in await app.queue.workers(run.id)]
 
 
 @pytest.mark.long

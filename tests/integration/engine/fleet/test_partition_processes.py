@@ -14,8 +14,8 @@ import pytest
 from shoal.cli.exits import Exit
 from shoal.core.model import ZERO, RunSettings, Task
 from shoal.fleet.connect import connect
-from shoal.fleet.partitions.status import partitions
 from shoal.fleet.partitions.table import read_table
+from shoal.fleet.status.partitions import partitions
 from shoal.queue.open import open_queue
 from tests.integration.engine.partition_workers import plan_of
 from tests.integration.engine.shell import start, typed

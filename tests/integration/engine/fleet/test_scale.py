@@ -18,13 +18,12 @@ from pathlib import Path
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.model import MINUTE, SECOND, RunSettings, Task
-from shoal.fleet.run.launch import open_run
+from shoal.fleet.run.open_run import open_job
 from shoal.fleet.scale.autoscaler import Autoscaler
-from shoal.fleet.scale.decide import ScaleBounds
-from shoal.fleet.scale.drivers.local import LocalWorkers
-from shoal.fleet.scale.load import load_of
+from shoal.fleet.scale.decide import ScaleBounds, load_of
+from shoal.fleet.scale.local import LocalWorkers
 from shoal.queue.open import open_queue
 from shoal.worker.process.procfs import pid_scope
 from tests.integration.engine.fleet.test_start import executed
@@ -55,7 +54,7 @@ async def staffed(bench, origin, count):
         batch=4,
     )
     async with open_queue(bench.queue_url) as queue:
-        run = await open_run(queue, job.scraper, run_id="scaled")
+        run = (await open_job(queue, job, run_id="scaled")).run
         await fill(queue, run, origin, count)
         async with LocalWorkers(queue, job, run) as workers:
             yield queue, run, workers
@@ -147,7 +146,7 @@ async def test_what_a_dead_worker_held_at_most_once_is_not_asked_for_again(bench
         changes=["mode=distributed"],
     )
     async with open_queue(bench.queue_url) as queue:
-        run = await open_run(queue, job.scraper, run_id="scaled")
+        run = (await open_job(queue, job, run_id="scaled")).run
         await fill(queue, run, origin, 1)
         await queue.beat(dead, run_id=run.id, info={"pid_scope": pid_scope(), "at_most_once": True})
         await queue.claim(dead, run_id=run.id, limit=1, lease=MINUTE)
@@ -224,7 +223,7 @@ async def test_eight_workers_that_are_asked_to_leave_again_and_again_lose_and_ch
     origin.answer = lambda path: Answer(after=random.uniform(0, 0.2))
     pages, exits, seen, said = 2_000, [], set(), []
     async with staffed(bench, origin, pages) as (queue, run, workers):
-        workers._on_event = said.append
+        workers._host.observer.on_message = said.append
         for _ in range(TERMS):
             if (await queue.stats(run.id)).pending < 2_000:  # workers of a drained run leave by themselves
                 await fill(queue, run, origin, 1_000, pages)
@@ -265,7 +264,7 @@ async def test_a_worker_that_cannot_work_is_not_started_again_and_again(bench, o
     monkeypatch.setattr("shoal.fleet.run.pool.MAX_RESTARTS", 1)
     said = []
     async with staffed(bench, origin, 10) as (_, _, workers):
-        workers._on_event = said.append
+        workers._host.observer.on_message = said.append
         file = bench.folder / "scraper.py"
         file.write_text("import os, sys\nprint('no licence', flush=True)\nos._exit(7)\n")
         await workers.set(1)

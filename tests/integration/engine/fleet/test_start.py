@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.discover.combine.combine import combine
-from shoal.discover.feed import Feed
 from shoal.fleet.cluster_roles import enqueue_lock
 from shoal.fleet.project.file import Project
 from shoal.fleet.sources.names import seeds_of
+from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
@@ -220,8 +219,8 @@ async def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path}/queue.db"
     coordinator, worker = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     async with open_queue(url) as queue, asyncio.timeout(60):
-        feed = Feed(combine(None, {"name": ["ann", "bob"]}, step="name"))
-        given = {"folder": tmp_path, "url": url, "queue": queue, "observer": Silence(), "feed": feed}
+        seeds = Seeds(axes=["name:ann,bob"])
+        given = {"folder": tmp_path, "url": url, "queue": queue, "observer": Silence(), "seeds": seeds}
         filling, serving = dict(given), dict(given)
         working = asyncio.create_task(executed(worker, serving))
         await executed(coordinator, filling)

@@ -13,18 +13,18 @@ import pytest
 import shoal
 from shoal.cli.exits import Exit
 from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.discover.combine.combine import combine
-from shoal.discover.feed import Feed
+from shoal.core.model import Task
 from shoal.fleet import cluster_roles
 from shoal.fleet.cluster_roles import Coordinator
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import Project
+from shoal.fleet.run.open_run import OpenedRun
 from shoal.fleet.telemetry.logs import LogFormat, LogPlan
 from shoal.queue.open import open_queue
 from tests.integration.engine.commands.test_inspecting import fetched, sampled
 from tests.integration.engine.fleet.test_app import SCRAPER as PEOPLE
 from tests.integration.engine.fleet.test_app import TOML as PROJECT
-from tests.integration.engine.fleet.test_start import SCRAPER, TOML, Silence, ended
+from tests.integration.engine.fleet.test_start import SCRAPER, TOML, ended
 from tests.integration.engine.shell import start, typed
 
 WATCHED = """
@@ -98,9 +98,8 @@ async def test_a_coordinator_says_again_and_again_that_it_is_there(folder, monke
     job = Job(scraper=names.scraper, name="names", reference=names.reference, queue_url=url)
     async with open_queue(url) as queue:
         run = await queue.start_run("names")
-        coordinator = Coordinator(queue, job, run, Silence())
-        feed = Feed(combine(None, {"name": ["ann"]}, step="name"))
-        carrying = asyncio.create_task(coordinator.carry_out(feed))
+        await queue.enqueue(run.id, [Task(step="name", payload={"name": "ann"})])
+        carrying = asyncio.create_task(Coordinator(OpenedRun(queue, run, job)).carry_out())
         await asyncio.sleep(1)
         beats = [worker for worker in await queue.workers(run.id) if worker.info.get("role")]
         carrying.cancel()

@@ -1,4 +1,4 @@
-"""The hooks of a run in real workers: once in the fleet, whoever is killed."""
+"""The hooks of a run, in the process that hosts its workers."""
 
 import asyncio
 from collections import Counter
@@ -12,7 +12,7 @@ from shoal.core.errors import ShoalError
 from tests.integration.engine.hooks.test_hooks import urls
 
 HEAD = """
-import os, signal, time
+import time
 from pathlib import Path
 
 plain = Scraper("plain", rate=None, robots=False, retries=1)
@@ -27,18 +27,18 @@ async def page(page: Page):
     write("page")
     yield {"url": page.url}
 """
-KILLED = """
+CALLED = """
+@plain.on_start
+def open(resources):
+    resources.opened = True
+
 @plain.on_run_start
 def prepare(run):
-    write("start", run.token, run.stats.pending)
-    if run.token == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
+    write("start", run.token, run.stats.pending, run.resources.opened)
 
 @plain.on_run_finish
 async def report(run):
     write("finish", run.token, run.state, run.stats.completed, run.stats.items)
-    if run.token < 3:
-        os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -46,20 +46,16 @@ def calls_of(bench):
     return (bench.folder / "calls.txt").read_text().splitlines()
 
 
-async def test_a_worker_that_is_killed_in_a_hook_of_the_run_is_replaced(any_bench, origin):
+async def test_the_hooks_of_a_run_are_called_before_its_first_page_and_after_its_last(any_bench, origin):
     async with asyncio.timeout(90):
-        summary = await any_bench.run(HEAD + KILLED, urls(origin, 12), workers=2)
-    assert calls_of(any_bench) == [
-        *("start 1 12", "start 2 12"),
-        *["page"] * 12,
-        *(f"finish {token} finished 12 12" for token in (1, 2, 3)),
-    ]
+        summary = await any_bench.run(HEAD + CALLED, urls(origin, 12), workers=2)
+    assert calls_of(any_bench) == ["start 1 12 True", *["page"] * 12, "finish 1 finished 12 12"]
     items = Counter(item["url"] for item in await any_bench.items(summary.run.id))
     assert set(items.values()) == {1} and len(items) == 12
     hooks = summary.as_json()["hooks"]
     assert {kind: (record["state"], record["token"]) for kind, record in hooks.items()} == {
-        "on_run_start": ("done", 2),
-        "on_run_finish": ("done", 3),
+        "on_run_start": ("done", 1),
+        "on_run_finish": ("done", 1),
     }
     assert exit_code(summary) is Exit.OK
 

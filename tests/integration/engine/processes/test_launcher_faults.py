@@ -8,17 +8,17 @@ from datetime import timedelta
 import pytest
 
 from shoal import connect
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core import tasks
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.model import Task
 from shoal.core.tasks import supervise
 from shoal.fleet import cluster_roles
-from shoal.fleet.cluster_roles import SILENT, Coordinator
-from shoal.fleet.run import enqueue, pool
-from shoal.fleet.run.launch import launch, open_run
+from shoal.fleet.cluster_roles import Coordinator
+from shoal.fleet.run import pool
+from shoal.fleet.run.launch import launch
+from shoal.fleet.run.open_run import OpenedRun, open_job
 from shoal.fleet.run.results import ResultWriter
-from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
 from tests.integration.engine.faults import Fault, FaultyQueue
 
@@ -56,7 +56,7 @@ async def launching(bench, seconds=1.0):
     """Yield a queue whose verbs can fail, a job, and a run of it with three tasks."""
     job = read_job(bench.write(CODE), queue=bench.queue_url)
     async with open_queue(bench.queue_url) as queue, asyncio.timeout(30):
-        run = await open_run(queue, job.scraper)
+        run = (await open_job(queue, job)).run
         await queue.enqueue(
             run.id, [Task(step="page", payload={"n": n, "seconds": seconds}) for n in range(3)]
         )
@@ -72,7 +72,7 @@ async def test_a_look_at_the_progress_that_dies_is_named_and_begun_again(bench, 
             return bench.witness.pool is not None and bool(bench.witness.pool.pids)
 
         queue.faults["run"] = Fault(strange, times, breaks)
-        summary = await supervise(launch(queue, job, run, bench.witness))
+        summary = await supervise(launch(OpenedRun(queue, run, job), bench.witness))
     assert summary.snapshot.stats.completed == 3
     told = [line for line in bench.witness.said_lines if "Reading the run's progress failed: Strange" in line]
     assert len(told) == 1 if times == 1 else told
@@ -86,7 +86,7 @@ async def test_a_view_that_dies_is_named_too(bench):
 
     bench.witness.on_saw = breaks
     async with launching(bench) as (queue, job, run):
-        summary = await supervise(launch(queue, job, run, bench.witness))
+        summary = await supervise(launch(OpenedRun(queue, run, job), bench.witness))
     assert summary.snapshot.stats.completed == 3
     assert any("Strange: no terminal" in line for line in bench.witness.said_lines)
 
@@ -100,7 +100,7 @@ async def test_items_that_cannot_be_followed_are_named_at_once_and_written_at_th
         queue.faults["items"] = Fault(error, 1)
         said = asyncio.create_task(_until_said(caplog, str(place) if error is strange else "XX000"))
         results = ResultWriter(queue, run.id, str(place))
-        summary = await launch(queue, job, run, bench.witness, results=results)
+        summary = await launch(OpenedRun(queue, run, job), bench.witness, results=results)
         assert said.done(), "while the run went on"
     assert summary.snapshot.stats.completed == 3
     assert len(place.read_text().splitlines()) == 3
@@ -113,7 +113,7 @@ async def test_items_that_nobody_gets_any_more_end_the_run_by_name(bench, caplog
         )
         queue.faults["items"] = Fault(strange)
         with pytest.raises(Strange):
-            await launch(queue, job, run, bench.witness, results=ResultWriter(queue, run.id, "-"))
+            await launch(OpenedRun(queue, run, job), bench.witness, results=ResultWriter(queue, run.id, "-"))
     assert "Writing items to - failed: Strange" in caplog.text and "Stopping" in caplog.text
 
 
@@ -127,9 +127,8 @@ async def test_a_coordinators_heartbeat_that_dies_ends_it_by_name(bench, monkeyp
             return beats[0] > 3  # the first are marks that it makes itself
 
         queue.faults["beat"] = Fault(strange, hits=later)
-        async with enqueue.open_enqueuer(queue, job.scraper, Seeds(), None) as feed:
-            with pytest.raises(DutyFailed, match="The coordinator's heartbeat failed: Strange"):
-                await Coordinator(queue, job, run, SILENT).carry_out(feed)
+        with pytest.raises(DutyFailed, match="The coordinator's heartbeat failed: Strange"):
+            await Coordinator(OpenedRun(queue, run, job)).carry_out()
 
 
 async def test_a_launcher_whose_look_after_a_worker_dies_ends_by_name(bench, monkeypatch):
@@ -139,7 +138,7 @@ async def test_a_launcher_whose_look_after_a_worker_dies_ends_by_name(bench, mon
     monkeypatch.setattr(pool.WorkerSupervisor, "run", dies)
     async with launching(bench) as (queue, job, run):
         with pytest.raises(DutyFailed, match="Supervising a worker failed: Strange: no processes"):
-            await launch(queue, job, run, bench.witness)
+            await launch(OpenedRun(queue, run, job), bench.witness)
 
 
 async def test_waiting_for_a_run_fails_when_its_local_workers_have_died(bench, monkeypatch, caplog):

@@ -86,7 +86,7 @@ async def test_a_frozen_worker_is_said_to_be_before_it_is_ended(bench, origin):
         while not summary.done():
             await asyncio.sleep(0.2)
             if frozen:
-                states |= {worker_row(worker)["state"] for worker in await queue.workers("cold")}
+                states |= {worker_row(worker).state for worker in await queue.workers("cold")}
         await summary
     assert "frozen" in states
 

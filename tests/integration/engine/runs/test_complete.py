@@ -1,5 +1,7 @@
 """A run is complete or says that it is not: in its state, its exit code and every report."""
 
+from dataclasses import asdict
+
 import pytest
 
 from shoal import connect
@@ -124,7 +126,7 @@ async def test_missing_pages_are_counted_and_missing_seeds_are_dead_letters_on_e
         run = await app.run("r")
         (letter,) = await run.dead()
         assert letter.task.url == f"{origin.url}/seed"
-        assert (await run.missing()).as_json() == expected
+        assert asdict(await run.missing()) == expected
         await run.purge()
         assert await app.queue.notes("missing pages r") == {}
 

@@ -12,7 +12,7 @@ from shoal import Scraper
 from shoal.core.model import ZERO, Done, Release, RunSettings, Task
 from shoal.queue.open import open_queue
 from shoal.worker import shared_budgets
-from shoal.worker.partitions import PLAN, Holding, PartitionPlan, PartitionRole, PartitionShare, topic_of
+from shoal.worker.partitions import PLAN, Holding, PartitionPlan, PartitionRole, topic_of
 from shoal.worker.shared_budgets import PageLimit
 from tests.cases import long
 from tests.integration.engine.faults import scene
@@ -133,7 +133,7 @@ async def test_with_a_plan_who_sleeps_through_the_end_of_its_turn_starts_nothing
     async with (
         asyncio.timeout(30),
         open_queue(any_bench.queue_url) as queue,
-        scene(queue, few, tasks=tasks, lease=MINUTE, share=whole_share) as worker,
+        scene(queue, few, tasks=tasks, lease=MINUTE, sharing=PartitionRole()) as worker,
     ):
         plan = PartitionPlan(holdings={"": Holding(workers=["worker-1"])})
         await queue.write_notes(topic_of(worker.run.id), {PLAN: msgspec.json.encode(plan)})
@@ -145,7 +145,3 @@ async def test_with_a_plan_who_sleeps_through_the_end_of_its_turn_starts_nothing
 
 async def a_job(task: Task):
     yield {"n": task.payload["n"]}
-
-
-def whole_share(queue, run):
-    return PartitionShare(queue, run.id, "worker-1", PartitionRole())

@@ -6,12 +6,12 @@ import shlex
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.model import DeadFilter, Task
 from shoal.fleet.connect import connect
 from shoal.fleet.run.change import change_settings
 from shoal.fleet.run.launch import launch
-from shoal.fleet.run.settings import open_job
+from shoal.fleet.run.open_run import open_job
 from shoal.queue.open import open_queue
 from tests.integration.engine.shell import typed
 
@@ -86,7 +86,8 @@ async def test_every_backend_changes_a_running_run(any_bench, origin):
         seeds = [Task(url=f"{origin.url}/{number}", step="page") for number in range(9)]
         fetched = asyncio.Event()
         any_bench.witness.on_saw = lambda snapshot, pool: snapshot.stats.completed and fetched.set()
-        working = asyncio.create_task(launch(queue, opened.job, opened.run, any_bench.witness, seeds=seeds))
+        await queue.enqueue(opened.run.id, seeds)
+        working = asyncio.create_task(launch(opened, any_bench.witness))
         await asyncio.wait_for(fetched.wait(), 60)
         # Without the change it would take eight hours.
         await change_settings(queue, opened.run.id, {"rate": None, "max_pages": 7})
@@ -102,12 +103,12 @@ async def test_pages_to_skip_are_not_fetched_and_can_be_replayed(bench, origin):
         opened = await open_job(queue, job)
         await queue.enqueue(opened.run.id, [Task(url=url, step="page") for url in urls])
         await change_settings(queue, opened.run.id, {"skip": f"{origin.url}/calendar/*"})
-        summary = await launch(queue, opened.job, opened.run, bench.witness)
+        summary = await launch(opened, bench.witness)
         assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (2, 2)
         assert origin.visits == {"/a": 1, "/b": 1}
         await change_settings(queue, opened.run.id, {"skip": None})
         assert await queue.replay(opened.run.id, where=DeadFilter(error="Skipped")) == 2
-        again = await launch(queue, opened.job, opened.run, bench.witness)
+        again = await launch(opened, bench.witness)
         assert (again.snapshot.stats.completed, again.snapshot.stats.dead) == (4, 0)
 
 

@@ -13,9 +13,10 @@ from collections import Counter
 
 import pytest
 
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.model import Task
 from shoal.fleet.run.launch import launch
+from shoal.fleet.run.open_run import OpenedRun
 from shoal.queue.open import open_queue
 from tests.cases import long
 from tests.integration.engine.conftest import Witness
@@ -71,7 +72,7 @@ async def staffed(bench, path, run_id, reaper, **options):
     """Let one pool work on the run until it is drained."""
     job = read_job(path, queue=bench.queue_url, allow_private=["127.0.0.0/8"], **options)
     async with open_queue(bench.queue_url) as queue:
-        return await launch(queue, job, await queue.run(run_id), Witness(on_saw=reaper.saw))
+        return await launch(OpenedRun(queue, await queue.run(run_id), job), Witness(on_saw=reaper.saw))
 
 
 POOLS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.errors import InvalidSetting
 from shoal.fleet.command_hints import command_for_job, queue_option
 

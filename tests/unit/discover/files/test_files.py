@@ -9,9 +9,9 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Task
-from shoal.discover.files.columns import Columns
 from shoal.discover.files.files import UrlFile, format_of
 from shoal.discover.files.lines import MAX_LINE
+from shoal.discover.files.table import Columns
 from shoal.discover.source import Refusal
 
 

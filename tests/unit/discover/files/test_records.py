@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.model import Task
-from shoal.discover.files.columns import Columns
 from shoal.discover.files.files import UrlFile
 from shoal.discover.files.lines import MAX_LINE
+from shoal.discover.files.table import Columns
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shoal.discover.sitemaps.entry import latest_time
+from shoal.discover.sitemaps.parse import latest_time
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import ParseFailed, TooLarge
-from shoal.discover.sitemaps.parse import entries_of
-from shoal.discover.sitemaps.xml import MAX_DEPTH, MAX_MEDIA, MAX_TEXT
+from shoal.discover.sitemaps.parse import MAX_DEPTH, MAX_MEDIA, MAX_TEXT, entries_of
 from tests.unit.discover.site import index, urlset
 
 MIB = 1 << 20

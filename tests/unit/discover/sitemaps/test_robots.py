@@ -3,7 +3,7 @@
 import time
 
 from shoal.core.urls import origin_of
-from shoal.discover.sitemaps.robots import MAX_SITEMAPS, sitemaps_in
+from shoal.discover.sitemaps.fetch import MAX_SITEMAPS, sitemaps_in
 
 HOME = "https://a.test"
 

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from shoal.core.errors import ParseFailed, TooLarge
-from shoal.discover.sitemaps.unpack import CHUNK, MAX_MEMBERS, read_chunks
+from shoal.discover.sitemaps.parse import CHUNK, MAX_MEMBERS, read_chunks
 
 MIB = 1 << 20
 

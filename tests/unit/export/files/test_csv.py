@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidItem
 from shoal.export.files.csv import escape_formula
+from shoal.export.follow import export
 from shoal.export.open import open_writer
-from shoal.export.stream import export
 from tests.unit.export.factories import items, source
 
 

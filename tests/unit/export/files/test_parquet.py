@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from shoal.core.errors import InvalidItem
 from shoal.export.files import parquet as module
 from shoal.export.files.nested import common_type, type_of
-from shoal.export.kinds import Kind, common_kind, kind_of
+from shoal.export.follow import export
 from shoal.export.open import open_writer
-from shoal.export.stream import export
+from shoal.export.table import Kind, common_kind, kind_of
 from tests.unit.export.factories import NOON, items, source
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.export.kinds import Kind
+from shoal.export.table import Kind
 from shoal.export.tables.columns import ColumnType, can_hold, encode_value
 from tests.unit.export.factories import NOON
 

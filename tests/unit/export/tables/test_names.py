@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.export.tables.names import ColumnNames, NameRules, hashed_name, quote_name
+from shoal.export.tables.columns import ColumnNames, NameRules, hashed_name, quote_name
 
 STRICT = NameRules(max_bytes=20, max_columns=10, reserved=("xmin",))
 LAX = NameRules(max_bytes=20, max_columns=10, ignores_case=True)

@@ -7,8 +7,7 @@ import pytest
 from shoal.core.errors import NeedsBrowser
 from shoal.core.http import Request, Response
 from shoal.core.model import SECOND, ZERO
-from shoal.fetch.browser.auto import AutoFetcher
-from shoal.fetch.browser.dispatch import RenderingFetcher
+from shoal.fetch.browser.auto import AutoFetcher, RenderingFetcher
 from shoal.fetch.named import ChoosingFetcher
 
 URL = "https://shop.test/p/1"

@@ -7,7 +7,7 @@ import pytest
 from shoal.core.errors import InvalidSetting, OutOfScope, TooLarge
 from shoal.core.http import Headers, Request
 from shoal.fetch.browser.navigation import Navigation
-from shoal.fetch.response_limits import Limits
+from shoal.fetch.contract import Limits
 
 START = "https://shop.test/start"
 

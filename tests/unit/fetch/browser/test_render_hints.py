@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import Note
-from shoal.fetch.browser.render_hints import HINT_TTL, READ_INTERVAL_SECONDS, TOPIC, RenderHints, shape
+from shoal.fetch.browser.auto import HINT_TTL, READ_INTERVAL_SECONDS, TOPIC, RenderHints, shape
 
 
 class Notes:

@@ -19,11 +19,10 @@ from shoal.core.errors import (
     TooLarge,
 )
 from shoal.core.http import Proxy
-from shoal.fetch.browser.errors import translate_error
-from shoal.fetch.browser.memory import memory_of, process_tree
-from shoal.fetch.browser.process import VARIABLE, find_chromium
+from shoal.fetch.browser.fetcher import MAX_WAITERS, TabLimit
+from shoal.fetch.browser.process import VARIABLE, find_chromium, memory_of, process_tree
 from shoal.fetch.browser.proxy.credentials import ProxyCredentials
-from shoal.fetch.browser.tab_limit import MAX_WAITERS, TabLimit
+from shoal.fetch.browser.tab import translate_error
 from shoal.fetch.browser.trackers import is_tracker
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from shoal.core.errors import FetchTimeout, InvalidSetting, OutOfScope
 from shoal.core.http import Headers, Request
+from shoal.fetch.contract import Limits
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.client import RedirectingClient
-from shoal.fetch.response_limits import Limits
 
 START = "https://shop.test/start"
 FORBIDDEN = """

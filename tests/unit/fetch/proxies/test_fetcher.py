@@ -22,14 +22,13 @@ from shoal.core.errors import (
 from shoal.core.http import Headers, Identity, Request, Response
 from shoal.core.model import SECOND, ZERO
 from shoal.core.proxies import ProxyRules, read_proxy_list
+from shoal.fetch.contract import begin_task
 from shoal.fetch.http.cookies import CookieJar
 from shoal.fetch.proxies import fetcher as fetchers
-from shoal.fetch.proxies.fetcher import MAX_FREE, ProxiesFetcher
+from shoal.fetch.proxies.fetcher import MAX_FREE, ProxiesFetcher, RetryingFetcher
 from shoal.fetch.proxies.health import ProxyFault
 from shoal.fetch.proxies.pool import ProxyPool
-from shoal.fetch.proxies.retrying import RetryingFetcher
 from shoal.fetch.robots.robots import Robots
-from shoal.fetch.task_context import begin_task
 from tests.unit.fetch.proxies.making import Inner, named, pool, proxies
 
 NOBODY_HEARS = object()  # a sync that does nothing

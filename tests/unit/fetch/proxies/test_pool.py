@@ -6,9 +6,15 @@ import pytest
 
 from shoal.core.proxies import ProxyRules
 from shoal.fetch.proxies.health import MAX_STREAK, ProxyFault
-from shoal.fetch.proxies.hosts import UP_PERIOD_SECONDS
-from shoal.fetch.proxies.per_exit_rate import RECHECK, SETTLING
-from shoal.fetch.proxies.pool import MAX_BLOCKS, MAX_STREAKS, ProxyPool, ProxyShortage
+from shoal.fetch.proxies.pool import (
+    MAX_BLOCKS,
+    MAX_STREAKS,
+    RECHECK,
+    SETTLING,
+    UP_PERIOD_SECONDS,
+    ProxyPool,
+    ProxyShortage,
+)
 from tests.unit.fetch.proxies.making import Clock, named, number_of, pool, proxies
 
 HOST = "shop.test"

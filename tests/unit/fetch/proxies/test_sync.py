@@ -8,8 +8,7 @@ from shoal.core.errors import QueueUnavailable
 from shoal.core.proxies import ProxyRules, read_proxy_list
 from shoal.fetch.proxies import sync as boards
 from shoal.fetch.proxies.health import ProxyFault
-from shoal.fetch.proxies.per_exit_rate import SETTLING
-from shoal.fetch.proxies.pool import ProxyPool
+from shoal.fetch.proxies.pool import SETTLING, ProxyPool
 from shoal.fetch.proxies.sync import ProxySync, read_stats, topic
 from tests.unit.fetch.proxies.making import Board as Notes
 from tests.unit.fetch.proxies.making import Clock, named, pool, proxies

@@ -6,12 +6,12 @@ from shoal.fetch.tokens import budget as budgets
 from shoal.fetch.tokens.budget import (
     TokenBudget,
     advance,
-    cap,
-    doubt,
+    clear_rejections,
+    lower,
     open_epoch,
     pause,
+    record_rejection,
     report,
-    trust,
 )
 from shoal.fetch.tokens.rate_limit_headers import RateLimit
 
@@ -81,13 +81,13 @@ def test_one_that_died_while_asking_for_all_is_followed_by_another():
 
 def test_less_than_we_believed_is_believed_and_not_added_to():
     budget, _ = reserve(an_open(left=90), "a", wanted=30)
-    budget = cap(budget, 5)
+    budget = lower(budget, 5)
     assert budget.left == 5
     assert report(budget, "a", outstanding=0, returned=30, epoch=budget.epoch).left == 5
 
 
 def test_more_than_we_believed_is_not_believed():
-    assert cap(an_open(left=10), 80).left == 10
+    assert lower(an_open(left=10), 80).left == 10
 
 
 def test_a_resting_token_is_tried_again_when_its_time_is_over():
@@ -104,19 +104,19 @@ def test_a_host_that_tells_nothing_needs_no_reservation():
 
 def test_a_limit_that_is_reported_later_counts_from_the_start():
     budget = open_epoch(reserve(TokenBudget())[0], "a", RateLimit(), outstanding=0)
-    assert not cap(budget, 7).is_free
-    assert reserve(cap(budget, 7), "b", wanted=9)[1] == 1
+    assert not lower(budget, 7).is_free
+    assert reserve(lower(budget, 7), "b", wanted=9)[1] == 1
 
 
 def test_two_pages_that_refuse_a_token_retire_it_and_one_does_not():
-    once = doubt(an_open(), "page", "401")
-    assert not doubt(once, "page", "401").retired
-    assert doubt(once, "other", "401").retired == "401"
-    assert not doubt(trust(once), "other", "401").retired
+    once = record_rejection(an_open(), "page", "401")
+    assert not record_rejection(once, "page", "401").retired
+    assert record_rejection(once, "other", "401").retired == "401"
+    assert not record_rejection(clear_rejections(once), "other", "401").retired
 
 
 def test_a_retired_token_is_not_used_again():
-    budget = doubt(doubt(an_open(), "page", "401"), "other", "401")
+    budget = record_rejection(record_rejection(an_open(), "page", "401"), "other", "401")
     assert reserve(budget)[1] == 0
     assert reserve(advance(budget, 10_000))[1] == 0
     assert not budget.is_free

@@ -32,7 +32,7 @@ async def worker(loop, pool, host, jobs, concurrency=16):
                 continue
             response = await host.ask(permit.token.text)
             if response.status == 429:
-                await pool.rest(permit, rate_limit_in(response, loop.moment()))
+                await pool.pause(permit, rate_limit_in(response, loop.moment()))
                 jobs.put_off(loop.time())
             else:
                 await pool.finish(permit, rate_limit_in(response, loop.moment()))

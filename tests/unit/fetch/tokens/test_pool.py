@@ -50,7 +50,7 @@ def test_when_all_rest_the_earliest_reset_is_reported():
     async def test(loop, queue, open_pool):
         pool = await open_pool("a", "b")
         for seconds in (30, 50):
-            await pool.rest(await pool.acquire(), RateLimit(rest=timedelta(seconds=seconds)))
+            await pool.pause(await pool.acquire(), RateLimit(retry_after=timedelta(seconds=seconds)))
         with pytest.raises(TokensResting) as caught:
             await pool.acquire()
         assert 29 < caught.value.after.total_seconds() <= 30
@@ -65,7 +65,7 @@ def test_when_all_rest_the_earliest_reset_is_reported():
 def test_a_reset_that_is_near_is_waited_for():
     async def test(loop, queue, open_pool):
         pool = await open_pool("a")
-        await pool.rest(await pool.acquire(), RateLimit(rest=timedelta(seconds=0.2)))
+        await pool.pause(await pool.acquire(), RateLimit(retry_after=timedelta(seconds=0.2)))
         began = loop.time()
         await pool.acquire()
         assert 0.19 < loop.time() - began < 0.5
@@ -136,7 +136,7 @@ def test_tokens_that_are_written_into_their_file_are_found(tmp_path):
     async def test(loop, queue, open_pool):
         pool = await open_pool(file=file)
         for page in "xy":
-            await pool.doubt(await pool.acquire(), page, "401")
+            await pool.record_rejection(await pool.acquire(), page, "401")
         with pytest.raises(NoTokenLeft, match=r"tokens\.txt"):
             await pool.acquire()
         file.write_text("new")

@@ -78,7 +78,7 @@ def test_a_list_of_limits_and_fractions_are_read():
 
 
 def test_retry_after_is_reported_beside_it():
-    assert rate_limit(retry_after="120").rest == timedelta(minutes=2)
+    assert rate_limit(retry_after="120").retry_after == timedelta(minutes=2)
 
 
 def test_a_host_that_says_nothing_tells_nothing():

@@ -5,8 +5,8 @@ from hypothesis import strategies as some
 
 from shoal.core.http import Identity
 from shoal.fetch.http.cookies import CookieJar
-from shoal.fetch.tor import circuits
-from shoal.fetch.tor.circuits import Circuits
+from shoal.fetch.tor import fetcher as tor_fetcher
+from shoal.fetch.tor.fetcher import Circuits
 
 
 def identity_of(key):
@@ -72,7 +72,7 @@ def test_names_are_never_given_to_two(visits):
 
 
 def test_what_is_kept_is_bounded(monkeypatch):
-    monkeypatch.setattr(circuits, "MAX_SESSIONS", 10)
+    monkeypatch.setattr(tor_fetcher, "MAX_SESSIONS", 10)
     known = Circuits()
     for number in range(100):
         known.take("a.test", identity_of(str(number)))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import Blocked
+from shoal.scrape.settings.proxies import TorSettings
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.scrape.settings.tor import TorSettings
 
 PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "tor.md").read_text()
 

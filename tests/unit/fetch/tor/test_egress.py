@@ -4,7 +4,7 @@ import pytest
 
 from shoal.core.errors import OutOfScope
 from shoal.fetch.egress import Egress
-from shoal.fetch.tor.egress import TorEgress
+from shoal.fetch.tor.fetcher import TorEgress
 
 ONIONS = [
     f"http://{'a' * 56}.onion/",

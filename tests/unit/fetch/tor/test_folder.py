@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from shoal.fetch.tor.folder import LOCK, TorFolder, sweep
+from shoal.fetch.tor.tor import LOCK, TorFolder, sweep
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import SECOND
-from shoal.fleet.ondemand.discovery import (
+from shoal.fleet.ondemand.client import (
     MAX_FAILURES,
     STRATEGIES,
     ListeningWorker,

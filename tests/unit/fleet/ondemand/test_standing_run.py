@@ -6,11 +6,10 @@ from shoal.core.errors import CallFailed, InvalidSetting, RunConflict
 from shoal.core.model import Task
 from shoal.fleet.cluster_roles import WorkerHost
 from shoal.fleet.job import Job
-from shoal.fleet.ondemand import call_partition
-from shoal.fleet.ondemand.call_partition import CallPartition
+from shoal.fleet.ondemand import dispatch
+from shoal.fleet.ondemand.dispatch import CallPartition
 from shoal.fleet.ondemand.standing_run import listening_job, outdated_notice, standing_run
-from shoal.fleet.run.launch import find_unfinished
-from shoal.fleet.run.settings import open_job
+from shoal.fleet.run.open_run import find_unfinished, open_job
 from shoal.fleet.status.find import find_run
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import Scraper
@@ -36,7 +35,7 @@ async def test_no_two_balancers_share_a_partition_and_a_free_one_is_reused(queue
 
 
 async def test_the_number_of_partitions_is_limited(queue, monkeypatch):
-    monkeypatch.setattr(call_partition, "PARTITIONS", 1)
+    monkeypatch.setattr(dispatch, "PARTITIONS", 1)
     async with CallPartition(queue, "run", "a"):
         with pytest.raises(CallFailed, match="in use"):
             await CallPartition(queue, "run", "b").__aenter__()

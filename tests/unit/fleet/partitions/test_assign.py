@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import Counts
-from shoal.fleet.partitions.assign import assign, assign_helpers
-from shoal.fleet.partitions.rebalance import assign_seats, is_same, next_plan
+from shoal.fleet.partitions.plan import assign, assign_helpers, assign_seats, is_same, next_plan
 from shoal.fleet.partitions.table import check_table, read_table, read_table_file
 from shoal.worker.partitions import Holding, PartitionPlan
 

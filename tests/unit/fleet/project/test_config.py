@@ -9,7 +9,7 @@ from shoal.fleet.build_job import load
 from shoal.fleet.command_hints import DEFAULT_QUEUE
 from shoal.fleet.project.config import VARIABLES, Config
 from shoal.fleet.project.report import config_rows, setting_rows
-from shoal.scrape.settings.scraper import SETTING_NAMES
+from shoal.scrape.settings.scraper import SETTINGS
 
 FILE = """\
 queue = "sqlite:///file.db"
@@ -84,7 +84,7 @@ def test_the_rows_of_a_scraper_have_every_setting_as_people_write_it(tmp_path):
         row["setting"]: row
         for row in setting_rows(config, "x", load(config.project, str(tmp_path / "shop.py")))
     }
-    assert set(rows) == set(SETTING_NAMES)
+    assert set(rows) == set(SETTINGS)
     assert "hush" not in str(rows)
     values = {name: row["value"] for name, row in rows.items()}
     assert (values["rate"], values["delay"], values["timeout"], values["lease"]) == ("none", "0s", "1m", "5m")

@@ -5,8 +5,7 @@ import yaml
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.version import VERSION
-from shoal.fleet.project.deploy_files import deployment_files, image_commands
-from shoal.fleet.project.deployment import Deployment
+from shoal.fleet.project.deployment import Deployment, deployment_files, image_commands
 from shoal.fleet.project.file import Project
 
 SCRAPER = """

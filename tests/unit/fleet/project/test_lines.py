@@ -3,8 +3,7 @@
 import pytest
 
 from shoal.core.errors import InvalidSetting
-from shoal.fleet.project.file import Project
-from shoal.fleet.project.lines import line_of, toml_lines, yaml_lines
+from shoal.fleet.project.file import Project, line_of, toml_lines, yaml_lines
 
 TOML = '''\
 # queue = "no"

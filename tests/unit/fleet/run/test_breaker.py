@@ -1,4 +1,4 @@
-from shoal.fleet.run.breaker import MAX_KILLERS, Breaker
+from shoal.fleet.run.pool import MAX_KILLERS, Breaker
 
 
 def test_different_tasks_that_kill_their_workers_in_a_row_are_a_crash_loop():

@@ -95,10 +95,10 @@ async def test_letters_that_match_are_edited_and_the_others_are_counted(queue):
     change = LetterChange(url_replace=("http://old.", "https://new."))
     foreseen = await edit_letters(queue, run.id, change, by="ann", dry_run=True)
     report = await edit_letters(queue, run.id, change, by="ann")
-    assert foreseen.as_json() == report.as_json()
+    assert foreseen == report
     assert (report.edited, report.duplicate, report.unchanged) == (2, 1, 2)
     assert "already has the task" in report.reasons[0]
-    assert report.differences[0].text.startswith("edited: url http://old.example")
+    assert report.differences[0].change.startswith("edited: url http://old.example")
     urls = {letter.task.url async for letter in queue.dead(run.id)}
     assert urls >= {"https://new.example:8000/0", "http://old.example:8001/1", "https://new.example:8002/2"}
 

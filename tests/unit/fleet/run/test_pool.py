@@ -1,26 +1,29 @@
 """When a pool replaces a worker, and when it gives up; no process is started."""
 
-from datetime import timedelta
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
-from shoal.core.model import MINUTE
+from shoal import Scraper
+from shoal.core.model import Run, RunSettings, RunState
+from shoal.fleet.job import Job
 from shoal.fleet.run import pool as module
 from shoal.fleet.run.pool import (
     MAX_RESTART_DELAY_SECONDS,
     MAX_RESTARTS,
     MIN_RESTART_DELAY_SECONDS,
     PoolExit,
+    RunObserver,
     WorkerPool,
 )
-from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
-from shoal.worker.process.dead_worker import StepLimit
+from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.supervisor import WorkerExit
 
-CONFIG = WorkerConfig(
-    queue="", run_id="r", worker_id="w", scraper="s", lease=timedelta(seconds=30), memory=1 << 20
-)
+RUN = Run(id="r", scraper="s", settings=RunSettings(), state=RunState.RUNNING, started_at=datetime.now(UTC))
+PAGES = Scraper("s", retries=2)
+PAGES.step(fetch=None, name="page")(lambda task: [])
+JOB = Job(scraper=PAGES, name="s", reference="s.py", queue_url="sqlite:///")
 DEAD = WorkerExit(ExitReason.DIED, "was ended by SIGKILL")
 
 
@@ -29,8 +32,9 @@ class Slots(WorkerPool):
 
     def __init__(self, *exits, count=1):
         self.said, self.waits, self.exits, self.started = [], [], list(exits), 0
-        limits = {"page": StepLimit(MINUTE, 3)}
-        super().__init__(None, CONFIG, count, limits=limits, lock=None, on_event=self.said.append)
+        observer = RunObserver()
+        observer.on_message = self.said.append
+        super().__init__(None, JOB, RUN, lock=None, observer=observer, count=count)
 
     async def _run_worker(self, fork_server, number):
         self.started += 1

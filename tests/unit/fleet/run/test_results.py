@@ -7,7 +7,7 @@ import pytest
 
 from shoal.core.errors import ExportFailed, InvalidSetting, QueueUnavailable
 from shoal.export.files.jsonl import JsonlWriter
-from shoal.fleet.run.results import ResultWriter, output_mode
+from shoal.fleet.run.results import Output, ResultWriter
 from tests.unit.export.factories import item
 
 
@@ -142,8 +142,9 @@ async def test_without_a_path_nothing_is_read(tmp_path):
 
 
 async def write(store, path, run_id="r", **mode):
-    mode = {"is_new": True, "overwrite": False, "append": False} | mode
-    async with ResultWriter(store, run_id, str(path), output_mode(**mode)) as results:
+    is_new = mode.pop("is_new", True)
+    output = Output(str(path), **mode)
+    async with ResultWriter(store, run_id, str(path), output.mode(is_new=is_new)) as results:
         await results.finish(len(store.numbers))
 
 
@@ -251,7 +252,7 @@ def test_only_rows_and_lines_can_be_appended_by_a_run(name, tmp_path):
 
 def test_append_and_overwrite_exclude_each_other():
     with pytest.raises(InvalidSetting, match="Use one of them"):
-        output_mode(is_new=True, overwrite=True, append=True)
+        Output("items.jsonl", overwrite=True, append=True).mode(is_new=True)
 
 
 def remove(path):

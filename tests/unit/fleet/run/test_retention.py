@@ -67,9 +67,9 @@ async def test_finished_runs_that_are_older_go_the_oldest_first_with_their_count
     ids, report = await purged(queue, older=30 * DAY)
     assert ids == ["books40", "books31"]
     assert await runs_in(queue) == {"books1", "books29"}
-    found = report.as_json()
-    assert (found["purged"], found["tasks"], found["items"], found["dead"]) == (2, 2, 4, 0)
-    assert found["runs"][0]["run_id"] == "books40"
+    found = report.row(dry_run=False)
+    assert (found.purged, found.tasks, found.items, found.dead) == (2, 2, 4, 0)
+    assert found.runs[0].run_id == "books40"
 
 
 async def test_a_dry_run_deletes_nothing(queue, make_run):

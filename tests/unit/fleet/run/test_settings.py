@@ -2,21 +2,17 @@
 
 from dataclasses import replace
 
-import msgspec
 import pytest
 
-from shoal.cli.options.job import read_job
-from shoal.cli.options.setting import read_change
+from shoal.cli.options.workers import read_change, read_job
 from shoal.core.errors import InvalidSetting, RunConflict
-from shoal.core.model import ZERO, Task
+from shoal.core.model import Task
 from shoal.fleet.command_hints import command_to_resume
 from shoal.fleet.run.change import change_settings, list_settings
 from shoal.fleet.run.lifecycle import purge
-from shoal.fleet.run.settings import open_job
+from shoal.fleet.run.open_run import open_job
 from shoal.queue.open import open_queue
-from shoal.worker.run_hooks import record
-from shoal.worker.run_hooks.record import START, HookState, find_record, new_record, topic_of
-from shoal.worker.run_settings.stored import LIVE, read_note
+from shoal.worker.run_settings import LIVE, read_note
 
 SCRAPER = """
 from shoal import Page, Scraper
@@ -55,12 +51,12 @@ async def test_a_resumed_run_has_all_that_was_given_for_it(queue):
     first = await opened_run(
         queue, "rate=5/s", "timeout=9s", "fetch=browser", urls=["http://127.0.0.1:81/", "https://a.test/"]
     )
-    assert first.is_new and not first.notice
+    assert first.is_new and not first.notices
     again = await open_job(queue, job(), resume=True)
     assert (again.run.id, again.is_new) == (first.run.id, False)
     assert again.job.scraper.settings == first.job.scraper.settings
     assert again.job.overrides == first.job.overrides
-    assert again.notice == (
+    assert " ".join(again.notices) == (
         "Settings of the run: rate=5/s, timeout=9s, fetch=browser, allow_private=127.0.0.1:81."
     )
 
@@ -68,7 +64,10 @@ async def test_a_resumed_run_has_all_that_was_given_for_it(queue):
 async def test_what_is_given_again_is_changed_for_the_run(queue):
     run = (await opened_run(queue, "rate=5/s", "max_pages=5")).run
     again = await open_job(queue, job("rate=50/s", "max_pages=5", "engine=aiohttp"), resume=True)
-    assert again.notice == "Settings of the run: max_pages=5. Changed for the run: rate=50/s, engine=aiohttp."
+    assert (
+        " ".join(again.notices)
+        == "Settings of the run: max_pages=5. Changed for the run: rate=50/s, engine=aiohttp."
+    )
     assert again.run.settings.host_delay < run.settings.host_delay
     later = await open_job(queue, job(), resume=True)
     assert (later.job.scraper.settings.engine, later.run.settings) == ("aiohttp", again.run.settings)
@@ -77,9 +76,9 @@ async def test_what_is_given_again_is_changed_for_the_run(queue):
 async def test_a_folder_that_is_typed_again_as_it_was_is_no_change(queue):
     first = await opened_run(queue, "files=images")
     again = await open_job(queue, job("files=images"), resume=True)
-    assert "Changed" not in again.notice and again.run.id == first.run.id
+    assert "Changed" not in " ".join(again.notices) and again.run.id == first.run.id
     other = await open_job(queue, job("files=pictures"), resume=True)
-    assert other.notice.endswith("Changed for the run: files=pictures.")
+    assert " ".join(other.notices).endswith("Changed for the run: files=pictures.")
 
 
 async def test_a_worker_that_joins_changes_what_all_follow_and_keeps_the_rest_to_itself(queue):
@@ -87,7 +86,9 @@ async def test_a_worker_that_joins_changes_what_all_follow_and_keeps_the_rest_to
     joined = await open_job(
         queue, replace(job("rate=1/s", "engine=aiohttp"), joins=True), run_id=run.id, resume=True
     )
-    assert joined.notice == "Changed for the run: rate=1/s. For these workers only: engine=aiohttp."
+    assert (
+        " ".join(joined.notices) == "Changed for the run: rate=1/s. For these workers only: engine=aiohttp."
+    )
     assert joined.job.scraper.settings.engine == "aiohttp" and joined.job.overrides["engine"] == "aiohttp"
     other = await open_job(queue, job(), resume=True)
     assert other.job.scraper.settings.engine == "wreq"
@@ -153,7 +154,7 @@ async def test_every_setting_that_may_change_is_listed_with_units(queue):
     assert set(LIVE) <= set(rows)
     assert (rows["rate"], rows["delay"]) == (("30/min", "run"), ("2s", "run"))
     assert rows["retry"] == ('{"delay":"60s"}', "run")
-    assert rows["allow_private"] == ("as in the scraper", "scraper")
+    assert rows["allow_private"] == ("none", "scraper")
 
 
 async def test_a_list_is_shown_as_it_is_typed_and_an_empty_one_as_none(queue):
@@ -178,20 +179,6 @@ async def test_a_list_is_shown_as_it_is_typed_and_an_empty_one_as_none(queue):
         # What is shown can be typed.
         await change_settings(queue, run.id, dict([read_change(f"{key}={text}")]))
     assert await shown("statuses") == "none"
-
-
-@pytest.mark.parametrize("joins", [False, True])
-async def test_who_resumes_a_run_lets_its_failed_hooks_be_called_again_and_who_joins_does_not(
-    queue, monkeypatch, joins
-):
-    run = (await opened_run(queue)).run
-    calling = new_record("w1", None, "", "on_run_start prepare")
-    failed = msgspec.structs.replace(calling, state=HookState.FAILED, failures=3)
-    await queue.write_notes(topic_of(run.id), {START: msgspec.json.encode(failed)})
-    monkeypatch.setattr(record, "HOLD_TIME", ZERO)
-    await open_job(queue, replace(job(), joins=joins), run_id=run.id, resume=True)
-    found = await find_record(queue, run.id, START)
-    assert found.is_exhausted == joins and found.record.state is HookState.FAILED
 
 
 async def test_a_purged_run_is_forgotten(queue):

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.fleet.run import launch
-from shoal.fleet.run.launch import time_limit
+from shoal.fleet.run import host
+from shoal.fleet.run.host import time_limit
 
 SOON = timedelta(milliseconds=20)
 
@@ -28,7 +28,7 @@ async def asked(pool):
 
 
 async def test_at_the_time_limit_running_tasks_are_finished_and_then_released(monkeypatch):
-    monkeypatch.setattr(launch, "FINISH_TIMEOUT", SOON)
+    monkeypatch.setattr(host, "FINISH_TIMEOUT", SOON)
     pool, said = Pool(), []
     with time_limit(SOON, pool, said.append):
         await asked(pool)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidSetting
-from shoal.fleet.scale.decide import ScaleBounds, ScaleHistory, decide, target_for
-from shoal.fleet.scale.load import RunLoad
+from shoal.fleet.scale.decide import RunLoad, ScaleBounds, ScaleHistory, apply_cooldown, decide_workers
 
 SECOND = timedelta(seconds=1)
 
@@ -33,24 +32,26 @@ SECOND = timedelta(seconds=1)
     ],
 )
 def test_the_target_follows_the_ready_tasks(load, workers):
-    assert target_for(load, ScaleBounds(most=10)).workers == workers
+    assert decide_workers(load, ScaleBounds(most=10)).workers == workers
 
 
 def test_fifty_workers_on_one_host_are_too_many():
-    found = target_for(RunLoad(ready=100_000, hosts=1, usable=0.1, rate=1), ScaleBounds(most=50))
+    found = decide_workers(RunLoad(ready=100_000, hosts=1, usable=0.1, rate=1), ScaleBounds(most=50))
     assert (found.workers, found.wasted) == (1, 49)
     assert found.why.endswith("but 1 host at 1 pages/s can't keep more than 1 busy")
 
 
 def test_the_reason_names_the_bound():
-    assert "--max is 2" in target_for(RunLoad(ready=5_000), ScaleBounds(most=2)).why
-    assert "delayed: 7" in target_for(RunLoad(later=7), ScaleBounds(most=2)).why
+    assert "--max is 2" in decide_workers(RunLoad(ready=5_000), ScaleBounds(most=2)).why
+    assert "delayed: 7" in decide_workers(RunLoad(later=7), ScaleBounds(most=2)).why
 
 
 def test_the_fewest_are_there_whatever_the_load_is():
-    assert target_for(RunLoad(), ScaleBounds(most=5, least=2)).workers == 2
+    assert decide_workers(RunLoad(), ScaleBounds(most=5, least=2)).workers == 2
     assert (
-        target_for(RunLoad(ready=9_000, usable=0.1, rate=1, hosts=1), ScaleBounds(most=5, least=2)).workers
+        decide_workers(
+            RunLoad(ready=9_000, usable=0.1, rate=1, hosts=1), ScaleBounds(most=5, least=2)
+        ).workers
         == 2
     )
 
@@ -74,7 +75,7 @@ def followed(wishes, cooldown, every=SECOND):
     """Return the decisions for these targets, one after the other."""
     memory, found = ScaleHistory(), []
     for number, wanted in enumerate(wishes):
-        target, memory = decide(number * every, wanted, memory, cooldown)
+        target, memory = apply_cooldown(number * every, wanted, memory, cooldown)
         found.append(target)
     return found
 
@@ -109,7 +110,7 @@ bounds = st.builds(
 
 @given(loads, bounds)
 def test_a_target_is_always_within_bounds_and_never_more_than_useful(load, bounds):
-    found = target_for(load, bounds)
+    found = decide_workers(load, bounds)
     assert bounds.least <= found.workers <= bounds.most
     assert found.workers <= max(bounds.least, ceil(load.under_way / bounds.tasks_per_worker))
     if load.most_useful is not None:
@@ -125,7 +126,7 @@ def test_it_never_goes_down_within_a_cool_down_of_going_up(steps, seconds):
     last, risen = 0, None
     for wanted, wait in steps:
         now += wait * SECOND
-        target, memory = decide(now, wanted, memory, cooldown)
+        target, memory = apply_cooldown(now, wanted, memory, cooldown)
         assert target >= wanted  # never too few
         if target > last:
             assert target == wanted
@@ -151,8 +152,8 @@ def test_a_load_from_nothing_to_100_000_tasks_and_back_is_followed_without_flapp
         if second == 60:
             ready = 100_000
         ready = max(0, ready - workers * 5 * 12)  # each does twelve in a second
-        wished = target_for(RunLoad(ready=ready), bounds).workers
-        workers, memory = decide(now, wished, memory, bounds.cooldown)
+        wished = decide_workers(RunLoad(ready=ready), bounds).workers
+        workers, memory = apply_cooldown(now, wished, memory, bounds.cooldown)
         history.append(workers)
         wishes.append(wished)
     rises = sum(later > sooner for sooner, later in pairwise(history))

@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from shoal.core.model import Counts, HostStatus, Run, RunSettings, RunState, Stats
-from shoal.fleet.scale.load import PACE, RunLoad, load, pace_of
+from shoal.fleet.scale.decide import PACE, RunLoad, load, pace_of
 
 SECOND = timedelta(seconds=1)
 

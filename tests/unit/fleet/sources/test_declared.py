@@ -3,10 +3,10 @@
 import pytest
 
 from shoal.cli.commands.crawl.start import Role, chosen
-from shoal.cli.options.job import read_args, read_job
+from shoal.cli.options.workers import read_args, read_job
 from shoal.core.errors import InvalidSetting
 from shoal.fleet.project.file import Project
-from shoal.fleet.run.enqueue import open_enqueuer
+from shoal.fleet.run.feed import InvalidSeeds, open_feed
 from shoal.fleet.sources.declared import declared_seeds, mark_seeding, run_being_seeded, seeds_left
 from shoal.fleet.sources.names import read_seeds
 from shoal.fleet.sources.seeds import Seeds
@@ -80,8 +80,8 @@ async def test_a_run_whose_seeds_were_interrupted_gets_them_again(project, tmp_p
     async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
         run = await queue.start_run("own")
         assert await seeds_left(queue, run.id, seeds) == seeds  # it has no task at all
-        async with open_enqueuer(queue, job.scraper, seeds, project.routes) as enqueuer:
-            stream = aiter(enqueuer.into(run))
+        async with open_feed(queue, job.scraper, seeds, project.routes, InvalidSeeds()) as feed:
+            stream = aiter(feed.into(run))
             await queue.enqueue(run.id, [await anext(stream)])
             assert await run_being_seeded(queue, "own") == run.id
             assert await seeds_left(queue, run.id, seeds) == seeds

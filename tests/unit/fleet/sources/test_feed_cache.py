@@ -7,7 +7,7 @@ import pytest
 from shoal.core.errors import QueueUnavailable
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import Note
-from shoal.fleet.sources.feed_cache import FeedCache
+from shoal.fleet.sources.kinds import FeedCache
 
 URL = "https://example.com/feed"
 

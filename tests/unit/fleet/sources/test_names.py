@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.core.errors import InvalidSetting
-from shoal.discover.files.columns import Columns
+from shoal.discover.files.table import Columns
 from shoal.discover.labels import Labels
 from shoal.fleet.project.file import ProjectScraper
 from shoal.fleet.sources.names import read_seeds, seeds_of

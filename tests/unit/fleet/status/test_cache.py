@@ -9,6 +9,7 @@ from shoal.core.model import WorkerStatus
 from shoal.fetch.cache.queue_store import TOPIC
 from shoal.fetch.cache.store import DiskStore
 from shoal.fleet.status.cache import CacheUse, cache_status, cache_uses
+from shoal.fleet.status.rows import CacheRow, CacheUseRow
 from shoal.queue.sqlite.queue import SqliteQueue
 
 
@@ -38,19 +39,19 @@ def test_the_hits_of_all_workers_of_a_run_are_added_and_runs_without_a_cache_are
         ]
     )
     assert uses == [CacheUse("r2", 0, 2), CacheUse("r1", 3, 5)]
-    assert uses[1].as_json() == {"run_id": "r1", "hits": 3, "misses": 5, "hit_rate": 0.375}
+    assert uses[1].row() == CacheUseRow(run_id="r1", hits=3, misses=5, hit_rate=0.375)
 
 
 async def test_the_cache_of_a_queue_and_one_in_a_folder_are_measured(tmp_path):
     async with await SqliteQueue.open(tmp_path / "queue.db") as queue:
         empty = await cache_status(queue)
-        assert empty.as_json() == {"entries": 0, "bytes": 0, "oldest_seconds": None, "runs": []}
+        assert empty.row() == CacheRow(entries=0, bytes=0, oldest_seconds=None, runs=[])
         await queue.write_notes(TOPIC, {"a": b"1234", "b": b"5"})
-        found = (await cache_status(queue)).as_json()
-        assert (found["entries"], found["bytes"]) == (2, 5) and found["oldest_seconds"] >= 0
+        found = (await cache_status(queue)).row()
+        assert (found.entries, found.bytes) == (2, 5) and found.oldest_seconds >= 0
         store = DiskStore(tmp_path / "pages", max_bytes=1_000)
         await store.put("aabb", b"123", ttl=timedelta(minutes=1))
-        on_disk = (await cache_status(queue, folder=tmp_path / "pages")).as_json()
-        assert (on_disk["entries"], on_disk["bytes"]) == (1, 3) and on_disk["oldest_seconds"] >= 0
+        on_disk = (await cache_status(queue, folder=tmp_path / "pages")).row()
+        assert (on_disk.entries, on_disk.bytes) == (1, 3) and on_disk.oldest_seconds >= 0
         with pytest.raises(InvalidSetting, match="is no folder"):
             await cache_status(queue, folder=tmp_path / "nowhere")

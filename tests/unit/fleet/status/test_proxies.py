@@ -46,9 +46,9 @@ async def test_what_all_workers_have_done_is_added_up(queue):
     good, dead = found["http://a.test:1"], found["http://b.test:2"]
     assert (good.pages, good.seconds) == (2, 1.0)
     assert (dead.faults, dead.benched.fault, dead.back_in > 3500) == ({"dead": 2}, "dead", True)
-    told = found["http://c.test:3"].as_json()
-    assert told["blocked"] == 2 and told["blocked_by"] == [HOST]
-    assert "s3cret" not in str([status.as_json() for status in found.values()])
+    told = found["http://c.test:3"].row()
+    assert told.blocked == 2 and told.blocked_by == [HOST]
+    assert "s3cret" not in str([status.row() for status in found.values()])
 
 
 async def test_a_run_without_proxies_has_none_and_an_unknown_run_is_an_error(queue):

@@ -93,9 +93,9 @@ def test_after_its_final_state_a_worker_is_not_late(state):
 
 
 def test_a_report_holds_no_query():
-    row = judged(worker("died"), held(0)).as_json()
+    row = judged(worker("died"), held(0)).row()
     assert "c4nary" not in str(row)
-    assert row["tasks"][0]["url"] == "https://h/"
+    assert row.tasks[0].url == "https://h/"
 
 
 def test_one_missed_heartbeat_does_not_make_a_worker_late():

@@ -32,7 +32,7 @@ async def used(queue, *texts):
 async def test_the_tokens_of_a_run_are_listed_by_number_and_hash(queue):
     run = await used(queue, "s3cret-a", "s3cret-b")
     found = await tokens(queue, run.id)
-    assert [one.as_json()["token"].split(" (")[0] for one in found] == ["token 1", "token 2"]
+    assert [one.row().token.split(" (")[0] for one in found] == ["token 1", "token 2"]
     assert {one.state for one in found} == {"resting"}
     assert "s3cret" not in repr(found)
     other = await queue.start_run("api")
@@ -52,9 +52,11 @@ async def test_what_is_known_of_a_token_can_be_forgotten(queue):
 
 
 def test_a_retired_token_says_why_and_nothing_of_what_is_left():
-    budget = budgets.doubt(budgets.doubt(budgets.TokenBudget(left=5, is_known=True), "a", "x"), "b", "x")
-    row = TokenStatus("abcdef", budget).as_json()
-    assert (row["state"], row["why"], row["left"]) == ("retired", "x", None)
+    budget = budgets.record_rejection(
+        budgets.record_rejection(budgets.TokenBudget(left=5, is_known=True), "a", "x"), "b", "x"
+    )
+    row = TokenStatus("abcdef", budget).row()
+    assert (row.state, row.why, row.left) == ("retired", "x", None)
 
 
 @pytest.mark.parametrize(

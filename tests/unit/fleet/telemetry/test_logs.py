@@ -10,18 +10,20 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.events import Event, Level
-from shoal.fleet.telemetry import logstream
-from shoal.fleet.telemetry.logfile import LogFile, LogFolder
+from shoal.fleet.telemetry import logs
 from shoal.fleet.telemetry.logs import (
     NO_LOGS,
     LogDirectory,
+    LogFile,
+    LogFolder,
     LogFormat,
     LogPlan,
+    LogStream,
+    Stream,
     as_json,
     as_text,
     read_log_target,
 )
-from shoal.fleet.telemetry.logstream import LogStream, Stream
 from shoal.worker.secrets import secrets_of
 
 
@@ -75,7 +77,7 @@ def test_two_launchers_do_not_write_into_one_file(tmp_path):
 
 
 def test_a_launcher_that_was_killed_leaves_its_folder_to_others(tmp_path):
-    imports = "import os; from pathlib import Path; from shoal.fleet.telemetry.logfile import LogFolder"
+    imports = "import os; from pathlib import Path; from shoal.fleet.telemetry.logs import LogFolder"
     program = f"{imports}; LogFolder(Path({str(tmp_path)!r})); os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", program], check=False)
     assert (tmp_path / ".lock").exists()
@@ -192,8 +194,8 @@ def stream_into(file, monkeypatch):
 
 
 def test_a_slow_reader_loses_lines_and_does_not_block_the_writer(pipe, monkeypatch):
-    monkeypatch.setattr(logstream, "MAX_BUFFERED", 100_000)
-    monkeypatch.setattr(logstream, "CLOSE_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(logs, "MAX_BUFFERED", 100_000)
+    monkeypatch.setattr(logs, "CLOSE_TIMEOUT_SECONDS", 0.01)
     reader, file = pipe
     stream = stream_into(file, monkeypatch)
     for number in range(3_000):

@@ -12,7 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from shoal.core.errors import InvalidInput, InvalidSetting, QueueUnavailable
 from shoal.core.model import Counts, Done, Task
 from shoal.fleet.status.progress import ProgressReader
-from shoal.fleet.telemetry.addresses import read_address
 from shoal.fleet.telemetry.metrics import (
     MAX_ERROR_CLASSES,
     PoolMetrics,
@@ -23,7 +22,7 @@ from shoal.fleet.telemetry.metrics import (
     queue_family,
     tally_families,
 )
-from shoal.fleet.telemetry.metrics_server import MetricsServer
+from shoal.fleet.telemetry.setup import MetricsServer, read_address
 from shoal.queue.open import open_queue
 from shoal.registry.extras import install_command
 from shoal.worker.counters import MetricCounters, WorkerCounters

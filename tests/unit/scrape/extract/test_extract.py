@@ -5,7 +5,7 @@ import pytest
 from shoal.core.errors import ParseFailed
 from shoal.core.http import Headers, Response
 from shoal.core.model import Task
-from shoal.scrape.extract import structured
+from shoal.scrape import extract as structured
 from shoal.scrape.page import Page
 
 URL = "https://example.com/shop/"

@@ -10,8 +10,7 @@ from shoal import Scraper, Task
 from shoal.core.errors import InvalidInput, InvalidTask
 from shoal.core.http import StoredFile
 from shoal.core.model import Reject
-from shoal.scrape.files.download import PAYLOAD_KEY, is_download, read_plan
-from shoal.scrape.files.in_items import put_record
+from shoal.scrape.files import PAYLOAD_KEY, is_download, put_record, read_plan
 
 HTML = '<h1>Lamp</h1><img src="/a.jpg"><img src="https://cdn.example/b.png"><img src="data:x">'
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidInput
-from shoal.scrape.files.paths import (
+from shoal.scrape.files import (
     DEFAULT_PATH,
     MAX_PATH,
     MAX_SEGMENT,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shoal.core.http import Headers, Response
 from shoal.core.model import Task
 from shoal.scrape.page import Page
-from shoal.scrape.parsing.charset import SAMPLE, known_name, read_text
+from shoal.scrape.parsing import SAMPLE, known_name, read_text
 
 GERMAN = "Größe und Übermaß, schön für alle Häuser"
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю"

@@ -6,7 +6,7 @@ from resource import RLIMIT_DATA, getrlimit
 
 import pytest
 
-from shoal.scrape.parsing.memory_limit import GrowthLimit, can_limit_memory
+from shoal.scrape.parsing import GrowthLimit, can_limit_memory
 
 MB = 1 << 20
 TOO_MUCH = 2_000 * MB  # more than the allocator can have in reserve; never written to, so it takes no memory

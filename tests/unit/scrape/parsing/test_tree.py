@@ -8,9 +8,8 @@ import pytest
 from turbohtml import parse
 
 from shoal.core.errors import ParseFailed
-from shoal.scrape.parsing import tree
-from shoal.scrape.parsing.memory_limit import can_limit_memory
-from shoal.scrape.parsing.tree import MAX_TEXT, parse_html
+from shoal.scrape import parsing as tree
+from shoal.scrape.parsing import MAX_TEXT, can_limit_memory, parse_html
 from tests.cases import long
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="bounds memory by /proc, which only Linux has")
@@ -65,7 +64,7 @@ def test_a_page_that_is_too_long_is_refused_at_once():
 MEASURE = """
 import resource
 from shoal.core.errors import ParseFailed
-from shoal.scrape.parsing.tree import parse_html
+from shoal.scrape.parsing import parse_html
 from tests.unit.scrape.parsing.test_tree import {made}
 text = {call}
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

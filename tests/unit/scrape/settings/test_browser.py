@@ -4,7 +4,7 @@ import pytest
 
 from shoal.core.browser_settings import BLOCKABLE, BrowserSettings
 from shoal.core.errors import InvalidSetting
-from shoal.scrape.settings.browser import read_browser
+from shoal.scrape.settings.sessions import read_browser
 
 
 def read(value):

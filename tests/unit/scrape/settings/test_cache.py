@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import InvalidSetting
-from shoal.scrape.settings.cache import CACHE_SIZE, CacheSettings
 from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.storage import CACHE_SIZE, CacheSettings
 
 TEN_MINUTES = timedelta(minutes=10)
 

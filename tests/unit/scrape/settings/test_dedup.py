@@ -6,8 +6,8 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.scrape.scraper import Scraper
-from shoal.scrape.settings.dedup import DedupSettings
 from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.storage import DedupSettings
 
 MONTH = timedelta(days=30)
 

@@ -8,8 +8,7 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import MINUTE, SECOND, ZERO, RunSettings
-from shoal.scrape.settings import scraper as module
-from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
 
 read = ScraperSettings.read
 
@@ -27,7 +26,7 @@ def test_the_defaults_are_the_safe_ones_of_the_design():
 
 def test_every_setting_can_be_read_and_every_reader_has_a_setting():
     facts = {"mode_given"}  # describes a setting, but is not one
-    assert {field.name for field in fields(ScraperSettings)} - facts == module._READERS.keys() - {"rate"}
+    assert {field.name for field in fields(ScraperSettings)} - facts == SETTINGS.keys() - {"rate"}
 
 
 def test_settings_are_read_as_people_write_them():

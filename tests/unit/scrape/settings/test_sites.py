@@ -8,7 +8,7 @@ from shoal import Scraper
 from shoal.core.errors import InvalidSetting
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.sites import SiteSettings
-from shoal.worker.run_settings.stored import storable
+from shoal.worker.run_settings import storable
 from shoal.worker.secrets import all_secrets
 
 SITES = {

@@ -3,8 +3,8 @@
 import pytest
 
 from shoal.core.errors import InvalidSetting
+from shoal.scrape.settings.proxies import TorSettings
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.scrape.settings.tor import TorSettings
 
 
 @pytest.fixture

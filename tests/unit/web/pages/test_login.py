@@ -4,9 +4,14 @@ import time
 
 import pytest
 
-from shoal.web.auth.credentials import Credentials
-from shoal.web.auth.throttle import MAX_FAILURES, MAX_FAILURES_PER_ADDRESS, Throttle
-from shoal.web.auth.tickets import TICKET_TTL_SECONDS, Tickets
+from shoal.web.auth import (
+    MAX_FAILURES,
+    MAX_FAILURES_PER_ADDRESS,
+    TICKET_TTL_SECONDS,
+    Credentials,
+    Throttle,
+    Tickets,
+)
 from shoal.web.context import WebSettings
 from shoal.web.pages.login import own_path
 from tests.unit.web.tokens import HERE, OPERATOR, READER

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from shoal.fleet.run.open_run import OpenedRun
 from shoal.queue.run_args import stored_args
 from shoal.web.audit import read_actions
 from tests.unit.web.tokens import OPERATOR, READER
@@ -130,17 +131,16 @@ async def test_without_urls_the_seeds_of_the_project_are_queued(dashboard_with):
 
 
 async def test_a_source_that_takes_long_is_read_in_the_background(dashboard, operator, monkeypatch):
-    from shoal.web import actions
     from shoal.web.pages import start
 
     may_go, context = asyncio.Event(), dashboard.web.state.context
-    real = actions.fill
+    real = OpenedRun.enqueue
 
-    async def slow_fill(*args, **named):
+    async def enqueue_slowly(opened):
         await may_go.wait()
-        return await real(*args, **named)
+        return await real(opened)
 
-    monkeypatch.setattr(actions, "fill", slow_fill)
+    monkeypatch.setattr(OpenedRun, "enqueue", enqueue_slowly)
     monkeypatch.setattr(start, "START_TIMEOUT", timedelta(seconds=0.01))
     form = {"scraper": "books", "urls": URL, "workers": "0"}
     response = await operator.post("/start/run", data=form)

@@ -1,301 +1,208 @@
 """When a worker claims again after one that found nothing, decided with a clock that only the test moves."""
 
+import heapq
+import random
 from datetime import timedelta
+from typing import NamedTuple
 
 import pytest
 
-from shoal.core.model import MINUTE, SECOND, ZERO, Grant, Lease, Task
+from shoal.core.model import MINUTE, SECOND, ZERO, Grant
 from shoal.worker.claiming.polling import (
-    CLAIM_JITTER,
-    EARLY_SHARE,
-    FULL_INTERVAL_AFTER,
-    MAX_DEFEATS,
-    MAX_IDLE_DEFEATS,
+    MAX_NEEDED_DELAY,
+    MAX_PAUSE,
     MAX_POLL_INTERVAL_SECONDS,
     MAX_RESTING_INTERVAL_SECONDS,
-    MISSED,
-    POLL_INTERVAL_SECONDS,
+    PAUSE_SHARE,
     POLL_JITTER,
+    RESTING_AFTER,
     Polling,
-    next_poll_delay,
 )
 
 SOON = Grant(next_due=timedelta(milliseconds=250))
 LATE = Grant(next_due=5 * MINUTE)  # when a lease of another worker may be lost
 
 
-def lease(host, *, start_in=ZERO):
-    return Lease(
-        run_id="r",
-        task_id=host,
-        token=1,
-        task=Task(url=f"https://{host}/", step="page"),
-        attempt=1,
-        start_in=start_in,
-        deadline_in=MINUTE,
-    )
-
-
 class Clock:
     """A worker's polling, and the time that passes between its claims."""
 
-    def __init__(self, *, gap=ZERO, longest=MAX_POLL_INTERVAL_SECONDS, uniform=max, has_turns=True):
+    def __init__(self, *, gap=ZERO, may_rest=False, uniform=max, is_needed=False):
         self.now = 100.0
-        self.polling = Polling(gap, max_interval=longest, uniform=uniform, has_turns=has_turns)
+        self.polling = Polling(gap, may_rest=may_rest, uniform=uniform, is_needed=is_needed)
 
-    def find(self, *leases):
-        self.polling.on_leases(leases, self.now, self.now)
-
-    def find_nothing(self, grant=SOON, *, is_holding=False, has_prefetched=False, passes=True):
+    def find_nothing(self, grant=SOON, *, is_holding=False):
         """Return the seconds until the next claim, and let them pass."""
-        following = self.polling.on_nothing(
-            grant, self.now, self.now, is_holding=is_holding, has_prefetched=has_prefetched
-        )
+        following = self.polling.on_nothing(grant, self.now, self.now, is_holding=is_holding)
         wait = following.wait + following.yield_for
-        self.now += wait if passes else 0
-        return pytest.approx(wait)
+        self.now += wait
+        return wait
 
     def settle(self, grant=SOON):
         """Return how long a claim after a settlement keeps the worker from the next such claim."""
-        following = self.polling.on_nothing(grant, self.now, self.now, is_holding=True, has_prefetched=False)
+        following = self.polling.on_nothing(grant, self.now, self.now, is_holding=True)
         self.now += following.yield_for
         return following.yield_for
 
 
-# Polls
-
-
-def test_an_idle_worker_backs_off_and_begins_again_after_it_had_a_task():
-    clock = Clock()
-    waits = [clock.find_nothing(Grant()).expected for _ in range(6)]
-    assert waits == sorted(waits) and waits[0] < 0.05 and waits[-1] == POLL_INTERVAL_SECONDS
-    clock.find(lease("a.test"))
-    assert clock.find_nothing(Grant()) == waits[0]
-
-
-@pytest.mark.parametrize("idle", [0, 1, 50])
-def test_a_worker_waits_for_a_task_that_is_due_soon(idle):
-    assert next_poll_delay(SOON, idle) == 0.25
-
-
 @pytest.mark.parametrize("grant", [Grant(), LATE])
-def test_an_idle_worker_polls_soon_and_then_less_and_less_often(grant):
-    waits = [next_poll_delay(grant, idle, MAX_RESTING_INTERVAL_SECONDS) for idle in range(1, 100)]
-    assert waits[0] < 0.05
-    assert waits == sorted(waits)
-    assert waits[4] < POLL_INTERVAL_SECONDS == waits[5]
-    assert waits[-1] == MAX_RESTING_INTERVAL_SECONDS
-    # It never waits for more than two thirds of the time for which it has found nothing.
-    assert all(
-        wait <= 0.67 * sum(waits[:at]) for at, wait in enumerate(waits) if wait > 2 * POLL_INTERVAL_SECONDS
-    )
+@pytest.mark.parametrize(
+    ("may_rest", "longest"), [(False, MAX_POLL_INTERVAL_SECONDS), (True, MAX_RESTING_INTERVAL_SECONDS)]
+)
+def test_an_idle_worker_polls_soon_and_then_less_and_less_often(grant, may_rest, longest):
+    clock = Clock(may_rest=may_rest)
+    waits = [clock.find_nothing(grant) for _ in range(50)]
+    assert waits[0] < 0.1 and waits == sorted(waits) and waits[-1] == longest
     # Thousands of workers that have nothing to do are a load until they rest.
-    assert sum(wait < MAX_RESTING_INTERVAL_SECONDS for wait in waits) < 15
-
-
-def test_a_worker_that_has_long_found_nothing_still_comes_when_a_task_is_due():
-    assert next_poll_delay(Grant(next_due=timedelta(seconds=9)), 99, MAX_RESTING_INTERVAL_SECONDS) == 9
-
-
-@pytest.mark.parametrize("longest", [MAX_POLL_INTERVAL_SECONDS, MAX_RESTING_INTERVAL_SECONDS])
-def test_a_worker_finds_a_new_task_within_its_longest_interval_however_long_it_was_idle(longest):
-    clock = Clock(longest=longest)
-    assert max(clock.find_nothing(Grant()).expected for _ in range(200)) == pytest.approx(longest)
+    assert sum(wait < longest for wait in waits) < 8
+    clock.polling.poll_soon()
+    assert clock.find_nothing(grant) < 0.1
 
 
 def test_workers_that_were_started_together_do_not_poll_all_at_once():
-    waits = {Clock(uniform=chance) for chance in (min, max)}
-    for clock in waits:
+    waits = []
+    for chance in (min, max):
+        clock = Clock(uniform=chance)
         clock.polling.rest()
-    waits = sorted(clock.find_nothing(Grant()).expected for clock in waits)
-    assert waits == pytest.approx([(1 - POLL_JITTER) * MAX_POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS])
+        waits.append(clock.find_nothing(Grant()))
+    assert waits == [(1 - POLL_JITTER) * MAX_POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS]
 
 
 def test_a_worker_rests_after_many_polls_until_it_has_a_task_or_is_woken():
     clock = Clock()
-    for _ in range(FULL_INTERVAL_AFTER):
+    for _ in range(RESTING_AFTER):
         clock.find_nothing(Grant())
     assert not clock.polling.is_resting
     clock.find_nothing(Grant())
     assert clock.polling.is_resting
     clock.polling.poll_soon()
     assert not clock.polling.is_resting
-    assert clock.find_nothing(Grant()).expected < POLL_INTERVAL_SECONDS
 
 
 def test_a_worker_that_holds_leases_polls_rarely_because_they_wake_it():
-    assert next_poll_delay(LATE, 0) == POLL_INTERVAL_SECONDS
+    assert Clock().find_nothing(LATE, is_holding=True) == MAX_POLL_INTERVAL_SECONDS
+
+
+def test_a_worker_that_has_long_found_nothing_still_waits_for_a_task_that_is_due():
+    clock = Clock(may_rest=True, uniform=min)
+    clock.polling.rest()
+    assert clock.find_nothing(Grant(next_due=timedelta(seconds=9))) == 9
 
 
 def test_a_worker_does_not_spin_over_a_task_that_is_due_already():
-    assert next_poll_delay(Grant(next_due=timedelta(0)), 1) > 0
+    clock = Clock(uniform=min)
+    assert clock.find_nothing(Grant(next_due=ZERO)) > 0
 
 
-# Hosts that others serve
-
-
-def test_a_worker_that_always_loses_the_race_for_a_host_comes_later_and_later():
+def test_a_worker_that_finds_something_each_time_is_always_on_time():
     clock = Clock(gap=SECOND)
-    waits = [clock.find_nothing(is_holding=True).expected for _ in range(60)]
-    assert waits[: MAX_DEFEATS + 1] == pytest.approx([0.25] * (MAX_DEFEATS + 1)), "a few defeats are chance"
-    assert waits[MAX_DEFEATS + 1] > 0.25
-    assert waits == sorted(waits)
-    assert waits[-1] == pytest.approx(POLL_INTERVAL_SECONDS + 0.25)
-
-
-@pytest.mark.parametrize("longest", [MAX_POLL_INTERVAL_SECONDS, MAX_RESTING_INTERVAL_SECONDS])
-def test_one_that_holds_no_lease_comes_later_after_its_second_defeat(longest):
-    clock = Clock(gap=SECOND, longest=longest)
-    waits = [clock.find_nothing().expected for _ in range(20)]
-    # If it may rest, another one of its pool comes on time.
-    late = EARLY_SHARE if longest == MAX_RESTING_INTERVAL_SECONDS else 0
-    assert waits[: MAX_IDLE_DEFEATS + 1] == pytest.approx([0.25 + late] * (MAX_IDLE_DEFEATS + 1))
-    assert waits[MAX_IDLE_DEFEATS + 1] == pytest.approx(1.25)
-    assert waits == sorted(waits)
-    assert waits[-1] == pytest.approx(longest + 0.25)
-
-
-def test_a_fleet_that_is_not_needed_rests_after_a_few_claims_each():
-    clock, began = Clock(gap=SECOND, longest=MAX_RESTING_INTERVAL_SECONDS, uniform=min), 100.0
-    claims = 0
-    while clock.now < began + 30:
-        claims += 1
-        clock.find_nothing()
-    assert claims <= 8
-
-
-def test_workers_that_hold_nothing_and_lose_together_do_not_come_back_together():
-    early, late = Clock(gap=SECOND, uniform=min), Clock(gap=SECOND, uniform=max)
-    for _ in range(3):
-        waits = [clock.find_nothing().expected for clock in (early, late)]
-    assert waits == pytest.approx([0.75, 1.25])
-
-
-def test_without_a_gap_a_worker_that_holds_leases_never_comes_late():
-    clock = Clock(gap=ZERO)
-    assert {clock.find_nothing(is_holding=True).expected for _ in range(60)} == {0.25}
+    for _ in range(9):
+        clock.polling.poll_soon()
+        assert clock.find_nothing() == 0.25
 
 
 @pytest.mark.parametrize("is_holding", [True, False])
-def test_without_turns_no_worker_comes_before_the_others_however_often_it_lost(is_holding):
-    clock = Clock(gap=SECOND, longest=MAX_RESTING_INTERVAL_SECONDS, has_turns=False)
-    clock.find(lease("a.example"))
-    waits = [clock.find_nothing(is_holding=is_holding).expected for _ in range(20)]
-    assert waits == pytest.approx(20 * [0.25 + CLAIM_JITTER])
-
-
-def test_a_worker_that_wins_comes_on_time_again():
-    clock = Clock()
-    for _ in range(60):
-        clock.find_nothing()
-    clock.find(lease("a.test"))
-    assert clock.find_nothing() == 0.25
-
-
-def test_a_worker_that_is_woken_comes_on_time_again_as_long_as_it_does_not_lose():
+def test_a_worker_that_comes_in_vain_for_a_host_comes_later_each_time(is_holding):
     clock = Clock(gap=SECOND)
-    for _ in range(60):
-        clock.find_nothing()
+    waits = [clock.find_nothing(is_holding=is_holding) for _ in range(20)]
+    assert 0.25 < waits[0] < 0.35 and waits == sorted(waits)
+    assert waits[-1] == 0.25 + MAX_POLL_INTERVAL_SECONDS
+
+
+def test_workers_that_wait_for_the_same_host_come_at_different_times():
+    early, late = Clock(gap=SECOND, uniform=min), Clock(gap=SECOND, uniform=max)
+    assert early.find_nothing() == 0.25 < late.find_nothing()
+
+
+def test_without_a_gap_a_worker_that_holds_leases_never_comes_late():
+    assert {Clock(gap=ZERO).find_nothing(is_holding=True) for _ in range(20)} == {0.25}
+
+
+@pytest.mark.parametrize("is_holding", [True, False])
+def test_a_worker_with_proxies_of_its_own_never_comes_much_later(is_holding):
+    clock = Clock(gap=SECOND, may_rest=True, is_needed=True)
+    assert max(clock.find_nothing(is_holding=is_holding) for _ in range(20)) == 0.25 + MAX_NEEDED_DELAY
+
+
+def test_claims_that_follow_settlements_wait_for_more_of_them_and_make_no_other_claim_late():
+    clock = Clock(gap=SECOND)
     clock.polling.poll_soon()
-    waits = [clock.find_nothing().expected for _ in range(MAX_IDLE_DEFEATS + 2)]
-    assert waits == pytest.approx([0.25] * (MAX_IDLE_DEFEATS + 1) + [1.25])
-
-
-@pytest.mark.parametrize(("is_holding", "patience"), [(True, MAX_DEFEATS), (False, MAX_IDLE_DEFEATS)])
-def test_losing_again_after_a_victory_takes_a_worker_back_to_nearly_where_it_was(is_holding, patience):
-    clock = Clock(gap=SECOND / 10, longest=MAX_RESTING_INTERVAL_SECONDS)
-    soon = Grant(next_due=timedelta(milliseconds=50))
-    for _ in range(patience + 6):
-        before = clock.find_nothing(soon, is_holding=is_holding).expected
-    clock.find()
-    again = [clock.find_nothing(soon, is_holding=is_holding).expected for _ in range(patience + 2)]
-    assert 0.05 < again[-1] < before
-
-
-def test_a_worker_comes_on_time_for_the_hosts_that_it_served_last_however_often_it_lost_others():
-    clock = Clock(gap=SECOND)
-    for _ in range(60):
-        clock.find_nothing()
-    served_at = clock.now
-    clock.find(lease("a.test"), lease("b.test"))
-    for _ in range(60):
-        while clock.now < served_at + 0.999:
-            clock.find_nothing(is_holding=True, has_prefetched=True)
-        assert clock.now == pytest.approx(served_at + 1)
-        served_at = clock.now
-        clock.find(lease("a.test"))
-
-
-def test_the_turn_of_a_host_follows_its_last_start_in_the_claim():
-    clock = Clock(gap=SECOND / 2)
-    clock.find(lease("a.test"), lease("a.test", start_in=SECOND / 2))
-    assert clock.find_nothing(Grant()).expected < 0.05, "it is idle"
-    clock.polling.rest()
-    began = clock.now - 0.04
-    clock.find_nothing(Grant())
-    assert clock.now == pytest.approx(began + 1)
-
-
-def test_a_claim_serves_all_hosts_that_are_free_by_then():
-    clock = Clock(gap=SECOND)
-    clock.find(lease("a.test"))
-    clock.now += 0.004
-    clock.find(lease("b.test"))
-    clock.now += 0.996
-    clock.find(lease("a.test"), lease("b.test"))
-    assert clock.find_nothing(LATE, is_holding=True) == 1
-
-
-def test_a_worker_that_cannot_claim_learns_once_that_its_hosts_are_free():
-    clock = Clock(gap=SECOND)
-    assert clock.polling.until_missed(clock.now) == POLL_INTERVAL_SECONDS
-    clock.find(lease("a.test"), lease("b.test"))
-    clock.now += 0.9
-    assert not clock.polling.take_missed_turns(clock.now)
-    clock.now += clock.polling.until_missed(clock.now)
-    assert clock.now == pytest.approx(101 + MISSED)
-    assert clock.polling.take_missed_turns(clock.now + 0.001)
-    assert not clock.polling.take_missed_turns(clock.now + 2)
-
-
-def test_a_changed_gap_voids_the_turns_that_were_expected():
-    clock = Clock(gap=SECOND / 2)
-    clock.find(lease("a.test"))
-    clock.polling.set_gap(MINUTE)
-    assert clock.find_nothing(LATE, is_holding=True) == POLL_INTERVAL_SECONDS
-
-
-def test_a_worker_with_prefetched_leases_lets_others_claim_first():
-    clock = Clock()
-    assert clock.find_nothing(is_holding=True, has_prefetched=True) == 0.25 + CLAIM_JITTER
-
-
-# Settlements
-
-
-def test_settlements_that_free_nothing_make_a_worker_claim_less_and_less_often():
-    clock = Clock(gap=SECOND)
-    assert clock.settle() == 0
-    waits = [clock.settle(Grant(next_due=MINUTE)) for _ in range(20)]
-    assert waits == sorted(waits) and 0 < waits[0] < 0.05
-    assert waits[-1] == EARLY_SHARE
-
-
-def test_once_a_settlement_frees_something_the_next_one_makes_the_worker_claim_at_once():
-    clock = Clock(gap=SECOND)
-    for _ in range(20):
-        clock.settle()
-    clock.find(lease("a.test"))
-    assert clock.settle() == 0
-
-
-def test_no_wait_for_settlements_makes_a_claim_late_that_comes_for_a_host():
-    clock = Clock(gap=SECOND)
-    for _ in range(20):
-        clock.settle(Grant())
-    assert clock.find_nothing(Grant(next_due=timedelta(milliseconds=20)), is_holding=True) == 0.02
+    assert {clock.settle(Grant(next_due=SECOND)) for _ in range(20)} == {PAUSE_SHARE * 1.0} == {MAX_PAUSE}
+    assert clock.find_nothing(is_holding=True) == 0.25, "they were no misses"
+    assert clock.settle(Grant(next_due=timedelta(milliseconds=20))) <= 0.02 + 0.06
 
 
 def test_without_a_gap_every_settlement_makes_the_worker_claim_at_once():
     clock = Clock(gap=ZERO)
     assert {clock.settle() for _ in range(20)} == {0}
+
+
+# A fleet that polls one store, in simulated time
+
+WARM_UP, SECONDS = 60.0, 20.0
+BATCH, POOL = 50, 25
+REPLY = 0.002  # seconds that a claim takes
+
+
+class Measured(NamedTuple):
+    """What a fleet did in a second, and how late it came for a free host in the mean."""
+
+    claims: float
+    tasks: float
+    late: float
+
+
+class Store:
+    """Hosts that always have a task, and are free a second after the last one was claimed."""
+
+    def __init__(self, hosts, chance):
+        self._free = [(chance.uniform(0, 1), number) for number in range(hosts)]
+        heapq.heapify(self._free)
+        self.late = []
+
+    def claim(self, now):
+        hosts = []
+        while self._free[0][0] <= now and len(hosts) < BATCH:
+            free_at, host = heapq.heapreplace(self._free, (now + 1, self._free[0][1]))
+            self.late.append((now, now - free_at))
+            hosts.append(host)
+        return hosts, Grant(next_due=timedelta(seconds=max(0.005, self._free[0][0] - now)))
+
+
+def simulate(workers, hosts, *, seed=1, warm_up=WARM_UP, seconds=SECONDS):
+    """Let idle workers claim from the store; the tasks themselves take no time."""
+    chance = random.Random(seed)
+    store, claims = Store(hosts, chance), []
+    fleet = [
+        Polling(SECOND, may_rest=bool(number % POOL), uniform=chance.uniform) for number in range(workers)
+    ]
+    events = [(chance.uniform(0, 5), number) for number in range(workers)]
+    heapq.heapify(events)
+    while (now := events[0][0]) < warm_up + seconds:
+        _, number = heapq.heappop(events)
+        claims.append(now)
+        (found, grant), replied_at = store.claim(now + REPLY / 2), now + REPLY
+        if found:
+            fleet[number].poll_soon()
+            heapq.heappush(events, (replied_at, number))
+        else:
+            following = fleet[number].on_nothing(grant, now, replied_at, is_holding=False)
+            heapq.heappush(events, (replied_at + following.wait, number))
+    late = [by for at, by in store.late if at > warm_up]
+    return Measured(sum(at > warm_up for at in claims) / seconds, len(late) / seconds, sum(late) / len(late))
+
+
+@pytest.mark.parametrize(("workers", "hosts"), [(1, 20), (8, 50), (200, 20), (1_000, 100)])
+def test_the_claims_of_a_fleet_follow_its_tasks_and_not_its_workers(workers, hosts):
+    fleet = simulate(workers, hosts)
+    # Of a pool one worker polls every two seconds and the others every half a minute, tasks or not.
+    polls = workers / POOL / MAX_POLL_INTERVAL_SECONDS + workers / MAX_RESTING_INTERVAL_SECONDS
+    assert fleet.claims < 2.5 * fleet.tasks + 3 * polls
+    assert fleet.tasks > 0.98 * hosts
+    assert fleet.late < 0.01
+
+
+@pytest.mark.parametrize(("workers", "hosts"), [(200, 20), (1_000, 100)])
+def test_a_fleet_that_starts_finds_its_pace_before_it_is_a_load(workers, hosts):
+    first = simulate(workers, hosts, warm_up=0.0, seconds=30.0)
+    # Those that are not needed come eight times each until they rest; a server has to bear that at once.
+    assert first.claims * 30 < 2.5 * first.tasks * 30 + 9 * workers

@@ -7,7 +7,7 @@ import pytest
 
 from shoal.core.errors import LoginBroken, NoSession
 from shoal.core.http import Request
-from shoal.fetch.sessions.session import Session
+from shoal.fetch.sessions.pool import Session
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.background import Background
 from shoal.worker.fetchers.credentials import MAX_CODE_ERRORS, _log_in_with, realm_of, with_sessions

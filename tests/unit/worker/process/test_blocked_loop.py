@@ -10,7 +10,7 @@ import pytest
 from shoal.core.events import LOOP_BLOCKED, Event
 from shoal.core.failures import TRACEBACK
 from shoal.core.model import MINUTE, ZERO, Lease, Task
-from shoal.scrape.hooks.hooks import ScraperHooks
+from shoal.scrape.hooks import ScraperHooks
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.process.blocked_loop import LIMIT, BlockedLoopWatch

@@ -87,7 +87,7 @@ def test_a_listening_worker_reports_its_own_counts_of_calls():
     info = heartbeat(listening=Listening(host="127.0.0.1")).info(None, tally, 0.0, 5)
     assert info["own"] == {"leased": 5, "completed": 194, "failed": 3, "items": 200}
     row = worker_row(status(info, completed=0, silent=1))
-    assert (row["completed"], row["failed"], row["items"], row["last_hour"]) == (194, 3, 200, 194)
+    assert (row.completed, row.failed, row.items, row.last_hour) == (194, 3, 200, 194)
 
 
 def test_the_number_of_error_classes_is_limited():
@@ -104,7 +104,7 @@ def test_a_process_that_is_gone_has_no_memory():
 def test_a_value_that_is_no_number_counts_as_zero_and_breaks_no_report(value):
     info = {"last_hour": value, "spans": value, "pages": value, "own": value}
     row = worker_row(status(info, completed=5, silent=4))
-    assert row["completed"] == 5 and isinstance(row["last_hour"], int)
+    assert row.completed == 5 and isinstance(row.last_hour, int)
 
 
 # Sending

@@ -5,9 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.worker.run_settings import follow as module
-from shoal.worker.run_settings.follow import SettingsFollower
-from shoal.worker.run_settings.stored import read_note
+from shoal.worker import run_settings as module
+from shoal.worker.run_settings import SettingsFollower, read_note
 from tests.conformance.backends import VirtualClock
 from tests.conformance.model import ModelQueue
 

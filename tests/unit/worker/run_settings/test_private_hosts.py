@@ -5,8 +5,12 @@ import pytest
 from shoal.fleet.command_hints import command_to_resume
 from shoal.fleet.run.lifecycle import purge
 from shoal.queue.sqlite.queue import SqliteQueue
-from shoal.worker.run_settings.private_hosts import note_private_hosts, private_hosts_to_allow
-from shoal.worker.run_settings.stored import StoredSettings, write_settings
+from shoal.worker.run_settings import (
+    StoredSettings,
+    note_private_hosts,
+    private_hosts_to_allow,
+    write_settings,
+)
 
 URL = "sqlite:///shoal.db"
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.worker.run_settings.stored import merged, replaced, storable
+from shoal.worker.run_settings import merged, replaced, storable
 
 
 @pytest.mark.parametrize(

@@ -1,65 +1,113 @@
 """`shoal run --debug`: the whole run in this process and its terminal."""
 
+import asyncio
+import signal
 import sys
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from contextlib import AsyncExitStack, ExitStack, suppress
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 import typer
 
-from shoal.cli.commands.crawl.enqueue import fill
 from shoal.cli.commands.crawl.findings import item_lines
-from shoal.cli.commands.crawl.run import NEWEST
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.left_out import left_out_lines
 from shoal.cli.open_queue import with_queue
-from shoal.core.errors import InvalidSetting
+from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import ReportedState, Run, RunState
 from shoal.fleet.job import Job
-from shoal.fleet.run.debug import debug_session, temporary_queue
+from shoal.fleet.run.inline_pool import DebugPool, temporary_queue
+from shoal.fleet.run.launch import launch
+from shoal.fleet.run.open_run import StartOptions, open_run
+from shoal.fleet.run.pool import RunObserver
 from shoal.fleet.run.results import ResultWriter
-from shoal.fleet.run.settings import open_job
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.findings import RunFindings, read_findings
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.queue.contract import Queue
-from shoal.worker.process.debug import DebugSession
+from shoal.queue.open import open_queue
 
 
-def debug(
-    job: "Job",
-    seeds: "Seeds",
-    *,
-    out: str | None,
-    rejects: str | None,
-    invalid: str,
-    resume: str | None,
-    run_id: str | None,
-    keeps_queue: bool,
-) -> Exit:
+class DebugView(RunObserver):
+    """Prints what happens to the worker in this terminal."""
+
+    def on_message(self, text: str) -> None:
+        """Print an event."""
+        say(text)
+
+
+def debug(job: Job, seeds: Seeds, start: StartOptions, out: str | None, *, keeps_queue: bool) -> Exit:
     """Enqueue, work in this process until the first error of a step, and write or print the items."""
     with ExitStack() as stack:
         if not keeps_queue:
             job = replace(job, queue_url=stack.enter_context(temporary_queue()))
-        job, run = with_queue(
-            job.queue_url, lambda queue: _open(queue, job, seeds, rejects, invalid, resume, run_id)
-        )
-        session = debug_session(job, run, say)
-        if sys.stdin.isatty():
-            say("Debugging in this process, one task at a time. Ctrl-C ends it; in the debugger, q does.")
-        with suppress(KeyboardInterrupt):
-            session.run()
-        snapshot, found = with_queue(job.queue_url, lambda queue: _write_items(queue, run.id, out))
-    for line in closing_lines(snapshot, found, session, job):
+        debugged = Debugged(job, seeds, replace(start, keeps_empty=True))
+        before = signal.signal(signal.SIGINT, _interrupt)
+        try:
+            # Not uvloop, which handles Ctrl-C only when its loop turns: a step may be running for long.
+            with suppress(KeyboardInterrupt), asyncio.Runner() as runner:
+                runner.run(debugged.work())
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if debugged.run is None:
+            raise KeyboardInterrupt
+        run_id = debugged.run.id
+        snapshot, found = with_queue(job.queue_url, lambda queue: _write_items(queue, run_id, out))
+    for line in closing_lines(snapshot, found, debugged):
         say(line)
-    if snapshot.state is ReportedState.PARTIAL and not (session.failed or snapshot.stats.dead):
+    has_failed = debugged.has_failed or snapshot.stats.dead
+    if snapshot.state is ReportedState.PARTIAL and not has_failed:
         return Exit.LIMIT_REACHED
-    return Exit.PARTIAL if session.failed or snapshot.stats.dead or snapshot.stats.remaining else Exit.OK
+    return Exit.PARTIAL if has_failed or snapshot.stats.remaining else Exit.OK
 
 
-def closing_lines(
-    snapshot: "Snapshot", found: "RunFindings", session: "DebugSession", job: "Job"
-) -> list[str]:
+def _interrupt(*_: object) -> NoReturn:
+    """Handle Ctrl-C as programs without an event loop do: at once, wherever it is."""
+    raise KeyboardInterrupt
+
+
+@dataclass(slots=True)
+class Debugged:
+    """A run that is worked on in this process, one task at a time."""
+
+    job: Job
+    seeds: Seeds
+    start: StartOptions
+    run: Run | None = None  # once its tasks are enqueued
+    pool: DebugPool | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a step has ended the work with an error."""
+        return self.pool is not None and self.pool.has_failed
+
+    @property
+    def first_page(self) -> str | None:
+        """A page that a step was given."""
+        return self.pool.tally.first_page if self.pool else None
+
+    async def work(self) -> None:
+        """Enqueue and work until the run is drained, a step fails, or Ctrl-C."""
+        async with AsyncExitStack() as stack:
+            queue = await stack.enter_async_context(open_queue(self.job.queue_url))
+            opened = await stack.enter_async_context(open_run(queue, self.job, self.seeds, self.start))
+            for notice in opened.notices:
+                say(notice)
+            if sys.stdin.isatty():
+                say("Debugging in this process, one task at a time. Ctrl-C ends it; in the debugger, q does.")
+            self.job, self.run = opened.job, opened.run
+            summary = await launch(opened, DebugView(), make_pool=self._make_pool)
+            if summary.queued_nothing:
+                invalid = f"{summary.enqueued.invalid:,} invalid"
+                raise InvalidInput(f"Nothing could be queued ({invalid}), so no run was created.")
+
+    def _make_pool(self, *args: Any, **options: Any) -> DebugPool:
+        self.pool = DebugPool(*args, **options)
+        return self.pool
+
+
+def closing_lines(snapshot: Snapshot, found: RunFindings, debugged: Debugged) -> list[str]:
     """Return how the run ended, and what was rejected and left out: no other command can show it later."""
     stats, missing = snapshot.stats, snapshot.missing.count
     parts = [counted(snapshot.pages, "page"), counted(stats.items, "item")]
@@ -67,14 +115,14 @@ def closing_lines(
     parts += [f"{missing:,} missing"] if missing else []
     parts += [counted(stats.dead, "dead letter")] if stats.dead else []
     done, left = ", ".join(parts), counted(stats.remaining, "task")
-    if session.failed:
+    if debugged.has_failed:
         head = f"Stopped at the first error of a step, after {done}."
     elif snapshot.run.state is RunState.PARTIAL:
         head = f"Stopped at {snapshot.run.reason.removesuffix(' reached')} with {left} left: {done}."
     else:
         head = f"Stopped with {left} left: {done}." if stats.remaining else f"Done: {done}."
-    items = item_lines(found, snapshot, session.tally.first_page)
-    return [head, *items, *left_out_lines(snapshot, job)]
+    items = item_lines(found, snapshot, debugged.first_page)
+    return [head, *items, *left_out_lines(snapshot, debugged.job)]
 
 
 # Options that a run in one process cannot obey, by parameter.
@@ -100,22 +148,6 @@ def is_typed(context: typer.Context, name: str) -> bool:
     """Return whether an option was typed; its value may also come from the environment or shoal.toml."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-async def _open(
-    queue: "Queue",
-    job: "Job",
-    seeds: "Seeds",
-    rejects: str | None,
-    invalid: str,
-    resume: str | None,
-    run_id: str | None,
-) -> "tuple[Job, Run]":
-    if resume is None:
-        queued = await fill(queue, job, seeds, rejects, run_id, invalid)
-        resume = queued["run_id"]
-    opened = await open_job(queue, job, run_id=None if resume == NEWEST else resume, resume=True)
-    return opened.job, opened.run
 
 
 async def _write_items(queue: "Queue", run_id: str, out: str | None) -> "tuple[Snapshot, RunFindings]":

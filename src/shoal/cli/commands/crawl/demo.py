@@ -11,10 +11,11 @@ from shoal.cli.console import print_error, put_json, put_text, say
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.options.job import read_job
-from shoal.cli.options.workers import fork_server_for
+from shoal.cli.options.sources import start_options
+from shoal.cli.options.workers import fork_server_for, read_job
 from shoal.demo.practice import PLACES
 from shoal.demo.site import DemoSite, SiteProcess, wait_for_signal
+from shoal.fleet.run.results import Output
 from shoal.fleet.sources.seeds import Seeds
 
 DATABASE, OUT = "demo.db", "demo.jsonl"  # replaced by the next demo
@@ -59,17 +60,16 @@ def demo(
             urls=site.seeds,
             workers=workers,
         )
-        seeds = Seeds(urls=site.seeds)
+        seeds, start = Seeds(urls=site.seeds), start_options(None, "skip", as_json=as_json)
+        output = Output(out, overwrite=overwrite or out == OUT)
         summary = with_queue(
             queue,
-            lambda opened: carry_out(
-                opened, job, seeds, None, out, None, None, as_json, overwrite=overwrite or out == OUT
-            ),
+            lambda opened: carry_out(opened, job, seeds, start, output, as_json=as_json),
         )
     if as_json:
         put_json(summary.as_json())
     else:
-        say(summary_text(summary, out, job))
+        say(summary_text(summary, out))
         _show(Path(out))
     # Pages that robots.txt forbids become dead letters: here that is the expected result.
     if exit_code(summary) is Exit.FAILED or summary.snapshot.stats.remaining:

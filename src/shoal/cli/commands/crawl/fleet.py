@@ -1,8 +1,6 @@
 """`shoal fleet`: check, preview, confirm, and start many workers."""
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Annotated, Any
@@ -24,36 +22,31 @@ from shoal.cli.console import (
     put_table,
     say,
 )
-from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.exits import Exit
-from shoal.cli.first_errors import first_error_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.options.declared import choose_seeds, resumed_seeds
-from shoal.cli.options.sources import SOURCES, takes_sources
+from shoal.cli.options.sources import SOURCES, choose_seeds, start_options, takes_sources
 from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
-from shoal.cli.progress import ProgressView
+from shoal.cli.progress import ProgressView, first_error_lines
 from shoal.cli.resume_command import remember_options, resume_command
 from shoal.cli.signals import obey_signals
 from shoal.core.errors import InvalidInput
-from shoal.core.model import EnqueueReport
 from shoal.core.tasks import first
 from shoal.core.values import read_duration
-from shoal.discover.source import Refusal
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.job import Job
-from shoal.fleet.run.launch import Summary, launch, lock_of
+from shoal.fleet.run.launch import Summary, launch
 from shoal.fleet.run.lifecycle import discard, discarded_if_refused
-from shoal.fleet.run.results import OutputMode, ResultWriter, check_output, output_mode
-from shoal.fleet.run.settings import open_job
+from shoal.fleet.run.open_run import OpenedRun, RunEnqueueReport, StartOptions, lock_of, open_run
+from shoal.fleet.run.results import Output, ResultWriter, check_output
 from shoal.fleet.scale.preview import LaunchPreview, preview_launch
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine, partitions_complete
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
+from shoal.scrape.settings.declaration import FETCHING, SEEDS
 
-NEWEST = "newest"
 DEFAULT_STAGGER = "2s"
 TEST_WORKERS, TEST_PAGES = 2, 20
 MAX_SERVES_WIDTH = 60  # characters of the `serves` column, in a terminal
@@ -65,16 +58,14 @@ class Prepared:
 
     lineup: "LaunchPreview"
     job: "Job"  # with the settings of the run
-    enqueued: "EnqueueReport"
-    refused: int
-    first_refused: "Sequence[Refusal]"
+    enqueued: RunEnqueueReport
     findings: "list[CheckResult]"
     is_new: bool  # whether this command created the run
 
 
 @remember_options(sources=SOURCES)
 @takes_sources
-@takes_worker_options(log_dir="logs")
+@takes_worker_options(sections=(FETCHING, SEEDS), log_dir="logs")
 def fleet(
     scraper: common.Scraper,
     seeds: "Seeds",
@@ -88,7 +79,6 @@ def fleet(
     args: common.Args = None,
     rejects: common.Rejects = None,
     invalid: common.Invalid = "skip",
-    dedup: common.Dedup = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     out: common.Out = None,
     overwrite: common.Overwrite = False,
@@ -104,7 +94,7 @@ def fleet(
     """
 
     # The real run must not skip what the test queued.
-    changes = [f"max_pages={TEST_PAGES}", "dedup=off"] if test else common.setting("dedup", dedup)
+    changes = [f"max_pages={TEST_PAGES}", "dedup=off"] if test else []
     few: dict[str, Any] = {"workers": TEST_WORKERS, "batch": 1}
     job = worker_options.job(
         scraper,
@@ -123,29 +113,11 @@ def fleet(
         words = f"fleet {quote(scraper)} --workers 10 --url https://…"
         raise InvalidInput(f"No URLs to start with. Run: {command_on(queue, words)}")
     exit_if_unfit(run_checks(job), as_json)
-    wanted = run_id if resume is None or resume == NEWEST else resume
-
-    def mode(is_new: bool) -> "OutputMode":
-        return output_mode(is_new=is_new, overwrite=overwrite, append=append)
-
-    def check_out(is_new: bool) -> None:
-        if out:
-            check_output(out, mode(is_new))
-
+    start = start_options(rejects, invalid, run_id=run_id, resume=resume, as_json=as_json)
+    output = Output(out, overwrite=overwrite, append=append)
     ready = with_queue(
         queue,
-        lambda opened: prepare(
-            opened,
-            job,
-            seeds,
-            rejects,
-            wanted,
-            resume is not None,
-            test,
-            invalid,
-            check=check_out,
-            as_json=as_json,
-        ),
+        lambda opened: prepare(opened, job, seeds, start, output=output, test=test, as_json=as_json),
     )
     job = ready.job
     exit_if_unfit(ready.findings, as_json, None if ready.is_new else next_steps(job, ready.lineup))
@@ -153,9 +125,7 @@ def fleet(
         show(ready.lineup, warn=not test)
     if not (yes or as_json or confirm_start(job, ready.lineup)):
         raise typer.Exit(Exit.PARTIAL)
-    summary = with_queue(
-        queue, lambda opened: carry_out(opened, job, ready, out, as_json, mode(ready.is_new))
-    )
+    summary = with_queue(queue, lambda opened: carry_out(opened, ready, output, as_json=as_json))
     if as_json:
         plan = [part.as_json() for part in ready.lineup.parts]
         put_json(summary.as_json() | {"queue": shown_queue(queue), "plan": plan})
@@ -167,7 +137,7 @@ def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, sil
 
     if not test:
         if not silent:
-            say(summary_text(summary, out, job))
+            say(summary_text(summary, out))
         return exit_code(summary)
     stats = summary.snapshot.stats
     if not silent:
@@ -216,43 +186,34 @@ def exit_if_unfit(findings: "list[CheckResult]", as_json: bool, more: str | None
 
 
 async def prepare(
-    queue: "Queue",
-    job: "Job",
-    seeds: "Seeds",
-    rejects: str | None,
-    run_id: str | None,
-    resume: bool,
-    test: bool,
-    invalid: str = "skip",
+    queue: Queue,
+    job: Job,
+    seeds: Seeds,
+    options: StartOptions,
     *,
-    check: "Callable[[bool], None]" = lambda is_new: None,
+    output: Output,
+    test: bool = False,
     as_json: bool = False,
 ) -> Prepared:
     """Create or find the run, fill it, and preview the work; raises ScraperBusy."""
-
-    async with AsyncExitStack() as stack:
-        lock = await stack.enter_async_context(lock_of(queue, job, run_id))
-        opened = await open_job(queue, job, run_id=run_id, resume=resume)
-        job, run, fresh = opened.job, opened.run, opened.is_new
-        if opened.notice:
-            (put_message if as_json else say)(opened.notice)
-        seeds = await resumed_seeds(queue, run.id, seeds, as_json=as_json) if resume else seeds
-        await stack.enter_async_context(discarded_if_refused(queue, run, is_new=fresh))
-        check(fresh)
-        await lock.name_run(run.id)
-        with RefusedSeeds(rejects, invalid, as_json=as_json) as refused:
-            async with refused.feed(queue, job, seeds, run) as feed:
-                tasks = first(aiter(feed), TEST_PAGES) if test else feed
-                enqueued = await queue.enqueue(run.id, tasks, on_invalid=feed.invalid)
+    options = replace(options, lock=lock_of(queue, job, options.run_id))
+    async with open_run(queue, job, seeds, options) as opened:
+        job, run, is_new = opened.job, opened.run, opened.is_new
+        for notice in opened.notices:
+            (put_message if as_json else say)(notice)
+        if output.path:
+            check_output(output.path, output.mode(is_new=is_new))
+        enqueued = await opened.enqueue(
+            first(aiter(opened.feed), TEST_PAGES) if test and opened.feed else None
+        )
         if test:
             await mark_seeded(queue, run.id)  # the rest is left out on purpose
         names = (await queue.stats(run.id)).partitions
         findings = [partitions_complete(job.homes, names, run.id)] if job.homes else []
         lineup = await preview_launch(queue, job, run)
-        ready = Prepared(lineup, job, enqueued, refused.count, refused.first, findings, fresh)
-    if is_unfit(findings) and fresh:
+    if is_unfit(findings) and is_new:
         await discard(queue, run)
-    return ready
+    return Prepared(lineup, job, enqueued, findings, is_new)
 
 
 def show(lineup: "LaunchPreview", *, warn: bool) -> None:
@@ -292,26 +253,16 @@ def next_steps(job: "Job", lineup: "LaunchPreview") -> str:
     return f"Start:    {resume_command(job, run_id)}\nDelete:   {delete}"
 
 
-async def carry_out(
-    queue: "Queue",
-    job: "Job",
-    ready: Prepared,
-    out: str | None,
-    as_json: bool,
-    existing: "OutputMode" = "replace",
-) -> "Summary":
+async def carry_out(queue: Queue, ready: Prepared, output: Output, *, as_json: bool) -> Summary:
     """Start the workers and show progress until the end."""
-
-    run = ready.lineup.run
-    results = ResultWriter(queue, run.id, out, existing)
+    run, job = ready.lineup.run, ready.job
+    results = ResultWriter(queue, run.id, output.path, output.mode(is_new=ready.is_new))
     async with discarded_if_refused(queue, run, is_new=ready.is_new):
         with ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url) as shown:
             summary = await launch(
-                queue,
-                job,
-                run,
+                OpenedRun(queue, run, job),
                 shown,
                 on_pool=lambda pool: obey_signals(pool, shown.on_message),
                 results=results,
             )
-    return replace(summary, enqueued=ready.enqueued, refused=ready.refused, first_refused=ready.first_refused)
+    return replace(summary, enqueued=ready.enqueued)

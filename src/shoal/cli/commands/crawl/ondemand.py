@@ -27,9 +27,14 @@ from shoal.fleet.command_hints import command_on, export_command
 from shoal.fleet.job import Job
 from shoal.fleet.ondemand.balancer import Balancer
 from shoal.fleet.ondemand.dispatch import Scraped
-from shoal.fleet.ondemand.standing_run import listening_job, outdated_notice, until_listening
-from shoal.fleet.run.args import bound_standing_run
+from shoal.fleet.ondemand.standing_run import (
+    bound_standing_run,
+    listening_job,
+    outdated_notice,
+    until_listening,
+)
 from shoal.fleet.run.launch import Summary, launch
+from shoal.fleet.run.open_run import OpenedRun
 from shoal.queue.contract import Queue
 
 MAX_ADDRESSES_SHOWN = 8
@@ -168,9 +173,8 @@ async def _listen(queue: "Queue", job: "Job", as_json: bool) -> "Summary":
         )
         announcing = watched(asyncio.create_task(work))
         try:
-            return await launch(
-                queue, job, run, show, on_pool=lambda pool: obey_signals(pool, show.on_message)
-            )
+            opened = OpenedRun(queue, run, job)
+            return await launch(opened, show, on_pool=lambda pool: obey_signals(pool, show.on_message))
         finally:
             announcing.cancel()
 

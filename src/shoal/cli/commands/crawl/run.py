@@ -2,54 +2,91 @@
 
 import asyncio
 import re
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from shlex import quote
 
 import typer
 
-from shoal.cli.commands.crawl.cache_options import as_changes, fill_again, playback_seeds
-from shoal.cli.commands.crawl.enqueue import report
+from shoal.cli.commands.crawl.cache_options import check_settings, playback_seeds
+from shoal.cli.commands.crawl.enqueue import fill, report
 from shoal.cli.commands.crawl.findings import error_lines, item_lines
-from shoal.cli.commands.crawl.start_notices import start_notices
 from shoal.cli.console import counted, duration, print_error, put_json, say
-from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.exits import Exit
-from shoal.cli.first_errors import first_error_lines
 from shoal.cli.left_out import file_words, hook_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.options.declared import choose_seeds, resumed_seeds
-from shoal.cli.options.sources import SOURCES, takes_sources
+from shoal.cli.options.sources import SOURCES, choose_seeds, start_options, takes_sources
 from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
-from shoal.cli.progress import ProgressView
+from shoal.cli.progress import ProgressView, first_error_lines
 from shoal.cli.resume_command import remember_options, resume_command
 from shoal.cli.signals import obey_signals
 from shoal.core.errors import InvalidInput
-from shoal.core.model import ReportedState, RunState
+from shoal.core.model import ReportedState, Run, RunState
 from shoal.export.tables.address import display_location
-from shoal.fleet.command_hints import command_on, export_command, needs_secret
+from shoal.fleet.command_hints import (
+    command_for_job,
+    command_on,
+    command_to_resume,
+    export_command,
+    needs_secret,
+)
 from shoal.fleet.job import Job
 from shoal.fleet.other_steps import tasks_of
-from shoal.fleet.run.launch import Summary, launch, lock_of
-from shoal.fleet.run.lifecycle import discarded_if_refused
+from shoal.fleet.run.launch import Summary, launch
+from shoal.fleet.run.open_run import StartOptions, lock_of, open_run
 from shoal.fleet.run.pool import WorkerPool
-from shoal.fleet.run.results import ResultWriter, output_mode
-from shoal.fleet.run.settings import open_job
-from shoal.fleet.sources.recrawl import recrawl_tasks
+from shoal.fleet.run.results import Output, ResultWriter
 from shoal.fleet.sources.seeds import Seeds
+from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
+from shoal.scrape.settings.declaration import FETCHING, RECORDING, SEEDS
+from shoal.scrape.step import discarded_calls
 from shoal.worker.counters import format_counts
 
-NEWEST = "newest"
+
+async def start_notices(queue: "Queue", job: "Job", run: "Run", *, is_new: bool) -> AsyncIterator[str]:
+    """Yield each notice with the command to type."""
+    if is_new and (earlier := await _unfinished_before(queue, run)):
+        left = counted((await queue.stats(earlier.id)).remaining, "task")
+        again = await command_to_resume(queue, job.queue_url, earlier)
+        yield (
+            f"Run {earlier.id} of {run.scraper} has {left} left, and no worker. This is a new run; "
+            f"to continue that one, run: {again}"
+        )
+    for step in job.scraper.steps.values():
+        for message in discarded_calls(step.name, step.function):
+            yield f"Warning: {message}"
+    others = [name for name in job.scraper.steps if job.steps and name not in job.steps]
+    if others:
+        elsewhere = command_for_job(
+            job, "shoal", "work", job.name, "--run", run.id, "--steps", ",".join(others)
+        )
+        yield (
+            f"With --steps {','.join(job.steps or ())}, tasks of {' and '.join(others)} wait for other "
+            "workers. "
+            f"To start one, run: {elsewhere}"
+        )
+
+
+async def _unfinished_before(queue: "Queue", run: "Run") -> "Run | None":
+    """Return the newest earlier run of the scraper if it has tasks left, and no worker works on them."""
+    earlier = next(
+        (one for one in await queue.runs() if one.scraper == run.scraper and one.id != run.id), None
+    )
+    if earlier is None or earlier.state is not RunState.RUNNING or await has_workers(queue, earlier.id):
+        return None
+    return earlier if (await queue.stats(earlier.id)).remaining else None
+
+
 ALLOW_PRIVATE = re.compile(r"--allow-private (\S+)")  # in the error of a worker
 
 
 @remember_options(sources=(*SOURCES, "again"))
 @takes_sources
-@takes_worker_options()
+@takes_worker_options(sections=(FETCHING, SEEDS, RECORDING))
 def run(
     context: typer.Context,
     scraper: common.Scraper,
@@ -58,18 +95,12 @@ def run(
     args: common.Args = None,
     rejects: common.Rejects = None,
     invalid: common.Invalid = "skip",
-    dedup: common.Dedup = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     out: common.Out = None,
     overwrite: common.Overwrite = False,
     append: common.Append = False,
     resume: common.Resume = None,
     run_id: common.NewRunId = None,
-    again: common.Again = None,
-    cache: common.Cache = None,
-    warc: common.Warc = None,
-    playback: common.Playback = None,
-    files: common.Files = None,
     worker_options: WorkerOptions,
     debug: common.Debug = False,
     as_json: common.Json = False,
@@ -83,15 +114,15 @@ def run(
         from shoal.cli.commands.crawl.debug import check_options
 
         check_options(context)
-    kept = as_changes(cache, warc, playback, again, resume=resume is not None)
-    typed, seeds = seeds, playback_seeds(seeds, playback)
+    check_settings(worker_options.settings, resume=resume is not None)
+    again = worker_options.settings.get("again")
+    typed, seeds = seeds, playback_seeds(seeds, worker_options.settings.get("playback"))
     job = worker_options.job(
         scraper,
         queue,
         fork_server=None if debug else fork_server_for(queue),
         urls=seeds.addresses,
         args=args,
-        changes=[*kept, *common.setting("dedup", dedup), *common.setting("files", files)],
         has_data=as_json or out == "-",
         reports_warnings=as_json,
     )
@@ -101,130 +132,68 @@ def run(
         raise InvalidInput(
             f"No URLs to start with. Run: {command_on(queue, f'run {quote(scraper)} --url https://…')}"
         )
+    start = start_options(rejects, invalid, run_id=run_id, resume=resume, as_json=as_json)
     if debug:
         from shoal.cli.commands.crawl.debug import debug as debug_run
         from shoal.cli.commands.crawl.debug import is_typed
 
         raise typer.Exit(
-            debug_run(
-                job,
-                seeds,
-                out=out,
-                rejects=rejects,
-                invalid=invalid,
-                resume=resume,
-                run_id=run_id,
-                keeps_queue=is_typed(context, "queue") or resume is not None,
-            )
+            debug_run(job, seeds, start, out, keeps_queue=is_typed(context, "queue") or resume is not None)
         )
     if job.scraper.settings.mode == "distributed" and worker_options.workers is None and not resume:
         # Its workers run elsewhere: print the command that starts them.
-        report(
-            with_queue(
-                queue,
-                lambda opened: fill_again(opened, job, seeds, rejects, run_id, invalid, as_json=as_json),
-            ),
-            as_json,
-        )
+        report(with_queue(queue, lambda opened: fill(opened, job, seeds, start, as_json=as_json)), as_json)
         return
-    summary = with_queue(
-        queue,
-        lambda opened: carry_out(
-            opened,
-            job,
-            seeds,
-            rejects,
-            out,
-            resume,
-            run_id,
-            as_json,
-            invalid,
-            overwrite=overwrite,
-            append=append,
-        ),
-    )
+    output = Output(out, overwrite=overwrite, append=append)
+    summary = with_queue(queue, lambda opened: carry_out(opened, job, seeds, start, output, as_json=as_json))
     if as_json:
-        has_cache = (summary.job or job).scraper.settings.cache
+        has_cache = summary.job.scraper.settings.cache
         put_json(
             summary.as_json()
             | {"queue": shown_queue(queue)}
             | ({"from_cache": summary.ending.tally.from_cache} if has_cache else {})
         )
     elif summary.queued_nothing:
-        print_error(f"Nothing could be queued ({summary.refused:,} invalid), so there was nothing to do.")
+        print_error(
+            f"Nothing could be queued ({summary.enqueued.invalid:,} invalid), so there was nothing to do."
+        )
     else:
-        say(summary_text(summary, out, job))
+        say(summary_text(summary, out))
     raise typer.Exit(exit_code(summary))
 
 
 async def carry_out(
-    queue: "Queue",
-    job: "Job",
-    seeds: "Seeds",
-    rejects: str | None,
-    out: str | None,
-    resume: str | None,
-    run_id: str | None,
-    as_json: bool,
-    invalid: str = "skip",
-    *,
-    overwrite: bool = False,
-    append: bool = False,
-) -> "Summary":
+    queue: Queue, job: Job, seeds: Seeds, options: StartOptions, output: Output, *, as_json: bool
+) -> Summary:
     """Enqueue the seeds, run the workers with live progress, and write the results."""
+    options = replace(options, lock=lock_of(queue, job, options.run_id))
+    with ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url) as show:
+        async with open_run(queue, job, seeds, options) as opened:
+            results = ResultWriter(queue, opened.run.id, output.path, output.mode(is_new=opened.is_new))
+            for notice in opened.notices:
+                show.on_message(notice)
+            async for notice in start_notices(queue, opened.job, opened.run, is_new=opened.is_new):
+                show.on_message(notice)
+            pools: list[WorkerPool] = []
 
-    wanted = run_id if resume is None or resume == NEWEST else resume
-    async with AsyncExitStack() as stack:
-        # Take the lock first: a start that the lock refuses must create no run.
-        lock = await stack.enter_async_context(lock_of(queue, job, wanted))
-        opened = await open_job(queue, job, run_id=wanted, resume=resume is not None)
-        job, run = opened.job, opened.run
-        seeds = await resumed_seeds(queue, run.id, seeds, as_json=as_json) if resume else seeds
-        await stack.enter_async_context(discarded_if_refused(queue, run, is_new=opened.is_new))
-        known = await recrawl_tasks(queue, job.scraper, but=run.id)
-        await lock.name_run(run.id)
-        existing = output_mode(is_new=opened.is_new, overwrite=overwrite, append=append)
-        results = ResultWriter(queue, run.id, out, existing)
-        show = stack.enter_context(ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url))
-        if opened.notice:
-            show.on_message(opened.notice)
-        async for notice in start_notices(queue, job, run, is_new=opened.is_new):
-            show.on_message(notice)
-        refused = stack.enter_context(RefusedSeeds(rejects, invalid, as_json=as_json))
-        pools: list[WorkerPool] = []
+            def begin(pool: WorkerPool) -> None:
+                pools.append(pool)
+                obey_signals(pool, show.on_message)
 
-        def begin(pool: WorkerPool) -> None:
-            pools.append(pool)
-            obey_signals(pool, show.on_message)
-
-        try:
-            async with refused.feed(queue, job, seeds, run) as feed:
-                summary = await launch(
-                    queue,
-                    job,
-                    run,
-                    show,
-                    seeds=feed,
-                    on_invalid=feed.invalid,
-                    on_pool=begin,
-                    results=results,
-                    known=known,
-                    lock=lock,
-                )
-        except asyncio.CancelledError:
-            if not pools:
-                # Tasks enqueued so far are deduplicated when the command is repeated.
-                show.on_message(
-                    f"Stopped while enqueueing. To continue, run the same command with --run {run.id}"
-                )
-            raise
-        return replace(summary, refused=refused.count, first_refused=refused.first)
+            try:
+                return await launch(opened, show, results=results, on_pool=begin)
+            except asyncio.CancelledError:
+                if not pools:
+                    # Tasks enqueued so far are deduplicated when the command is repeated.
+                    again = f"run the same command with --run {opened.run.id}"
+                    show.on_message(f"Stopped while enqueueing. To continue, {again}")
+                raise
 
 
-def summary_text(summary: "Summary", out: str | None, job: "Job") -> str:
+def summary_text(summary: Summary, out: str | None) -> str:
     """Return the closing lines: what was done and what to type next."""
 
-    job, snapshot, run_id = summary.job or job, summary.snapshot, summary.run.id
+    job, snapshot, run_id = summary.job, summary.snapshot, summary.run.id
     stats = snapshot.stats
     lines = [f"{_head(snapshot)}: {', '.join(_parts(summary))} in {duration(summary.seconds)}."]
     if snapshot.run.state is RunState.PARTIAL:
@@ -301,7 +270,7 @@ def _parts(summary: "Summary") -> list[str]:
     parts += [f"{stats.lost:,} lost"] if stats.lost else []
     known = summary.enqueued.known
     parts += [f"{known:,} queued by earlier runs"] if known else []
-    parts += [f"{summary.refused:,} invalid"] if summary.refused else []
+    parts += [f"{summary.enqueued.invalid:,} invalid"] if summary.enqueued.invalid else []
     return parts
 
 

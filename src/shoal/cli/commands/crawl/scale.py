@@ -10,21 +10,18 @@ import typer
 from shoal.cli.console import counted, put_json, put_line, put_message, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
-from shoal.cli.options.workers import FETCH_SETTINGS, WorkerOptions, takes_worker_options
+from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting, ShoalError
 from shoal.core.values import read_duration, read_positive_duration
 from shoal.fleet.job import Job
-from shoal.fleet.run.launch import open_logs
+from shoal.fleet.run.pool import RunObserver
 from shoal.fleet.run.settings import use_settings
 from shoal.fleet.scale.autoscaler import Autoscaler, ScaleDecision
-from shoal.fleet.scale.decide import ScaleBounds
-from shoal.fleet.scale.drivers.command import ComposeWorkers, KubernetesWorkers
-from shoal.fleet.scale.drivers.contract import Driver
-from shoal.fleet.scale.drivers.local import LocalWorkers, NoWorkers, SharedForkServer
-from shoal.fleet.scale.load import PACE, pace_of
+from shoal.fleet.scale.decide import PACE, ScaleBounds, pace_of
+from shoal.fleet.scale.drivers import ComposeWorkers, Driver, KubernetesWorkers
+from shoal.fleet.scale.local import LocalWorkers, NoWorkers, SharedForkServer
 from shoal.fleet.status.find import find_run
-from shoal.fleet.store_checks import checked_store
 from shoal.queue.contract import Queue
 
 if TYPE_CHECKING:
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     Paced = Callable[[Queue], Awaitable[dict[str, Any]]]
 
 
-NOT_FOR_SCALE = ("workers", "span", "partition_table", "heartbeat", *FETCH_SETTINGS, "metrics", "trace")
+NOT_FOR_SCALE = ("workers", "span", "partition_table", "heartbeat", "metrics", "trace")
 
 
 class WorkerLocation(StrEnum):
@@ -44,7 +41,7 @@ class WorkerLocation(StrEnum):
     KUBERNETES = "kubernetes"
 
 
-@takes_worker_options(without=NOT_FOR_SCALE)
+@takes_worker_options(sections=(), without=NOT_FOR_SCALE)
 def scale(
     run_id: common.RunId,
     most: Annotated[int, typer.Option("--max", help="Maximum number of workers.", metavar="N")],
@@ -223,17 +220,27 @@ async def _locally(
     job, notice = await use_settings(queue, replace(job_of(run.scraper), joins=True), run)
     if notice:
         speak(notice)
-    output: Speak = (lambda line: put_line({"output": line})) if as_json else say
-    with open_logs(job, run) as logs:
-        local = LocalWorkers(
-            queue, job, run, fork_server=fork_server, on_event=speak, on_output=output, logs=logs
-        )
-        async with checked_store(queue, speak), local as workers:
-            wanted = await paced(queue)
-            scaler = Autoscaler(queue, run_id, workers, **wanted, on_decision=tell, on_trouble=speak)
-            obey_signals(_BothOutputs(scaler, workers), speak)
-            await scaler.run(until_drained=until_drained)
-            await workers.wait_until_ended()
+    async with LocalWorkers(queue, job, run, ScaleView(as_json), fork_server=fork_server) as workers:
+        wanted = await paced(queue)
+        scaler = Autoscaler(queue, run_id, workers, **wanted, on_decision=tell, on_trouble=speak)
+        obey_signals(_BothOutputs(scaler, workers), speak)
+        await scaler.run(until_drained=until_drained)
+        await workers.wait_until_ended()
+
+
+class ScaleView(RunObserver):
+    """Prints what happens to the workers, and what they print."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def on_message(self, text: str) -> None:
+        """Print an event."""
+        put_message(text) if self._as_json else say(text)
+
+    def on_output(self, line: str) -> None:
+        """Print a line that a step has printed."""
+        put_line({"output": line}) if self._as_json else say(line)
 
 
 class _BothOutputs:

@@ -11,7 +11,7 @@ import typer
 from shoal.cli.commands.crawl.start_roles import coordinate, work
 from shoal.cli.configuration import current_project
 from shoal.cli.options import common
-from shoal.cli.options.workers import FETCH_SETTINGS, WorkerOptions, takes_worker_options
+from shoal.cli.options.workers import WorkerOptions, takes_worker_options
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.values import hint
 from shoal.fleet.build_job import load
@@ -25,7 +25,7 @@ class Role(StrEnum):
     WORKER = "worker"
 
 
-@takes_worker_options(without=(*FETCH_SETTINGS, "allow_private", "changes", "span"))
+@takes_worker_options(sections=(), without=("allow_private", "changes", "span"))
 def start(
     role: Annotated[
         Role, typer.Option("--role", help="coordinator fills runs and writes results; worker works on them.")

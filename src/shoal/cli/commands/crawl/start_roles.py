@@ -3,35 +3,36 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.commands.inspect.status import line_of
 from shoal.cli.console import counted, put_json, put_message, say
-from shoal.cli.enqueue_seeds import RefusedSeeds
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.cli.progress import LINE_INTERVAL_SECONDS, put_progress
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
 from shoal.fleet.build_job import check_served
-from shoal.fleet.cluster_roles import Coordinator, WorkerHost, enqueue_lock, run_to_coordinate
+from shoal.fleet.cluster_roles import Coordinator, WorkerHost, enqueue_lock, find_interrupted
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.job import Job
 from shoal.fleet.project.cluster import PLACEHOLDERS, fill_pattern
 from shoal.fleet.project.file import Project, ProjectScraper
-from shoal.fleet.run.args import bind_args, store_args
+from shoal.fleet.run.feed import InvalidSeeds
 from shoal.fleet.run.launch import Summary
-from shoal.fleet.run.lifecycle import discarded_if_empty
+from shoal.fleet.run.open_run import StartOptions, open_run
 from shoal.fleet.run.pool import PoolExit
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue
+from shoal.queue.rules import new_run_id
 
 
 class RolePrinter:
@@ -95,9 +96,9 @@ def coordinate(
             + command_on(queue, "start --role coordinator")
         )
         return Exit.PARTIAL
-    for summary, out, job in ended:
-        put_json(summary.as_json()) if as_json else say(summary_text(summary, out, job))
-    return max(_coordinator_exit_code(summary) for summary, _, _ in ended)
+    for summary, out in ended:
+        put_json(summary.as_json()) if as_json else say(summary_text(summary, out))
+    return max(_coordinator_exit_code(summary) for summary, _ in ended)
 
 
 def _coordinator_exit_code(summary: Summary) -> Exit:
@@ -106,7 +107,7 @@ def _coordinator_exit_code(summary: Summary) -> Exit:
     return Exit.OK if code is Exit.LIMIT_REACHED else code
 
 
-Ended = tuple[Summary, str | None, Job]
+Ended = tuple[Summary, str | None]
 
 
 async def _coordinate(
@@ -131,32 +132,27 @@ async def _carry_out(
     queue: Queue, project: Project, entry: ProjectScraper, job: Job, run_id: str | None, teller: RolePrinter
 ) -> Ended:
     plan, seeds = project.cluster, declared_seeds(project, job)
-    async with AsyncExitStack() as stack:
-        # Take the lock first: a start that the lock refuses must create no run.
-        lock = await stack.enter_async_context(enqueue_lock(queue, job.scraper.name, run_id))
-        opened = await run_to_coordinate(queue, job, run_id=run_id, resume=plan.coordinator.resume)
-        job, run = opened.job, opened.run
-        if opened.notice:
-            teller.on_message(f"Run {run.id}: {opened.notice}")
-        is_empty = run_id is None and not (await queue.stats(run.id)).tasks
-        await stack.enter_async_context(discarded_if_empty(queue, run, is_new=is_empty))
-        job = await bind_args(queue, job, run.id)
-        await store_args(queue, run, job.scraper)
-        await lock.name_run(run.id)
-        out = _place(plan.storage.results, entry, run)
-        coordinator = Coordinator(queue, job, run, teller, out, lock)
-        rejects = _place(plan.coordinator.rejects, entry, run)
-        refused = stack.enter_context(RefusedSeeds(rejects, as_json=teller.as_json))
-        async with refused.feed(queue, job, seeds, run) as feed:
-            summary = await coordinator.carry_out(feed)
-        # After the feed is closed: only then are the sources counted that could not be read.
-        return replace(summary, refused=refused.count, first_refused=refused.first), out, job
+    # Take the lock first: a start that the lock refuses must create no run.
+    async with enqueue_lock(queue, job.scraper.name, run_id) as lock:
+        if run_id is None and plan.coordinator.resume:
+            interrupted = await find_interrupted(queue, job.scraper.name)
+            run_id = interrupted.id if interrupted else None
+        run_id = run_id or new_run_id(datetime.now(UTC))  # the names of files may contain it
+        invalid = InvalidSeeds(say=teller.on_message, rejects=_place(plan.coordinator.rejects, entry, run_id))
+        options = StartOptions(
+            run_id=run_id, lock=lock, routes=project.routes, invalid=invalid, keeps_empty=True
+        )
+        async with open_run(queue, job, seeds, options) as opened:
+            for notice in opened.notices:
+                teller.on_message(f"Run {run_id}: {notice}")
+            out = _place(plan.storage.results, entry, run_id)
+            return await Coordinator(opened, teller, out).carry_out(), out
 
 
-def _place(pattern: str | None, entry: ProjectScraper, run: Run) -> str | None:
+def _place(pattern: str | None, entry: ProjectScraper, run_id: str) -> str | None:
     if pattern is None:
         return None
-    place = fill_pattern(pattern, scraper=entry.name, run=run.id)
+    place = fill_pattern(pattern, scraper=entry.name, run=run_id)
     if "://" not in place:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
     return place

@@ -14,7 +14,8 @@ from shoal.cli.resume_command import remember_options
 from shoal.cli.signals import obey_signals
 from shoal.fleet.job import Job
 from shoal.fleet.run.launch import Summary, launch
-from shoal.fleet.run.settings import open_job
+from shoal.fleet.run.open_run import StartOptions, open_run
+from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.find import find_run
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
@@ -56,20 +57,15 @@ def work(
     if as_json:
         put_json(summary.as_json() | {"queue": shown_queue(queue)})
     else:
-        say(summary_text(summary, None, job))
+        say(summary_text(summary, None))
     raise typer.Exit(exit_code(summary))
 
 
 async def _work(queue: "Queue", job: "Job", run_id: str, as_json: bool) -> "Summary":
     found = await find_run(queue, run_id, scraper=job.scraper.name)
-    opened = await open_job(queue, job, run_id=found.id, resume=True)
+    options = StartOptions(run_id=found.id, resume=True, adds=True)
     with ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url) as show:
-        if opened.notice:
-            show.on_message(opened.notice)
-        return await launch(
-            queue,
-            opened.job,
-            opened.run,
-            show,
-            on_pool=lambda pool: obey_signals(pool, show.on_message),
-        )
+        async with open_run(queue, job, Seeds(), options) as opened:
+            for notice in opened.notices:
+                show.on_message(notice)
+            return await launch(opened, show, on_pool=lambda pool: obey_signals(pool, show.on_message))

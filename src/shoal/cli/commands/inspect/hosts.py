@@ -15,13 +15,13 @@ from shoal.core.values import read_positive_duration
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.status.find import describe_unknown_host
 from shoal.fleet.status.overview import host_row
+from shoal.fleet.status.rows import HostRow
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 
 app = typer.Typer(invoke_without_command=True, help="List hosts; pause, slow or resume one.")
 
 Host = Annotated[str, typer.Argument(metavar="HOST", help="Host, as `shoal hosts` lists it.")]
-COLUMNS = ("host", "pending", "delayed", "leased", "completed", "dead", "delay_seconds", "paused_seconds")
 
 
 @app.callback()
@@ -42,17 +42,15 @@ def hosts(
         return
 
     found = with_existing_queue(queue, lambda opened: _hosts(opened, run_id, limit + 1, after))
-    rows = [host_row(host) | {"queue": shown_queue(queue)} for host in found[:limit]]
     if not as_json:
         say_queue(queue)
     put_rows(
-        rows,
-        COLUMNS,
+        map(host_row, found[:limit]),
+        HostRow.columns,
         as_json=as_json,
         nothing=_nothing(run_id, after),
-        drops=("delayed", "leased"),
-        folds=("host",),
         wide=wide,
+        queue=shown_queue(queue),
     )
     say_more(queue, ("hosts",), {"--run": run_id, "--wide": wide, "--json": as_json}, found, limit)
 

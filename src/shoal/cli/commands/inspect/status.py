@@ -3,11 +3,11 @@
 import asyncio
 import sys
 import time
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
-from shoal.cli.commands.inspect.top_screen import memory, names
 from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say, shown
 from shoal.cli.left_out import (
     file_words,
@@ -23,14 +23,19 @@ from shoal.core.model import ReportedState, WorkerState
 from shoal.fleet.command_hints import command_on, command_to_resume
 from shoal.fleet.status.at_work import GONE_SHOWN, is_live, runs_at_work
 from shoal.fleet.status.overview import worker_row
-from shoal.fleet.status.progress import ProgressReader, Snapshot
+from shoal.fleet.status.progress import ProgressReader, Snapshot, read_run_row
 from shoal.fleet.status.rates import recent_rate
-from shoal.fleet.status.rows import read_run_row, store_row
+from shoal.fleet.status.rows import RunRow, TableColumns, WorkerRow, fields_of
 from shoal.fleet.status.tokens import tokens
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue, StoreSize
 
 SAME_LINE_SECONDS = 10.0  # after which `watch` repeats a line
+STEP_COLUMNS = TableColumns(
+    ("step", "pending", "delayed", "leased", "completed", "dead", "expired", "items", "rejected"),
+    drops=("expired", "delayed", "rejected"),
+    folds=("step",),
+)
 
 
 def status(
@@ -45,29 +50,20 @@ def status(
         queue, run_id, lambda opened, run: _with_tokens(opened, run, queue)
     )
     if as_json:
-        put_json(snapshot.as_json() | {"queue": shown_queue(queue), "store": store_row(size)})
+        put_json(snapshot.row(), queue=shown_queue(queue), store=size)
         return
     say_queue(queue)
-    report = snapshot.as_json()
-    reason = f", {report['reason']}" if report["reason"] else ""
-    put_text(f"Run {report['run_id']} of {report['scraper']}: {report['state']}{reason}")
-    counts = ("pending", "delayed", "leased", "completed", "dead", "expired", "items", "rejected")
-    rows = [{"step": name, **counts_of} for name, counts_of in report["steps"].items()]
-    if len(report["partitions"]) > 1:
+    report = snapshot.row()
+    reason = f", {report.reason}" if report.reason else ""
+    put_text(f"Run {report.run_id} of {report.scraper}: {report.state}{reason}")
+    rows = [{"step": name, **fields_of(counts)} for name, counts in report.steps.items()]
+    if len(report.partitions) > 1:
         rows += [
-            {"step": f"partition {name or '-'}", **counts_of}
-            for name, counts_of in report["partitions"].items()
+            {"step": f"partition {name or '-'}", **fields_of(counts)}
+            for name, counts in report.partitions.items()
         ]
-    rows.append({"step": "all", **{name: report[name] for name in counts}})
-    put_rows(
-        rows,
-        ("step", *counts),
-        as_json=False,
-        nothing="",
-        drops=("expired", "delayed", "rejected"),
-        folds=("step",),
-        wide=wide,
-    )
+    rows.append({"step": "all", **fields_of(report)})
+    put_rows(rows, STEP_COLUMNS, as_json=False, nothing="", wide=wide)
     if snapshot.is_over and snapshot.stats.remaining:
         put_text(f"{counted(snapshot.stats.remaining, 'task')} left, but the run has ended.")
     elif snapshot.lacks_seeds and snapshot.state is ReportedState.STOPPED:
@@ -79,7 +75,7 @@ def status(
         nobody = "" if snapshot.at_work else ", and no worker is running on it"
         put_text(f"{counted(snapshot.stats.remaining, 'task')} left. The run is paused{nobody}.")
     elif snapshot.stats.remaining:
-        put_text(f"{shown(report['rate'])} tasks/s, ETA {duration(report['eta_seconds'])}")
+        put_text(f"{shown(report.rate)} tasks/s, ETA {duration(report.eta_seconds)}")
     if words := file_words(snapshot.files):
         put_text(f"Files: {', '.join(words)}.")
     for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot), *reservation_lines(snapshot)]:
@@ -123,17 +119,16 @@ def runs(
 
     A run is running while a live worker works on it, stopped if tasks are left and none does.
     """
-    columns = ("run_id", "scraper", "state", "remaining", "completed", "dead", "items", "started_at")
     rows = with_existing_queue(queue, _runs)
     if not as_json:
         say_queue(queue)
     put_rows(
-        [row | {"queue": shown_queue(queue)} for row in rows],
-        columns,
+        rows,
+        RunRow.columns,
         as_json=as_json,
         nothing=f"No runs yet. Start one with: {command_on(queue, 'run FILE --url …')}",
-        drops=("started_at", "scraper", "dead", "items", "completed"),
         wide=wide,
+        queue=shown_queue(queue),
     )
 
 
@@ -150,38 +145,33 @@ def workers(
     live, gone = with_existing_queue(queue, lambda opened: _workers(opened, run_id))
     rows = [*live, *gone] if everyone else live
     on_run = f" on run {run_id}" if run_id else ""
-    columns = (
-        *("worker_id", "run_id", "state", "steps", "partitions", "leased", "completed", "failed", "items"),
-        *("last_hour", "memory", "last_beat"),
-    )
     if not as_json:
         say_queue(queue)
     put_rows(
-        [row | {"queue": shown_queue(queue)} if as_json else _worker_shown(row) for row in rows],
-        columns,
+        rows,
+        WorkerRow.columns,
         as_json=as_json,
         nothing=f"No live workers{on_run}." if gone else f"No workers{on_run} yet.",
-        drops=("last_hour", "partitions", "steps", "items", "memory", "failed", "last_beat", "run_id"),
-        folds=("steps", "partitions"),
         wide=wide,
+        queue=shown_queue(queue),
     )
     if as_json:
         return
     if gone and not everyone:
         say(f"{counted(len(gone), 'worker')} of the last day ended or vanished. To list them too, add --all")
-    if any(row["state"] in (WorkerState.LATE, WorkerState.GONE) and row["leased"] for row in (*live, *gone)):
+    if any(row.state in (WorkerState.LATE, WorkerState.GONE) and row.leased for row in (*live, *gone)):
         say(f"Workers that send no heartbeats hold tasks. To see them, run:  {command_on(queue, 'stale')}")
-    if any(row["state"] == WorkerState.FROZEN for row in rows):
+    if any(row.state == WorkerState.FROZEN for row in rows):
         say("Frozen workers do not respond; their supervisor kills them when their lease expires.")
 
 
 def line_of(snapshot: "Snapshot") -> str:
     """Return the progress of a run in one line."""
-    report = snapshot.as_json()
+    stats = snapshot.stats
     return (
-        f"{report['state']:9}  {report['completed']:,} done  {report['remaining']:,} left  "
-        f"{counted(report['items'], 'item')}  {report['dead']:,} dead  {report['rate']:,.1f}/s  "
-        f"ETA {duration(report['eta_seconds'])}"
+        f"{snapshot.state:9}  {stats.completed:,} done  {stats.remaining:,} left  "
+        f"{counted(stats.items, 'item')}  {stats.dead:,} dead  {snapshot.rate:,.1f}/s  "
+        f"ETA {duration(snapshot.eta_seconds)}"
     )
 
 
@@ -214,7 +204,7 @@ async def _watch(queue: "Queue", run_id: str, url: str, every: float, as_json: b
         snapshot = await progress.read()
         line = line_of(snapshot)
         if as_json:
-            put_json(snapshot.as_json())
+            put_json(snapshot.row())
         elif line != last or time.monotonic() - said_at >= SAME_LINE_SECONDS:
             say(line)
             last, said_at = line, time.monotonic()
@@ -235,25 +225,16 @@ async def _why_nothing_happens(queue: "Queue", snapshot: "Snapshot", url: str) -
     return f"No worker works on the run. To start one, run: {again}"
 
 
-async def _runs(queue: "Queue") -> list[dict[str, Any]]:
+async def _runs(queue: "Queue") -> list[RunRow]:
     busy = await runs_at_work(queue)
     return [await read_run_row(queue, run, at_work=run.id in busy) for run in await queue.runs()]
 
 
-async def _workers(queue: "Queue", run_id: str | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+async def _workers(queue: "Queue", run_id: str | None) -> tuple[list[WorkerRow], list[WorkerRow]]:
     """Return the rows of the live workers, and of those that are gone since the last day."""
 
     found = await queue.workers(await id_of(queue, run_id))
     live = [worker_row(worker) for worker in found if is_live(worker)]
     gone = [worker_row(one) for one in found if not is_live(one) and one.last_beat <= GONE_SHOWN]
     silent = (WorkerState.LATE, WorkerState.RUNNING)
-    return live, [row | {"state": WorkerState.GONE} if row["state"] in silent else row for row in gone]
-
-
-def _worker_shown(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {
-        "steps": names(row["steps"]),
-        "partitions": names(row["partitions"]),
-        "memory": memory(row["memory_bytes"]),
-        "last_beat": duration(row["last_beat_seconds"]),
-    }
+    return live, [replace(row, state=WorkerState.GONE) if row.state in silent else row for row in gone]

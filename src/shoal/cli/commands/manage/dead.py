@@ -1,10 +1,9 @@
 """`shoal dead`: dead letters, one by one or in bulk by filter."""
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
-import msgspec
 import typer
 
 from shoal.cli.commands.manage.dead_edit import edit
@@ -15,12 +14,11 @@ from shoal.cli.shell.dead_letter import open_dead_shell
 from shoal.cli.shell.failed_page import describe_page, find_failure, write_page
 from shoal.core.model import ZERO, DeadFilter, DeadLetter
 from shoal.core.tasks import first
-from shoal.core.text import shorten
 from shoal.core.values import no_match, read_positive_duration
 from shoal.fleet.command_hints import command_on, joined
 from shoal.fleet.run.settings import next_step
 from shoal.fleet.status.letter_ids import whole_ids
-from shoal.fleet.status.rows import letter_row, whole_letter_row
+from shoal.fleet.status.rows import AttemptRow, DeadLetterRow, fields_of, letter_row, whole_letter_row
 from shoal.queue.contract import Queue, QueueReports
 
 app = typer.Typer(no_args_is_help=True, help="List, show, edit, replay and drop dead letters.")
@@ -63,13 +61,13 @@ def list_(
     )
     rows = [letter_row(letter) for letter in letters[:limit]]
     # Most letters have neither a key nor a payload, and the columns would be empty.
-    more = tuple(name for name in ("key", "payload") if any(row[name] for row in rows))
+    empty = [name for name in ("key", "payload") if not any(getattr(row, name) for row in rows)]
+    names = [name for name in DeadLetterRow.columns.names if name not in empty]
     put_rows(
-        rows if as_json else [_short(row) for row in rows],
-        ("id", "step", "url", *more, "attempts", "error"),
+        rows,
+        DeadLetterRow.columns._replace(names=names),
         as_json=as_json,
         nothing=_no_match(total, where, after),
-        drops=("attempts", "step", "payload", "key"),
         wide=wide,
     )
     if letters and not as_json:
@@ -101,21 +99,19 @@ def show(
     row = whole_letter_row(letter, failed)
     if page:
         path = write_page(failed, letter)
-        put_json(row | {"path": str(path)}) if as_json else put_text(str(path))
+        put_json(row, path=str(path)) if as_json else put_text(str(path))
         return
     if as_json:
         put_json(row)
         return
     for name, value in {
-        **letter_row(letter),
-        "payload": row["payload"] or None,
-        "request": row["request"],
+        **fields_of(letter_row(letter)),
+        "payload": row.payload or None,
+        "request": row.request,
         "page": describe_page(failed),
     }.items():
         put_text(f"{name.replace('_', ' '):10} {value if value is not None else '-'}")
-    history = [entry | {"attempt": entry["attempt"] or "edit"} for entry in row["history"]]
-    columns = ("attempt", "ended_at", "worker_id", "error")
-    put_rows(history, columns, as_json=False, nothing="", drops=("worker_id", "ended_at"))
+    put_rows(row.history, AttemptRow.columns, as_json=False, nothing="")
     if letter.traceback:
         put_text(f"Traceback of the last attempt:\n{letter.traceback}")
     sys.stdout.flush()  # the commands to type follow the report, also where both are one file
@@ -216,12 +212,6 @@ def _no_match(
 
 def _options(where: "DeadFilter") -> dict[str, str | None]:
     return {"--step": where.step, "--host": where.host, "--error": where.error}
-
-
-def _short(row: "Mapping[str, Any]") -> dict[str, Any]:
-    payload = row["payload"]
-    text = payload if isinstance(payload, str) else msgspec.json.encode(payload).decode()
-    return {**row, "payload": shorten(text, 60) if payload else None}
 
 
 def _filter(step: str | None, host: str | None, error: str | None) -> "DeadFilter":

@@ -20,6 +20,7 @@ from shoal.fleet.build_job import job_of_run, load, make_job
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.run.letters import EditReport, check_step, edit_letters, read_change
 from shoal.fleet.status.letter_ids import find_letter
+from shoal.fleet.status.rows import fields_of
 from shoal.queue.contract import Queue
 
 HIDDEN = "***"  # stands for the value of a header, which may be a secret
@@ -128,7 +129,7 @@ def edit(
             confirm(f"Edit {letters}?")
     report = job.run(dry_run=dry_run)
     if as_json:
-        put_json({"run_id": run_id, "dry_run": dry_run, **report.as_json()})
+        put_json({"run_id": run_id, "dry_run": dry_run, **fields_of(report)})
     else:
         if ids or yes or dry_run:
             _show(report)
@@ -286,7 +287,7 @@ _KINDS: dict[type, str] = {str: "a text", int: "a whole number", dict: "an objec
 
 def _show(report: "EditReport") -> None:
     for one in report.differences:
-        say(f"  {one.id}  {one.text.removeprefix('edited: ')}")
+        say(f"  {one.id}  {one.change.removeprefix('edited: ')}")
     if report.edited > len(report.differences):
         say(f"  … and {report.edited - len(report.differences):,} more")
     for reason in report.reasons:

@@ -5,16 +5,19 @@ from typing import Annotated
 import typer
 import uvloop
 
-from shoal.cli.commands.project.plugins import REFUSED, plugin_rows
+from shoal.cli.commands.project.show import REFUSED, plugin_rows
 from shoal.cli.configuration import current_config, current_project
 from shoal.cli.console import put_rows, say
 from shoal.cli.exits import Exit
 from shoal.cli.options import common
-from shoal.cli.options.setting import read_change
+from shoal.cli.options.workers import read_change
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.errors.commands import shoal_command
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
+from shoal.fleet.status.rows import TableColumns
 from shoal.scrape.scraper import Scraper
+
+CHECK_COLUMNS = TableColumns(("what", "health", "says"))
 
 
 def check(
@@ -47,8 +50,7 @@ def check(
         if one["state"] == REFUSED:
             says = f"the {one['kind']} {one['name']!r} of {one['package']} cannot be used: {one['says']}"
             findings.append(CheckResult("plugins", CheckStatus.POOR, says))
-    rows = [{"what": found.what, "health": str(found.health), "says": found.says} for found in findings]
-    put_rows(rows, ("what", "health", "says"), as_json=as_json, nothing="")
+    put_rows(findings, CHECK_COLUMNS, as_json=as_json, nothing="")
     bad = [found for found in findings if found.health is CheckStatus.BAD]
     if bad and not as_json:
         say(f"Fix these first: {', '.join(found.what for found in bad)}.")
@@ -62,9 +64,8 @@ def load_with_changes(
 
     project = current_project()
     names = [scraper] if scraper else list(project.scrapers)
-    changes = dict(
-        read_change(one) for one in (*common.setting("proxies", proxies), *common.setting("tokens", tokens))
-    )
+    typed = {"proxies": proxies, "tokens": tokens}
+    changes = dict(read_change(f"{name}={value}") for name, value in typed.items() if value is not None)
     if changes and not names:
         again = shoal_command("check FILE --proxies …")
         raise InvalidInput(f"--proxies and --tokens need a scraper. Run: {again}")

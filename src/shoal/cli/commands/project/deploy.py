@@ -9,8 +9,7 @@ import typer
 from shoal.cli.configuration import current_config
 from shoal.cli.console import put_text, say
 from shoal.cli.options import common
-from shoal.fleet.project.deploy_files import image_commands, write_deployment
-from shoal.fleet.project.deployment import Deployment
+from shoal.fleet.project.deployment import Deployment, image_commands, write_deployment
 
 
 class DeploymentKind(StrEnum):

@@ -5,35 +5,24 @@ import sys
 
 import pytest
 
-from shoal.cli.commands.crawl.cache_options import as_changes, playback_seeds
+from shoal.cli.commands.crawl.cache_options import check_settings, playback_seeds
 from shoal.core.errors import InvalidSetting
 from shoal.fleet.sources.seeds import Seeds
 from shoal.registry.extras import install_command
-
-
-def changes(*, cache=None, warc=None, playback=None, again=None, resume=False):
-    return as_changes(cache, warc, playback, again, resume=resume)
-
-
-def test_options_become_scraper_settings(tmp_path):
-    file = str(tmp_path / "a.warc.gz")
-    assert changes() == []
-    assert changes(cache="10m disk:pages") == ["cache=10m disk:pages"]
-    assert changes(warc=file, again="newest") == [f"warc={file}", "again=newest"]
 
 
 def test_an_existing_recording_is_extended_only_by_a_resumed_run(tmp_path):
     file = tmp_path / "a.warc.gz"
     file.write_bytes(b"")
     with pytest.raises(InvalidSetting, match="already exists"):
-        changes(warc=str(file))
-    assert changes(warc=str(file), resume=True)
+        check_settings({"warc": str(file)}, resume=False)
+    check_settings({"warc": str(file)}, resume=True)
 
 
 @pytest.mark.parametrize("other", ["cache", "warc", "again"])
 def test_a_playback_excludes_cache_recording_and_recrawl(other):
     with pytest.raises(InvalidSetting, match="no network requests"):
-        changes(playback="a.warc.gz", **{other: "x"})
+        check_settings({"playback": "a.warc.gz", other: "x"}, resume=False)
 
 
 @pytest.mark.parametrize("option", ["warc", "playback"])
@@ -41,7 +30,7 @@ def test_a_missing_library_is_named(option, monkeypatch):
     for name in ("warcio", "warcio.archiveiterator", "warcio.warcwriter"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(InvalidSetting, match=re.escape(f"Run: {install_command('warc')}")):
-        changes(**{option: "a.warc.gz"})
+        check_settings({option: "a.warc.gz"}, resume=False)
 
 
 def test_a_playback_takes_no_source_from_the_network():

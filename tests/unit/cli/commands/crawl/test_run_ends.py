@@ -9,13 +9,15 @@ from shoal import Scraper
 from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.exits import Exit
 from shoal.cli.left_out import left_out_lines
-from shoal.core.model import EnqueueReport, Run, RunSettings, RunState, Stats
+from shoal.core.model import Run, RunSettings, RunState, Stats
 from shoal.fleet.job import Job
 from shoal.fleet.run.launch import Summary
+from shoal.fleet.run.open_run import RunEnqueueReport
 from shoal.fleet.run.pool import PoolExit
 from shoal.fleet.status.progress import Snapshot
 
 BUDGET = "max_pages=2 reached"
+JOB = Job(scraper=Scraper("books"), name="books.py", reference="books.py", queue_url="sqlite:///shoal.db")
 
 
 def summary_of(stats, state=RunState.RUNNING, reason="", cuts=()):
@@ -29,7 +31,13 @@ def summary_of(stats, state=RunState.RUNNING, reason="", cuts=()):
     )
     snapshot = Snapshot(run, stats, 0, 0.0, None, cuts=cuts)
     return Summary(
-        run=run, enqueued=EnqueueReport(), before=0, snapshot=snapshot, ending=PoolExit([], []), seconds=1.0
+        run=run,
+        enqueued=RunEnqueueReport(),
+        job=JOB,
+        before=0,
+        snapshot=snapshot,
+        ending=PoolExit([], []),
+        seconds=1.0,
     )
 
 
@@ -84,14 +92,14 @@ def test_the_closing_lines_allow_every_private_host_that_the_workers_have_named(
             ],
         ),
     )
-    lines = summary_text(found, None, job).splitlines()
+    lines = summary_text(replace(found, job=job), None).splitlines()
     (again,) = (line for line in lines if line.startswith("Resume:"))
     assert again.endswith("--allow-private a --allow-private b:1 --allow-private c")
 
 
 def test_the_closing_lines_say_when_their_commands_need_the_address_of_the_queue(job):
     found = summary_of(Stats(completed=2, dead=1))
-    text = summary_text(found, "books.jsonl", job)
+    text = summary_text(replace(found, job=job), "books.jsonl")
     assert '--queue "$SHOAL_QUEUE"' in text and "secret" not in text
     assert text.endswith("set SHOAL_QUEUE to the queue's URL with its password.")
-    assert "SHOAL_QUEUE" not in summary_text(found, None, replace(job, queue_url="redis://db/0"))
+    assert "SHOAL_QUEUE" not in summary_text(replace(found, job=replace(job, queue_url="redis://db/0")), None)

@@ -2,12 +2,13 @@
 
 import pytest
 
-from shoal.cli.commands.inspect.proxies import COLUMNS, row
+from shoal.cli.console import put_rows
 from shoal.cli.options.common import setting
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.fetch.proxies.sync import ProxyBan, ProxyStats
 from shoal.fleet.command_hints import command_for_job
 from shoal.fleet.status.proxies import ProxyStatus
+from shoal.fleet.status.rows import ProxyRow
 
 SCRAPER = """
 from shoal import Page, Scraper
@@ -48,13 +49,13 @@ def test_the_resume_command_hides_typed_proxies(file, text):
     assert "s3cret" not in typed and "proxies=…" in typed
 
 
-def test_a_row_shows_the_known_values():
+def test_a_row_shows_the_known_values(capsys):
     status = ProxyStatus("http://p.test:80")
     status.add(ProxyStats(pages=3, faults={"slow": 2}, seconds=0.5, last_fault="slow"))
     status.benched, status.back_in = ProxyBan("slow", 3600.0, 10), 125.0
     status.blocked_by = [f"h{number}.test" for number in range(5)]
-    shown = row(status)
-    assert set(COLUMNS) <= shown.keys()
-    assert (shown["state"], shown["back_in"], shown["seconds"]) == ("benched", "2 min 5 s", "0.50")
-    assert shown["blocked_by"] == "h0.test, h1.test, h2.test, …"
-    assert row(ProxyStatus("http://p.test:80"))["state"] == "untried"
+    put_rows([status.row()], ProxyRow.columns, as_json=False, nothing="")
+    shown = capsys.readouterr().out
+    for text in ("benched", "2 min 5 s", "0.50", "h0.test, h1.test, h2.test, …"):
+        assert text in shown
+    assert ProxyStatus("http://p.test:80").row().state == "untried"

@@ -8,9 +8,8 @@ import pytest
 from shoal.cli.commands.inspect.status import runs, status
 from shoal.core.model import MINUTE
 from shoal.fleet.status.doctor import _check_queue
+from shoal.fleet.status.hook_records import FINISH, START, HookRecord, HookState, topic_of
 from shoal.queue.open import open_queue
-from shoal.worker.run_hooks import record
-from shoal.worker.run_hooks.record import FINISH, START, interrupted, new_record, topic_of
 
 
 @pytest.fixture
@@ -47,12 +46,21 @@ async def test_check_names_the_queue_that_it_reached(tmp_path):
     assert "books.db?namespace=news, schema version" in findings[0].says
 
 
-def test_a_hook_that_is_running_and_one_that_was_interrupted_are_named(address, capsys, monkeypatch):
-    monkeypatch.setattr(
-        record, "HOLD_TIME", 60 * MINUTE
-    )  # on a busy machine it may pass before the record is read
-    calling = new_record("machine-7-abcd", None, "", "on_run_start prepare")
-    stopped = interrupted(new_record("machine-8-efgh", None, "", "on_run_finish report"), "it was stopped")
+def test_a_hook_that_is_running_and_one_that_was_interrupted_are_named(address, capsys):
+    calling = HookRecord(
+        state=HookState.RUNNING,
+        token=1,
+        process="machine-7-abcd",
+        limit=MINUTE,
+        hook="on_run_start prepare",
+    )
+    stopped = HookRecord(
+        state=HookState.INTERRUPTED,
+        token=1,
+        process="machine-8-efgh",
+        hook="on_run_finish report",
+        error="it was stopped",
+    )
 
     async def call():
         async with open_queue(address) as queue:
@@ -62,5 +70,5 @@ def test_a_hook_that_is_running_and_one_that_was_interrupted_are_named(address, 
     asyncio.run(call())
     status("daily", address)
     out = capsys.readouterr().out
-    assert "The hook on_run_start prepare is running (in worker machine-7-abcd)." in out
-    assert "The hook on_run_finish report failed: it was stopped (in worker machine-8-efgh)." in out
+    assert "The hook on_run_start prepare is running (in process machine-7-abcd)." in out
+    assert "The hook on_run_finish report failed: it was stopped (in process machine-8-efgh)." in out

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from shoal.cli.commands.inspect.top_screen import brief, screen, short
+from shoal.cli.commands.inspect.top import brief, screen, short
 from shoal.core.model import Counts, HostStatus, Run, RunSettings, RunState, Stats, WorkerStatus
 from shoal.fleet.status.overview import Overview
 from shoal.fleet.status.progress import Snapshot

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from shoal.cli.exits import Exit
-from shoal.cli.options.job import read_job
+from shoal.cli.options.workers import read_job
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Bury, Done, Reject, Task
 from shoal.fleet.dead_workers import new_worker_id
-from shoal.fleet.run.settings import find_existing
+from shoal.fleet.run.open_run import find_existing
 from shoal.fleet.sources.declared import mark_seeding
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue

@@ -1,0 +1,166 @@
+"""`shoal proxies`, `tor`, `tokens` and `cache`: what pages are fetched with."""
+
+from typing import Annotated
+
+import typer
+
+from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say, size_text
+from shoal.cli.open_queue import id_of, with_existing_queue, with_run
+from shoal.cli.options import common
+from shoal.fetch.tor.sync import TorState, order_renewal, read_states
+from shoal.fleet.command_hints import command_on
+from shoal.fleet.status.cache import CacheStatus, cache_status
+from shoal.fleet.status.proxies import proxies as read_proxies
+from shoal.fleet.status.rows import CacheUseRow, ProxyRow, TableColumns, TokenRow, fields_of
+from shoal.fleet.status.tokens import forget as forget_tokens
+from shoal.fleet.status.tokens import tokens as read_tokens
+from shoal.queue.address import shown_queue
+from shoal.queue.contract import Queue
+
+TOR_COLUMNS = TableColumns(("worker", "state", "says", "renewed", "restarts"), drops=("restarts", "renewed"))
+
+
+def proxies(
+    run_id: common.MaybeRunId = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
+    as_json: common.Json = False,
+) -> None:
+    """Show each proxy of a run: pages fetched, failures by kind, and how long it is benched.
+
+    Example: shoal proxies newest
+    """
+    _, listed = with_run(queue, run_id, _proxies)
+    put_rows(
+        listed,
+        ProxyRow.columns,
+        as_json=as_json,
+        nothing=f"No proxy has been used. To use proxies, run: {command_on(queue, 'run … --proxies FILE')}",
+        wide=wide,
+    )
+    benched = sum(one.benched_for is not None for one in listed)
+    if benched and not as_json:
+        left = "No proxy is available; tasks are waiting." if benched == len(listed) else ""
+        say(f"{counted(benched, 'proxy').replace('proxys', 'proxies')} benched. {left}".strip())
+
+
+async def _proxies(queue: "Queue", run_id: str) -> list[ProxyRow]:
+    return [one.row() for one in await read_proxies(queue, run_id)]
+
+
+def tor(
+    run_id: common.RunId,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Make all workers of the run build new circuits with new exits.")
+    ] = False,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
+    as_json: common.Json = False,
+) -> None:
+    """Show the Tor process of each worker of a run: its state, circuit renewals and restarts.
+
+    Example: shoal tor newest --renew
+    """
+    _, states = with_run(queue, run_id, lambda opened, run: _tor_states(opened, run, renew))
+    rows = [
+        {
+            "worker": worker,
+            "state": "up" if state.is_up else "down",
+            "says": state.says,
+            "renewed": state.renewed,
+            "restarts": state.restarts,
+        }
+        for worker, state in states.items()
+    ]
+    put_rows(
+        rows,
+        TOR_COLUMNS,
+        as_json=as_json,
+        nothing=f"No worker is using Tor. To use it, run: {command_on(queue, 'run … --tor on')}",
+        wide=wide,
+    )
+    if renew and not as_json:
+        say("Workers build new circuits within five seconds.")
+
+
+async def _tor_states(queue: "Queue", run_id: str, renew: bool) -> "dict[str, TorState]":
+    if renew:
+        await order_renewal(queue, run_id)
+    return await read_states(queue, run_id)
+
+
+def tokens(
+    run_id: common.RunFilter = None,
+    forget: Annotated[
+        str | None,
+        typer.Option(
+            "--forget",
+            help="Clear the stored state of these tokens, so that they are tried again.",
+            metavar="NAME|retired|all",
+        ),
+    ] = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
+    as_json: common.Json = False,
+) -> None:
+    """Show API tokens by name: remaining requests, time until reset, and why a token was retired.
+
+    Example: shoal tokens --forget retired
+    """
+    if forget:
+        count = with_existing_queue(queue, lambda opened: forget_tokens(opened, forget))
+        say(f"Cleared {counted(count, 'token')}.")
+        return
+    found = with_existing_queue(queue, lambda opened: _tokens(opened, run_id))
+    some = command_on(queue, "run … --tokens 'env:API_TOKENS hosts=api.example.com'")
+    nothing = f"No token has been used. Pass some: {some}"
+    put_rows(found, TokenRow.columns, as_json=as_json, nothing=nothing, wide=wide)
+    if not as_json and any(one.why for one in found):
+        again = command_on(queue, "tokens --forget retired")
+        say(f"Retired tokens were rejected by the API. If you have fixed them, try again:  {again}")
+
+
+async def _tokens(queue: "Queue", run_id: str | None) -> list[TokenRow]:
+    return [one.row() for one in await read_tokens(queue, await id_of(queue, run_id))]
+
+
+def cache(
+    run_id: common.RunFilter = None,
+    folder: Annotated[
+        str | None,
+        typer.Option("--folder", help="Show a cache on this machine's disk instead.", metavar="FOLDER"),
+    ] = None,
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    wide: common.Wide = False,
+    as_json: common.Json = False,
+) -> None:
+    """Show the response cache: its entries, their size and age, and the hit rate of each run.
+
+    Example: shoal cache newest
+    """
+    found = with_existing_queue(queue, lambda opened: _cache(opened, run_id, folder))
+    if as_json:
+        put_json({"queue": shown_queue(queue), "folder": folder, **fields_of(found.row())})
+        return
+    put_text(describe_cache(found, folder or shown_queue(queue)))
+    put_rows(
+        [use.row() for use in found.runs],
+        CacheUseRow.columns,
+        as_json=False,
+        nothing=f"No run has used a cache. To use one: {command_on(queue, 'run FILE --cache 10m')}",
+        wide=wide,
+    )
+
+
+def describe_cache(found: "CacheStatus", place: str) -> str:
+    """Return the size of a cache in one line."""
+    size = found.size
+    if size.oldest is None:
+        return f"The cache in {place} is empty."
+    entries = f"{size.count:,} {'entry' if size.count == 1 else 'entries'}"
+    oldest = duration(size.oldest.total_seconds())
+    return f"Cache in {place}: {entries}, {size_text(size.bytes)}, the oldest {oldest} old."
+
+
+async def _cache(queue: "Queue", run_id: str | None, folder: str | None) -> "CacheStatus":
+    return await cache_status(queue, await id_of(queue, run_id), folder=folder)

@@ -1,0 +1,196 @@
+"""Workers that a program starts on runs, and that work while it goes on: those of an app and a web server."""
+
+import asyncio
+import logging
+import os
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from shoal.core.errors import DutyFailed, InvalidInput, QueueError, ShoalError
+from shoal.core.model import Run
+from shoal.core.redact import redactor
+from shoal.fleet.job import Job
+from shoal.fleet.run.host import FINISH_TIMEOUT, RunHost
+from shoal.fleet.run.lifecycle import reopen
+from shoal.fleet.run.pool import RunObserver
+from shoal.queue.contract import Queue
+from shoal.worker.background import failure_of
+from shoal.worker.secrets import all_secrets
+
+log = logging.getLogger(__name__)
+END_TIMEOUT = timedelta(seconds=10)
+DUTY = "Supervising the workers"
+MAX_FAILURES = 50  # runs whose last failure is remembered
+
+
+class LogObserver(RunObserver):
+    """Logs what happens to workers that nobody watches."""
+
+    def on_message(self, text: str) -> None:
+        """Log an event."""
+        log.info("%s", text)
+
+    def on_problem(self, text: str) -> None:
+        """Log a warning."""
+        log.warning("%s", text)
+
+
+class BackgroundWorkers:
+    """Runs the workers of a host until its run is drained or the context ends."""
+
+    def __init__(self, host: RunHost) -> None:
+        self._host = host
+        self._task: asyncio.Task[Any] | None = None
+        self._error_was_raised = False
+        self._failures: list[str] = []
+
+    async def __aenter__(self) -> None:
+        await self._host.__aenter__()  # which holds the lock from now on
+        self._task = asyncio.create_task(self._work())
+        self._task.add_done_callback(self._log_failure)
+
+    async def __aexit__(self, *exc: object) -> None:
+        assert self._task is not None
+        try:
+            self.release()
+            with suppress(QueueError):
+                await asyncio.wait([self._task])
+                if not self._error_was_raised:
+                    self._check_task()
+        finally:
+            await self._host.__aexit__(None, None, None)
+
+    def check(self) -> None:
+        """Raise the error that ended the workers, if there was one: nothing may wait for them any longer."""
+        self._check_task()
+        if self._failures:
+            raise ShoalError(f"The workers of run {self.run_id} have stopped: {self._failures[0]}")
+
+    def _check_task(self) -> None:
+        error = failure_of(self._task) if self._task and self._task.done() else None
+        if error:
+            self._error_was_raised = True
+            raise error if isinstance(error, ShoalError) else DutyFailed(DUTY, error) from error
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the workers are still running."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the workers were told to stop and have not ended yet."""
+        return self.is_working and self._host.pool.stops > 0
+
+    @property
+    def run_id(self) -> str:
+        """The run they work on."""
+        return self._host.run.id
+
+    @property
+    def workers(self) -> int:
+        """How many workers were started."""
+        return self._host.job.workers
+
+    @property
+    def failure(self) -> str:
+        """Why the workers ended early; empty if they did not."""
+        error = failure_of(self._task) if self._task and self._task.done() else None
+        return str(error) if error else "\n".join(self._failures)
+
+    def stop(self) -> None:
+        """Let the workers finish their running tasks and end; after a while the tasks are released."""
+        if self.is_working and not self._host.pool.stops:
+            self._host.pool.stop()
+            asyncio.get_running_loop().call_later(FINISH_TIMEOUT.total_seconds(), self.release)
+
+    def release(self) -> None:
+        """Let the workers end as soon as they can; their running tasks are released."""
+        while self.is_working and self._host.pool.stops < 2:
+            self._host.pool.stop()
+
+    async def wait_if_drained(self, scraper: str) -> None:
+        """Wait for workers on a drained run of this scraper to end: they hold its lock until then."""
+        if self._task is None or self._task.done() or self._host.job.scraper.name != scraper:
+            return
+        if not (await self._host.queue.stats(self.run_id)).remaining:
+            await asyncio.wait([self._task], timeout=END_TIMEOUT.total_seconds())
+
+    def _log_failure(self, task: asyncio.Task[Any]) -> None:
+        if error := failure_of(task):
+            log.error("%s. Run %s has no more workers here.", DutyFailed(DUTY, error), self.run_id)
+
+    async def _work(self) -> None:
+        ending, job = await self._host.work(), self._host.job
+        redact = redactor(all_secrets(job.queue_url, job.scraper.settings, os.environ))
+        self._failures = [redact(failure) for failure in ending.failures]  # with lines of their output
+        for failure in ending.failures:
+            log.error("Could not continue run %s: %s", self.run_id, failure)
+
+
+class LocalPools:
+    """The workers of this process by run; they end when their run is drained, or at `close`."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._groups: list[BackgroundWorkers] = []
+        self._failures: dict[str, str] = {}  # by run id, the newest last
+        self.starting = asyncio.Lock()  # held while the number that may still start is checked
+
+    def count(self, run_id: str | None = None) -> int:
+        """Return how many workers run here, on one run or on all."""
+        self._forget_ended()
+        return sum(group.workers for group in self._groups if run_id in (None, group.run_id))
+
+    def is_stopping(self, run_id: str) -> bool:
+        """Whether workers of a run were told to stop, and are finishing their tasks."""
+        self._forget_ended()
+        return any(group.is_stopping for group in self._groups if group.run_id == run_id)
+
+    def failure(self, run_id: str) -> str:
+        """Return why the last workers of a run ended early; empty if they did not."""
+        self._forget_ended()
+        return self._failures.get(run_id, "")
+
+    async def start(self, run: Run, job: Job, workers: int) -> None:
+        """Start workers on a run, beside those that work on it already, here or elsewhere.
+
+        Raises InvalidInput if it has no task left, RunConflict if it was cancelled, and ScraperBusy.
+        """
+        run = await reopen(self._queue, await self._queue.run(run.id), job.scraper)
+        if not (await self._queue.stats(run.id)).remaining:
+            raise InvalidInput(f"Run {run.id} has no tasks left, so workers would have nothing to do.")
+        job = replace(job, workers=workers, joins=True)
+        group = BackgroundWorkers(RunHost(self._queue, job, run, LogObserver()))
+        await group.__aenter__()
+        self._failures.pop(run.id, None)
+        self._groups.append(group)
+
+    def stop(self, run_id: str) -> int:
+        """Let the workers of a run finish their running tasks and end; return how many there are."""
+        stopped = self.count(run_id)
+        for group in self._groups:
+            if group.run_id == run_id:
+                group.stop()
+        return stopped
+
+    async def close(self) -> None:
+        """Stop all workers and wait for their end; their running tasks are released."""
+        for group in self._groups:
+            group.release()
+        for group in self._groups:
+            try:
+                await group.__aexit__(None, None, None)
+            except ShoalError as error:
+                log.error("Stopping the workers of run %s: %s", group.run_id, error)
+        self._groups = []
+
+    def _forget_ended(self) -> None:
+        for group in self._groups:
+            if not group.is_working and group.failure:
+                self._failures = {**self._failures, group.run_id: group.failure}
+        self._groups = [group for group in self._groups if group.is_working]
+        for run_id in list(self._failures)[:-MAX_FAILURES]:
+            del self._failures[run_id]

@@ -1,1 +1,0 @@
-"""Drivers that start and stop workers for the autoscaler: one module per environment."""

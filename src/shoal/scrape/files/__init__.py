@@ -1,1 +1,0 @@
-"""Downloads: what a step asks for, and the names that files get."""

@@ -1,1 +1,0 @@
-"""Bytes of a page to text, and text to a tree."""

@@ -1,1 +1,0 @@
-"""The settings that a run was made with, which every worker reads and follows."""

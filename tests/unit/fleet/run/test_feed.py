@@ -1,0 +1,29 @@
+"""What is said while the seeds of a run are read."""
+
+from shoal.discover.sitemaps.report import SitemapReport
+from shoal.discover.source import Refusal
+from shoal.fleet.run import feed
+from shoal.fleet.run.feed import InvalidSeeds
+
+
+def test_a_long_walk_through_sitemaps_says_how_far_it_is_every_ten_seconds(monkeypatch):
+    clock, said = 1000.0, []
+    monkeypatch.setattr(feed.time, "monotonic", lambda: clock)
+    report = SitemapReport()
+    InvalidSeeds(say=said.append).on_source(report)
+    for number in range(10_000):
+        report.begin_file(9_999 - number)
+        report.files, report.urls = report.files + 1, report.urls + 50
+        clock += 1
+    assert len(said) == 999
+    assert said[0] == "Reading sitemaps: 500 URLs in 10 files so far, 9,990 to read."
+
+
+def test_the_first_invalid_seeds_are_said_and_kept_and_all_are_counted():
+    said = []
+    invalid = InvalidSeeds(say=said.append)
+    for number in range(20):
+        invalid.add(Refusal(f"urls.txt:{number}", "nonsense", "it is no URL"))
+    assert said[0] == "Skipped urls.txt:0: 'nonsense': it is no URL" and len(said) == 11
+    assert said[-1] == "More seeds were skipped; the summary shows how many."
+    assert invalid.count == 20 and len(invalid.first) == 10
