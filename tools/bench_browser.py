@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.http import Request
-from shoal.demo.serve import SiteProcess
+from shoal.demo.site import SiteProcess
 from shoal.fetch.browser.fetcher import BrowserFetcher
 from shoal.fetch.browser.process import find_chromium, installed_chromium
 from shoal.fetch.egress import Egress

@@ -1,6 +1,6 @@
 """A plugin of pytest: the processor time of each test, with that of every process and server it starts.
 
-Run: make test ARGS='-p tools.cpu_times tests/integration/engine'. With `--jobs` too, each process for itself.
+Run: make test ARGS='-p tools.cpu_times tests/integration/engine'. With `-n` too, each worker for itself.
 """
 
 import ctypes
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 SHOWN = 40
+FILE = "SHOAL_CPU_TIMES"  # the variable with the name of the file
 PR_SET_CHILD_SUBREAPER = 36
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -43,12 +44,13 @@ def _read_all() -> float:
 
 
 class CpuTimes:
-    """Writes the time of each test into a file that the processes of `--jobs` share."""
+    """Writes the time of each test into a file that the workers of `-n` share."""
 
     def __init__(self) -> None:
-        handle, name = tempfile.mkstemp(prefix="cpu-times-")
-        os.close(handle)
-        self._file = Path(name)
+        if FILE not in os.environ:
+            handle, os.environ[FILE] = tempfile.mkstemp(prefix="cpu-times-")
+            os.close(handle)
+        self._file = Path(os.environ[FILE])
         self._process = 0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

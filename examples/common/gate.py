@@ -1,8 +1,6 @@
 """Stops a site after some pages until it is told to go on, and says when it has served as many as wanted."""
 
-from collections.abc import Callable
-
-from shoal.demo.http import Connection, OnRequest
+import asyncio
 
 
 class Gate:
@@ -12,18 +10,17 @@ class Gate:
         self._served = self._passed = 0
         self._limit: int | None = None
         self._awaited: list[int] = []
-        self._waiting: list[Callable[[], None]] = []
+        self._opened = asyncio.Event()
 
     def obey(self, order: str) -> None:
         """Do what a line says: `hold` after a number of pages, `go`, `tell` when a number was served."""
         match order.split():
             case ["hold", count]:
                 self._limit, self._served, self._passed = int(count), 0, 0
+                self._opened.clear()
             case ["go"]:
                 self._limit = None
-                waiting, self._waiting = self._waiting, []
-                for serve in waiting:
-                    serve()
+                self._opened.set()
             case ["tell", count]:
                 self._awaited.append(int(count))
                 self._tell()
@@ -34,26 +31,12 @@ class Gate:
         self._passed += is_gated
         self._tell()
 
-    def enter(self, serve: Callable[[], None]) -> None:
-        """Serve a request at once, or as soon as the gate opens."""
-        if self._limit is not None and self._passed >= self._limit:
-            self._waiting.append(serve)
-        else:
-            serve()
+    async def enter(self) -> None:
+        """Return at once, or as soon as the gate opens."""
+        while self._limit is not None and self._passed >= self._limit:
+            await self._opened.wait()
 
     def _tell(self) -> None:
         for count in [one for one in self._awaited if self._served >= one]:
             self._awaited.remove(count)
             print(f"served {count}", flush=True)
-
-
-class GatedConnection(Connection):
-    """A client whose requests wait while the gate is closed; those of a client that has left are dropped."""
-
-    def __init__(self, on_request: OnRequest, connections: set[Connection], gate: Gate) -> None:
-        super().__init__(on_request, connections)
-        self._gate = gate
-
-    def data_received(self, data: bytes) -> None:
-        received = super().data_received
-        self._gate.enter(lambda: received(data))

@@ -15,12 +15,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from examples.common.gate import Gate, GatedConnection
+from examples.common.gate import Gate
 from examples.common.patience import PATIENCE, Failure
-from shoal.demo.http import Connection, ShopRequest
-from shoal.demo.routes import TEXT, ShopResponse
+from shoal.demo.http import ADDRESS, HttpServer, ShopRequest
+from shoal.demo.responses import TEXT, ShopResponse
 
-ADDRESS = "127.0.0.1"
 ROOT = Path(__file__).parents[2]
 
 Handler = Callable[[ShopRequest], ShopResponse]
@@ -32,8 +31,7 @@ class Ports:
     def __init__(self, *, are_free: bool) -> None:
         self._are_free = are_free
         self._sockets: list[socket.socket] = []
-        self._servers: list[asyncio.Server] = []
-        self._clients: set[Connection] = set()
+        self._servers: list[HttpServer] = []
         self.names: dict[str, str] = {}
         self.gate = Gate()
 
@@ -56,14 +54,8 @@ class Ports:
             self.gate.count(is_gated=is_gated)
             return response
 
-        def connect() -> Connection:
-            if is_gated:
-                return GatedConnection(respond, self._clients, self.gate)
-            return Connection(respond, self._clients)
-
-        listener = self._bind(port)
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(connect, sock=listener)
+        server = HttpServer(respond, self.gate.enter if is_gated else None)
+        await server.start(self._bind(port))
         self._servers.append(server)
         return statuses
 
@@ -79,8 +71,6 @@ class Ports:
         """Close all ports and connections."""
         for server in self._servers:
             server.close()
-        for client in list(self._clients):
-            client.close()
         for one in self._sockets:
             one.close()
 

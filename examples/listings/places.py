@@ -6,7 +6,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from shoal.demo.sections.directory import cities
+from examples.listings.directory import cities
 
 TOWNS = 10_324
 CATEGORIES = (Path(__file__).parent / "all-categories.txt").read_text().split()

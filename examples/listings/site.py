@@ -8,11 +8,10 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from typing import Any
 
 from examples.common.site import Ports, open_ports, serve
+from examples.listings.directory import ROOT, DirectorySection
 from examples.listings.places import CATEGORIES, as_csv, places
 from shoal.demo.http import ShopRequest
-from shoal.demo.routes import ShopResponse
-from shoal.demo.sections.directory import ROOT, DirectorySection
-from shoal.demo.sections.responses import page_response
+from shoal.demo.responses import ShopResponse, page_response
 from tests.servers.proxies import MicroSocks, Proxy, TinyProxy
 
 SITE = 8841

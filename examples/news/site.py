@@ -15,8 +15,7 @@ from typing import Any
 from examples.common.site import Ports, open_ports, rename, serve
 from examples.news.articles import PAPERS, SECTIONS, Article, articles
 from shoal.demo.http import ShopRequest
-from shoal.demo.routes import XML, ShopResponse
-from shoal.demo.sections.responses import error_page, link_list, page_response
+from shoal.demo.responses import XML, ShopResponse, error_page, link_list, page_response
 
 NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 NEWS = 'xmlns:news="http://www.google.com/schemas/sitemap-news/0.9"'

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from examples.common.site import Ports, open_ports, serve
-from shoal.demo.sections.people import PeopleSection
-from shoal.demo.sections.quota import TokenQuota
+from examples.profiles.developers import PeopleSection
+from shoal.demo.practice import TokenQuota
 
 PEOPLE = 240
 LIMIT, WINDOW = 15, 3.0  # requests of each token, and seconds

@@ -12,8 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from examples.common.site import Ports, open_ports, serve
 from examples.registries.medicines import SUBSTANCES, fails_at_first, is_gone, medicine
 from shoal.demo.http import ShopRequest
-from shoal.demo.routes import SCRIPT, ShopResponse
-from shoal.demo.sections.responses import error_page, json_response, link_list, page_response
+from shoal.demo.responses import SCRIPT, ShopResponse, error_page, json_response, link_list, page_response
 
 INDEX = 8820
 PORTS = {"AR": 8821, "CA": 8822, "NL": 8823, "RU": 8824, "IN": 8825, "MY": 8826}

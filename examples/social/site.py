@@ -11,8 +11,7 @@ from typing import Any
 
 from examples.common.site import Ports, open_ports, serve
 from shoal.demo.http import ShopRequest
-from shoal.demo.routes import ShopResponse
-from shoal.demo.sections.responses import json_response, link_list, page_number, page_response
+from shoal.demo.responses import ShopResponse, json_response, link_list, page_response
 
 SITE = 8851
 USERS, PER_PAGE = 150, 25
@@ -49,7 +48,7 @@ class Network:
         followers = self._followers(name)
         if not wants_followers:
             return json_response({"username": name, "bio": _bio(name), "followers": len(followers)})
-        page = page_number(request)
+        page = request.page
         found = followers[(page - 1) * PER_PAGE : page * PER_PAGE]
         return json_response(
             {"followers": found, "next": page + 1 if page * PER_PAGE < len(followers) else None}

@@ -1,8 +1,9 @@
-"""The products of the shops, generated from a seed."""
+"""The products of the shops, generated from a seed, and the faults of their pages."""
 
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 SHOP_NAMES = ("Lantern & Oak", "Tidewater Goods", "Møller & Sons", "The Copper Kettle", "Fern and Flint")
@@ -19,6 +20,28 @@ _THINGS = {
     "textiles": ("Throw", "Cushion", "Tea Towel", "Curtain", 'Quilt 60"'),
     "stationery": ("Notebook", "Fountain Pen", "Ruler", "Letter Opener", "Doña Ana's Diary"),
 }
+
+
+class PageFault(Enum):
+    """A fault of a page."""
+
+    SLOW = "responds slowly"
+    FAILS_ONCE = "responds 500 the first time"
+    BUSY_ONCE = "responds 429 the first time"
+    MOVED = "is linked by its old URL"
+    BROKEN_HTML = "has mismatched tags"
+    WRONG_CHARSET = "declares utf-8, but is not"
+    META_CHARSET = "declares its charset in the page only"
+
+
+# By the number modulo 100, else the number itself. All occur among a shop's first hundred.
+_FREQUENT = {
+    **dict.fromkeys((11, 61), PageFault.SLOW),
+    **dict.fromkeys((23, 73), PageFault.FAILS_ONCE),
+    **dict.fromkeys((17, 47, 87), PageFault.MOVED),
+    **dict.fromkeys((5, 35, 65), PageFault.BROKEN_HTML),
+}
+_SINGLE = {29: PageFault.WRONG_CHARSET, 41: PageFault.BUSY_ONCE, 79: PageFault.META_CHARSET}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +70,16 @@ class CatalogueProduct:
     def has_price(self) -> bool:
         """Whether the page has a price; without one it yields no valid item."""
         return self.price != NO_PRICE
+
+    @property
+    def fault(self) -> PageFault | None:
+        """The fault of the page, always the same."""
+        return _FREQUENT.get(self.number % 100) or _SINGLE.get(self.number)
+
+    @property
+    def linked_path(self) -> str:
+        """The path by which the shop links the product: the old one if it has moved."""
+        return self.old_path if self.fault is PageFault.MOVED else self.path
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,23 @@
 
 import asyncio
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Self, cast
+from typing import Self
 
-from shoal.demo.routes import TEXT, ShopResponse
+from shoal.demo.responses import TEXT, ShopResponse
 
-MAX_HEAD = 32_768  # bytes of unread requests; no valid head is longer
+ADDRESS = "127.0.0.1"
+BACKLOG = 1_024  # connections that wait to be accepted
+MAX_HEAD = 32_768  # bytes
 MAX_FORM = 4_096  # bytes
 
-_END = b"\r\n\r\n"
-_REQUEST = re.compile(rb"([A-Z]{1,20}) (?:http://[^/ ]+)?(/[!-~]*) HTTP/1\.([01])(?:\r\n|$)")
-# After these the connection is closed: as requested, or because a body follows.
+_REQUEST = re.compile(rb"([A-Z]{1,20}) (?:http://[^/ ]+)?(/[!-~]*) HTTP/1\.([01])\r\n")
+# After these the connection is closed: as requested, or because of a body that nobody reads.
 _CLOSE = re.compile(rb"\r\n(?:connection: *close|content-length: *[1-9]|transfer-encoding:)", re.IGNORECASE)
-_LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,9})(?:\r\n|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +27,26 @@ class ShopRequest:
 
     method: str
     path: str
-    is_last: bool
+    is_last: bool = True
     head: bytes = b""
     body: bytes = b""
 
-    @property
-    def length(self) -> int:
-        """The size of the body of a POST, as the head states it."""
-        found = _LENGTH.search(self.head) if self.method == "POST" else None
-        return int(found[1]) if found else 0
+    @classmethod
+    async def read(cls, reader: asyncio.StreamReader) -> Self | int:
+        """Return the next request, or the status of one that is malformed or too large."""
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return 431
+        found = _REQUEST.match(head)
+        if found is None:
+            return 400
+        method, path, minor = found.groups()
+        request = cls(method.decode(), path.decode(), minor == b"0" or _CLOSE.search(head) is not None, head)
+        length = int(request.header("Content-Length") or 0) if request.method == "POST" else 0
+        if length > MAX_FORM:
+            return 413
+        return cls(request.method, request.path, request.is_last, head, await reader.readexactly(length))
 
     def header(self, name: str) -> str:
         """Return the first header of this name, or nothing."""
@@ -44,99 +56,67 @@ class ShopRequest:
                 return value.strip()
         return ""
 
-    @classmethod
-    def read(cls, head: bytes) -> Self | None:
-        """Parse a request head; None if it is not HTTP."""
-        found = _REQUEST.match(head)
-        if found is None:
-            return None
-        method, path, minor = found.groups()
-        is_last = minor == b"0" or _CLOSE.search(head) is not None
-        return cls(method.decode(), path.decode(), is_last, head)
+    @property
+    def page(self) -> int:
+        """The page that the query asks for, 1 by default, 0 if it is not a number."""
+        number = self.path.partition("?page=")[2] or "1"
+        return int(number) if number.isdecimal() and len(number) < 7 else 0
 
 
-OnRequest = Callable[[ShopRequest], ShopResponse]
+class HttpServer:
+    """Serves a port; `enter` is awaited before each response."""
 
+    def __init__(
+        self,
+        respond: Callable[[ShopRequest], ShopResponse],
+        enter: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._respond, self._enter = respond, enter
+        self._writers: set[asyncio.StreamWriter] = set()
 
-class Connection(asyncio.Protocol):
-    """One client connection; its requests are served in order."""
-
-    def __init__(self, on_request: OnRequest, connections: set["Connection"]) -> None:
-        self._on_request = on_request
-        self._connections = connections
-        self._unread = b""
-        self._delayed: asyncio.TimerHandle | None = None
-        self._is_full = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._connections.add(self)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._connections.discard(self)
-        if self._delayed is not None:
-            self._delayed.cancel()
-
-    def data_received(self, data: bytes) -> None:
-        self._unread += data
-        self._serve_pending()
-
-    def pause_writing(self) -> None:
-        self._is_full = True
-
-    def resume_writing(self) -> None:
-        self._is_full = False
-        self._serve_pending()
+    async def start(self, listener: socket.socket) -> None:
+        """Accept connections until it is closed."""
+        self._server = await asyncio.start_server(self._serve, sock=listener, limit=MAX_HEAD, backlog=BACKLOG)
 
     def close(self) -> None:
-        """Close the connection immediately."""
-        self._transport.abort()
+        """Close the port and all connections immediately."""
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
 
-    def _serve_pending(self) -> None:
-        """Serve the received requests, unless a response is still delayed or blocked."""
-        while self._delayed is None and not self._is_full and not self._transport.is_closing():
-            head, found, rest = self._unread.partition(_END)
-            if not found:
-                break
-            request = ShopRequest.read(head)
-            length = request.length if request else 0
-            if length > MAX_FORM:
-                return self._reject(413)
-            if len(rest) < length:
-                break
-            self._unread = rest[length:]
-            self._serve(replace(request, body=rest[:length]) if request and length else request)
-        if len(self._unread) > MAX_HEAD:
-            self._reject(431)
-        return None
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            while await self._serve_one(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client has left
+        finally:
+            self._writers.discard(writer)
+            writer.close()
 
-    def _serve(self, request: ShopRequest | None) -> None:
-        if request is None:
-            return self._reject(400)
-        response = self._on_request(request)
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Serve a request; return whether the connection stays open."""
+        request = await ShopRequest.read(reader)
+        if isinstance(request, int):
+            response, request = _error(request), ShopRequest("GET", "")
+        else:
+            if self._enter:
+                await self._enter()
+                if reader.at_eof():
+                    return False  # the client has left meanwhile
+            response = self._respond(request)
         if response.status == 405:
-            return self._reject(405)
-        if not response.wait:
-            return self._send(response, request)
-        loop = asyncio.get_running_loop()
-        self._delayed = loop.call_later(response.wait.total_seconds(), self._send_late, response, request)
-        return None
-
-    def _send_late(self, response: ShopResponse, request: ShopRequest) -> None:
-        self._delayed = None
-        self._send(response, request)
-        self._serve_pending()
-
-    def _send(self, response: ShopResponse, request: ShopRequest) -> None:
+            response, request = _error(405), ShopRequest("GET", "")
+        await asyncio.sleep(response.wait.total_seconds())
         head = _head(response, request.is_last)
-        self._transport.write(head if request.method == "HEAD" else head + response.body)
-        if request.is_last:
-            self._transport.close()
+        writer.write(head if request.method == "HEAD" else head + response.body)
+        await writer.drain()
+        return not request.is_last
 
-    def _reject(self, status: int) -> None:
-        self._unread = b""
-        response = ShopResponse(status=status, body=HTTPStatus(status).phrase.encode(), content_type=TEXT)
-        self._send(response, ShopRequest("GET", "", is_last=True))
+
+def _error(status: int) -> ShopResponse:
+    return ShopResponse(status=status, body=HTTPStatus(status).phrase.encode(), content_type=TEXT)
 
 
 def _head(response: ShopResponse, is_last: bool) -> bytes:

@@ -1,16 +1,19 @@
-"""The pages of a shop, as HTML."""
+"""The pages of a shop, as HTML; and pages that need JavaScript, to which nothing links."""
 
+import json
 import random
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import date, timedelta
 from html import escape
 
 from shoal.demo.catalogue import CATEGORIES, CatalogueProduct, Shop
-from shoal.demo.faults import linked_path
-from shoal.demo.layout import PREVIEW, STAFF, render_layout
+
+STAFF = "/staff/"
+PREVIEW = f"{STAFF}preview"
+SCRIPT_PAGES = "/js/"
+MAX_LISTED = 100  # products in the listing that needs JavaScript
 
 _HOME = ("/", "Home")
-_STARS = "★★★★★☆☆☆☆☆"
 _NAMES = ("Ada", "Björn", "Chloé", "Dmitri", "Eun-ji", "Farid", "Grace", "Hugo")
 _SENTENCES = (
     "Made in small batches by people who like what they do.",
@@ -22,6 +25,14 @@ _SENTENCES = (
     "Packed without plastic, in a box that you will want to keep.",
     "A favourite of the house, and the reason why some of us work here.",
 )
+_STYLE = """
+body{font:16px/1.5 Georgia,serif;margin:0;color:#222;background:#fbfaf7}
+header,footer{background:#243b36;color:#f3efe4;padding:1rem 2rem}header a,footer a{color:inherit}
+nav ul{list-style:none;display:flex;flex-wrap:wrap;gap:1.2rem;padding:0;margin:0}
+main{max-width:66rem;margin:1.5rem auto;padding:0 1rem}.crumbs{font-size:.85rem;color:#665}
+.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(14rem,1fr));gap:1.2rem}
+.card{border:1px solid #ddd5c4;border-radius:6px;padding:1rem;background:#fff}
+"""
 _BREAKAGES = {
     "</td></tr>": "",
     "</p>": "",
@@ -29,10 +40,26 @@ _BREAKAGES = {
     "</h2>": "</h3>",
     "<b>": "<b><i>",
     "</article>": "</div></b></article></article>",
-    "</main>": "<!-- end of main ->",
     "&amp;": "&",
     "</body>\n</html>": "",
 }
+_SCRIPT_FRAME = (
+    '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"><title>Loading…</title></head>\n<body>\n'
+    '<div id="root"></div>\n<noscript>You need to enable JavaScript to run this app.</noscript>\n'
+    '<script src="{script}" data-from="{data}"></script>\n</body>\n</html>\n'
+)
+APP = """const root = document.getElementById("root");
+const make = (tag, text, more) => Object.assign(document.createElement(tag), {textContent: text}, more);
+const product = one => [make("h1", one.name), make("p", one.price, {className: "price"}),
+  make("p", one.stock ? one.stock + " in stock" : "Sold out", {className: "stock"}),
+  ...one.about.map(text => make("p", text, {className: "about"}))];
+const listing = all => [make("h1", "Everything"), ...all.map(one => make("a", one.name, {href: one.href}))];
+fetch(document.currentScript.dataset.from).then(answer => answer.json()).then(found => {
+  document.title = found.name || "Everything";
+  root.replaceChildren(...(Array.isArray(found) ? listing(found) : product(found)));
+  root.className = "ready";
+});
+"""
 
 
 def home(shop: Shop) -> str:
@@ -42,12 +69,8 @@ def home(shop: Shop) -> str:
         f"<p>{sum(map(len, shop.listings[name]))} things. {_SENTENCES[index]}</p></section>"
         for index, name in enumerate(CATEGORIES)
     )
-    return render_layout(
-        shop,
-        "Welcome",
-        [_HOME],
-        f'<h1>Welcome to {escape(shop.name)}</h1>\n<div class="grid">\n{cards}\n</div>',
-    )
+    main = f'<h1>Welcome to {escape(shop.name)}</h1>\n<div class="grid">\n{cards}\n</div>'
+    return _layout(shop, "Welcome", [_HOME], main)
 
 
 def listing(shop: Shop, category: str, page: int) -> str:
@@ -57,35 +80,43 @@ def listing(shop: Shop, category: str, page: int) -> str:
     # Linked like a product, and forbidden by robots.txt: a visit means that robots.txt was ignored.
     if category == CATEGORIES[0] and page == 1:
         cards += f'\n<article class="card product"><h3><a href="{PREVIEW}">Next season</a></h3></article>'
+    is_last = page == len(listing_pages)
+    after = "" if is_last else f'<a rel="next" href="/c/{category}/?page={page + 1}">Next</a>'
     main = (
         f"<h1>{category.capitalize()}</h1>\n<p>Page {page} of {len(listing_pages)}</p>\n"
-        f'<div class="grid">\n{cards}\n</div>\n{_pager(category, page, len(listing_pages))}'
+        f'<div class="grid">\n{cards}\n</div>\n<p class="pager">{after}</p>'
     )
-    return render_layout(shop, category.capitalize(), [_HOME, _crumb(category)], main)
+    return _layout(shop, category.capitalize(), [_HOME, _crumb(category)], main)
 
 
 def product(shop: Shop, one: CatalogueProduct) -> str:
     """Return the page of a product."""
     # Seeded by the product alone, so that a page is the same on every request.
     rng = random.Random(one.sku)
+    amount = one.price.removeprefix("€") if one.has_price else "?"
     main = "\n".join(
         [
             '<article itemscope itemtype="https://schema.org/Product">',
             f'<h1 itemprop="name">{escape(one.name)}</h1>',
-            f'<p class="price" itemprop="price" content="{_price_amount(one)}">{escape(one.price)}</p>',
+            f'<p class="price" itemprop="price" content="{amount}">{escape(one.price)}</p>',
             f'<p class="stock">{f"{one.stock} in stock" if one.stock else "Sold out"}</p>',
             _details(one, rng),
-            f"<h2>About it</h2>\n{_prose(rng)}",
-            f"<h2>Reviews</h2>\n{_reviews(rng)}</article>",
-            f'<aside><h2>Others liked</h2>\n<div class="grid">\n{_related(shop, one)}\n</div></aside>',
+            "<h2>About it</h2>",
+            *(f"<p>{_paragraph(rng)}</p>" for _ in range(rng.randint(7, 16))),
+            "<h2>Reviews</h2>",
+            *(
+                f'<div class="review"><p><b>{rng.choice(_NAMES)}</b></p><p>{_paragraph(rng)}</p></div>'
+                for _ in range(rng.randint(2, 26))
+            ),
+            "</article>",
         ]
     )
-    return render_layout(shop, one.name, [_HOME, _crumb(one.category), (one.path, one.sku)], main)
+    return _layout(shop, one.name, [_HOME, _crumb(one.category), (one.path, one.sku)], main)
 
 
 def notice(shop: Shop, title: str, text: str) -> str:
     """Return a page with just a message."""
-    return render_layout(shop, title, [_HOME], f"<h1>{escape(title)}</h1>\n<p>{escape(text)}</p>")
+    return _layout(shop, title, [_HOME], f"<h1>{escape(title)}</h1>\n<p>{escape(text)}</p>")
 
 
 def break_html(html: str) -> str:
@@ -114,25 +145,51 @@ def sitemap(shop: Shop, origin: str) -> str:
     )
 
 
+def script_page(name: str) -> str:
+    """Return an empty page with the script that fills it with the data of this name."""
+    return _SCRIPT_FRAME.format(script=f"{SCRIPT_PAGES}app.js", data=f"{SCRIPT_PAGES}data/{name}.json")
+
+
+def script_data(one: CatalogueProduct) -> str:
+    """Return the data of a product's JavaScript page."""
+    about = [
+        f"{one.name}, number {one.sku}, from our {one.category}. {line}." for line in ("Oiled", "Packed")
+    ]
+    return json.dumps({"name": one.name, "price": one.price, "stock": one.stock, "about": about})
+
+
+def script_listing(shop: Shop) -> str:
+    """Return the data of the listing that needs JavaScript: the first products, as links."""
+    listed = shop.products[:MAX_LISTED]
+    return json.dumps([{"name": one.name, "href": f"{SCRIPT_PAGES}p/{one.sku.lower()}"} for one in listed])
+
+
+def _layout(shop: Shop, title: str, crumbs: Sequence[tuple[str, str]], main: str) -> str:
+    """Return a whole page; `title` and `crumbs` are plain text, `main` is HTML."""
+    name = escape(shop.name)
+    menu = "\n".join(f'<li><a href="/c/{one}/">{one.capitalize()}</a></li>' for one in CATEGORIES)
+    trail = " / ".join(f'<a href="{escape(href)}">{escape(text)}</a>' for href, text in crumbs)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{escape(title)} | {name}</title>\n<style>{_STYLE}</style>\n"
+        f'<link rel="sitemap" href="/sitemap.xml">\n</head>\n<body class="shop-{shop.number}">\n'
+        f'<header>\n<p class="logo"><a href="/">{name}</a></p>\n'
+        f'<nav class="categories">\n<ul>\n{menu}\n</ul>\n</nav>\n</header>\n'
+        f'<main>\n<p class="crumbs">{trail}</p>\n{main}\n</main>\n'
+        f'<footer>\n<p>© {name}. <a href="mailto:hello@shop.example">Write to us</a> · '
+        f'<a href="/help/">Help</a> · <a href="javascript:void(0)">Top</a></p>\n</footer>\n</body>\n</html>\n'
+    )
+
+
 def _crumb(category: str) -> tuple[str, str]:
     return f"/c/{category}/", category.capitalize()
 
 
 def _card(one: CatalogueProduct) -> str:
     return (
-        f'<article class="card product"><h3><a href="{escape(linked_path(one))}">{escape(one.name)}</a></h3>'
-        f'<p class="price">{escape(one.price)}</p><p class="rating">{_rating(one.number)}</p></article>'
+        f'<article class="card product"><h3><a href="{escape(one.linked_path)}">{escape(one.name)}</a></h3>'
+        f'<p class="price">{escape(one.price)}</p></article>'
     )
-
-
-def _price_amount(one: CatalogueProduct) -> str:
-    return one.price.removeprefix("€") if one.has_price else "?"
-
-
-def _pager(category: str, page: int, pages: int) -> str:
-    previous_link = f'<a rel="prev" href="/c/{category}/?page={page - 1}">Previous</a>' if page > 1 else ""
-    next_link = f'<a rel="next" href="/c/{category}/?page={page + 1}">Next</a>' if page < pages else ""
-    return f'<p class="pager">{previous_link} {next_link}</p>'
 
 
 def _details(one: CatalogueProduct, rng: random.Random) -> str:
@@ -140,42 +197,11 @@ def _details(one: CatalogueProduct, rng: random.Random) -> str:
         "Article number": one.sku,
         "Category": one.category,
         "Weight": f"{rng.randint(50, 4_000)} g",
-        "Size": " x ".join(f"{rng.randint(5, 90)} cm" for _ in range(3)),
         "Delivery": f"{rng.randint(2, 6)} days",
-        "Warranty": f"{rng.randint(1, 10)} years",
     }
     cells = "\n".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
     return f'<table class="facts" data-sku="{one.sku}">\n{cells}\n</table>'
 
 
-def _prose(rng: random.Random) -> str:
-    return "\n".join(f"<p>{_paragraph(rng, 6)}</p>" for _ in range(rng.randint(7, 16)))
-
-
-def _reviews(rng: random.Random) -> str:
-    return "\n".join(_review(rng) for _ in range(rng.randint(2, 26)))
-
-
-def _review(rng: random.Random) -> str:
-    return (
-        f'<div class="review"><p><b>{rng.choice(_NAMES)}</b> <span class="rating">'
-        f"{_rating(rng.randint(0, 5))}</span></p><p>{_paragraph(rng, 4)}</p></div>"
-    )
-
-
-def _paragraph(rng: random.Random, max_sentences: int) -> str:
-    return " ".join(rng.choices(_SENTENCES, k=rng.randint(2, max_sentences)))
-
-
-def _related(shop: Shop, one: CatalogueProduct) -> str:
-    return "\n".join(map(_card, _neighbours(shop, one.number)))
-
-
-def _neighbours(shop: Shop, number: int) -> Iterable[CatalogueProduct]:
-    size = len(shop.products)
-    return (shop.products[(number + step) % size] for step in (1, 7, 19, 53, 101, 151))
-
-
-def _rating(number: int) -> str:
-    stars = number % 6
-    return _STARS[5 - stars : 10 - stars]
+def _paragraph(rng: random.Random) -> str:
+    return " ".join(rng.choices(_SENTENCES, k=rng.randint(2, 6)))

@@ -1,138 +1,106 @@
 """The response of a shop for each path; no network here."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
 from datetime import timedelta
 from functools import lru_cache, partial
 
-from shoal.core.model import ZERO
-from shoal.demo import pages, script_pages
-from shoal.demo.catalogue import CatalogueProduct, Shop
-from shoal.demo.faults import RETRY_AFTER, PageFault, fault_of, redirect_status, slow_delay
-from shoal.demo.layout import PREVIEW
+from shoal.demo import pages
+from shoal.demo.catalogue import CatalogueProduct, PageFault, Shop
+from shoal.demo.responses import JSON, SCRIPT, TEXT, XML, ShopResponse, text_response
 
-HTML = "text/html; charset=utf-8"
-TEXT = "text/plain; charset=utf-8"
-XML = "application/xml"
-JSON = "application/json"
-SCRIPT = "text/javascript; charset=utf-8"
 WESTERN = "windows-1252"
 MAX_CACHED_PAGES = 2_000  # product pages, about 10 KB each
+SLOW = timedelta(milliseconds=300)
+RETRY_AFTER = 1  # seconds
+REDIRECT_STATUSES = (301, 302, 307, 308)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShopResponse:
-    """A response, and how long to delay it."""
-
-    status: int = 200
-    body: bytes = b""
-    content_type: str = HTML
-    headers: tuple[tuple[str, str], ...] = ()
-    wait: timedelta = ZERO
+_LISTING = re.compile(r"/c/([a-z]+)/(?:\?page=([1-9]\d{0,5}))?")
 
 
 class ShopRoutes:
     """The routes of one shop. A page that fails once remembers its first request."""
 
     def __init__(self, shop: Shop, origin: str) -> None:
-        self._shop = shop
+        self._shop, self._origin = shop, origin
         self._requested: set[str] = set()
         self._html = lru_cache(MAX_CACHED_PAGES)(partial(pages.product, shop))
-        self._handlers = self._fixed(origin) | self._listings() | self._products() | self._script_pages()
+        self._by_sku = {one.sku.lower(): one for one in shop.products}
+        self._by_path = {one.path: one for one in shop.products}
+        self._moved = {one.old_path: one for one in shop.products if one.fault is PageFault.MOVED}
 
     def respond(self, path: str) -> ShopResponse:
         """Return the response for a path with its query."""
-        make = self._handlers.get(path)
-        return make() if make else self._notice(404, "Not found", "There is no such page.")
+        if path in self._by_path:
+            return self._product(self._by_path[path])
+        if path in self._moved:
+            one = self._moved[path]
+            status = REDIRECT_STATUSES[one.number // 30 % len(REDIRECT_STATUSES)]
+            return ShopResponse(status=status, headers=(("Location", one.path),))
+        if found := _LISTING.fullmatch(path):
+            category, number = found[1], int(found[2] or 1)
+            if number <= len(self._shop.listings.get(category, ())):
+                return text_response(pages.listing(self._shop, category, number))
+        elif path.startswith(pages.SCRIPT_PAGES):
+            return self._script_page(path.removeprefix(pages.SCRIPT_PAGES))
+        return self._fixed(path)
 
-    def _fixed(self, origin: str) -> dict[str, Callable[[], ShopResponse]]:
-        shop = self._shop
-        return {
-            "/": lambda: _page(pages.home(shop)),
-            "/help/": partial(self._notice, 200, "Help", "Ask anyone who wears an apron."),
-            PREVIEW: partial(self._notice, 200, "Staff only", "You should not be here."),
-            "/robots.txt": lambda: _page(pages.robots(origin), TEXT),
-            "/sitemap.xml": lambda: _page(pages.sitemap(shop, origin), XML),
-        }
+    def _fixed(self, path: str) -> ShopResponse:
+        match path:
+            case "/":
+                return text_response(pages.home(self._shop))
+            case "/robots.txt":
+                return text_response(pages.robots(self._origin), TEXT)
+            case "/sitemap.xml":
+                return text_response(pages.sitemap(self._shop, self._origin), XML)
+            case "/help/":
+                return self._notice(200, "Help", "Ask anyone who wears an apron.")
+            case pages.PREVIEW:
+                return self._notice(200, "Staff only", "You should not be here.")
+            case _:
+                return self._notice(404, "Not found", "There is no such page.")
 
-    def _listings(self) -> dict[str, Callable[[], ShopResponse]]:
-        handlers: dict[str, Callable[[], ShopResponse]] = {}
-        for category, listing_pages in self._shop.listings.items():
-            for number in range(1, len(listing_pages) + 1):
-                handlers[f"/c/{category}/?page={number}"] = partial(self._listing, category, number)
-            handlers[f"/c/{category}/"] = partial(self._listing, category, 1)
-        return handlers
-
-    def _products(self) -> dict[str, Callable[[], ShopResponse]]:
-        handlers: dict[str, Callable[[], ShopResponse]] = {}
-        for product in self._shop.products:
-            handlers[product.path] = partial(self._product, product)
-            if fault_of(product) is PageFault.MOVED:
-                handlers[product.old_path] = partial(_moved, product)
-        return handlers
-
-    def _script_pages(self) -> dict[str, Callable[[], ShopResponse]]:
-        """Return the routes of the pages that need JavaScript."""
-        handlers: dict[str, Callable[[], ShopResponse]] = {
-            script_pages.FOLDER: lambda: _page(script_pages.frame(f"{script_pages.FOLDER}data/all.json")),
-            f"{script_pages.FOLDER}data/all.json": lambda: _page(script_pages.listing(self._shop), JSON),
-            script_pages.SCRIPT: lambda: _page(script_pages.APP, SCRIPT),
-        }
-        for one in self._shop.products:
-            handlers[script_pages.path(one)] = partial(_frame_of, one)
-            handlers[script_pages.data_path(one)] = partial(_data_of, one)
-        return handlers
-
-    def _listing(self, category: str, number: int) -> ShopResponse:
-        return _page(pages.listing(self._shop, category, number))
+    def _script_page(self, path: str) -> ShopResponse:
+        kind, _, name = path.partition("/")
+        one = self._by_sku.get(name.removesuffix(".json"))
+        match kind:
+            case "":
+                return text_response(pages.script_page("all"))
+            case "app.js":
+                return text_response(pages.APP, SCRIPT)
+            case "data" if name == "all.json":
+                return text_response(pages.script_listing(self._shop), JSON)
+            case "data" if one:
+                return text_response(pages.script_data(one), JSON)
+            case "p" if one:
+                return text_response(pages.script_page(name))
+            case _:
+                return self._notice(404, "Not found", "There is no such page.")
 
     def _product(self, product: CatalogueProduct) -> ShopResponse:
-        match fault_of(product):
-            case PageFault.FAILS_ONCE if self._is_first(product):
+        is_first = product.path not in self._requested
+        self._requested.add(product.path)
+        html = self._html(product)
+        match product.fault:
+            case PageFault.FAILS_ONCE if is_first:
                 return self._notice(500, "Something broke", "Please try again later.")
-            case PageFault.BUSY_ONCE if self._is_first(product):
-                return self._busy()
+            case PageFault.BUSY_ONCE if is_first:
+                body = pages.notice(self._shop, "Slow down", "Too many visitors at once.").encode()
+                return ShopResponse(status=429, body=body, headers=(("Retry-After", str(RETRY_AFTER)),))
             case PageFault.SLOW:
-                return ShopResponse(body=self._html(product).encode(), wait=slow_delay(product))
+                return ShopResponse(body=html.encode(), wait=SLOW)
             case PageFault.BROKEN_HTML:
-                return _page(pages.break_html(self._html(product)))
+                return text_response(pages.break_html(html))
             case PageFault.WRONG_CHARSET:
-                return ShopResponse(body=_western(self._html(product)))
+                return ShopResponse(body=_western(html))
             case PageFault.META_CHARSET:
                 return ShopResponse(
-                    body=_western(self._html(product).replace("utf-8", WESTERN, 1)), content_type="text/html"
+                    body=_western(html.replace("utf-8", WESTERN, 1)), content_type="text/html"
                 )
             case _:
-                return _page(self._html(product))
-
-    def _is_first(self, product: CatalogueProduct) -> bool:
-        first = product.path not in self._requested
-        self._requested.add(product.path)
-        return first
-
-    def _busy(self) -> ShopResponse:
-        after = ("Retry-After", f"{RETRY_AFTER.total_seconds():.0f}")
-        body = pages.notice(self._shop, "Slow down", "Too many visitors at once.").encode()
-        return ShopResponse(status=429, body=body, headers=(after,))
+                return text_response(html)
 
     def _notice(self, status: int, title: str, text: str) -> ShopResponse:
-        return ShopResponse(status=status, body=pages.notice(self._shop, title, text).encode())
-
-
-def _page(text: str, content_type: str = HTML) -> ShopResponse:
-    return ShopResponse(body=text.encode(), content_type=content_type)
-
-
-def _frame_of(product: CatalogueProduct) -> ShopResponse:
-    return _page(script_pages.frame(script_pages.data_path(product)))
-
-
-def _data_of(product: CatalogueProduct) -> ShopResponse:
-    return _page(script_pages.data(product), JSON)
-
-
-def _moved(product: CatalogueProduct) -> ShopResponse:
-    return ShopResponse(status=redirect_status(product), headers=(("Location", product.path),))
+        return text_response(pages.notice(self._shop, title, text), status=status)
 
 
 def _western(html: str) -> bytes:

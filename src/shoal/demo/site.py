@@ -1,131 +1,176 @@
 """The bundled site: a few shops on loopback, with the faults of real sites.
 
-`python -m shoal.demo.site` serves it in its own process.
+`python -m shoal.demo.site` serves it in its own process, so that a scraper can be measured separately.
 """
 
+import argparse
 import asyncio
+import json
+import os
+import signal
 import socket
+import subprocess
 import sys
+import threading
+from collections import Counter
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any, Self
 
-from shoal.core.model import NOTHING
 from shoal.demo.catalogue import Shop, open_shops
-from shoal.demo.http import Connection, ShopRequest
-from shoal.demo.layout import STAFF
-from shoal.demo.request_log import HostLog, SiteLog
-from shoal.demo.routes import ShopResponse, ShopRoutes
-from shoal.demo.sections import Section
+from shoal.demo.http import ADDRESS, BACKLOG, HttpServer, ShopRequest
+from shoal.demo.practice import Section, practice_sections
+from shoal.demo.responses import ShopResponse
+from shoal.demo.routes import ShopRoutes
 
-ADDRESS = "127.0.0.1"
 SHOPS, PRODUCTS, SEED = 4, 2_000, 2026
-BACKLOG = 1_024  # connections that wait to be accepted
+TIMEOUT = timedelta(seconds=30)  # for the process to start, and again to stop
 
 
 class DemoSite:
     """Serves shops while the context is open; each shop is its own host, a port of 127.0.0.1.
 
-    With `port=0` free ports are used, else they count up from `port`. Sections are parts of the first shop
-    that only some scrapers visit, by the start of their paths.
+    With `port=0` free ports are used, else they count up from `port`.
     """
 
-    def __init__(
-        self,
-        shops: int = SHOPS,
-        products: int = PRODUCTS,
-        *,
-        seed: int = SEED,
-        port: int = 0,
-        sections: Mapping[str, Section] = NOTHING,
-    ) -> None:
-        self._shops = open_shops(shops, products, seed)
+    def __init__(self, shops: int = SHOPS, products: int = PRODUCTS, *, port: int = 0) -> None:
+        self._shops = open_shops(shops, products, SEED)
         self._port = port
-        self._sections = sections
-        self._servers: list[asyncio.Server] = []
-        self._clients: set[Connection] = set()
-        self.seeds: list[str] = []
-        self.log = SiteLog()
+        self._servers: list[HttpServer] = []
+        self.hosts: list[str] = []  # as `host:port`
+        self.statuses: Counter[int] = Counter()
+        self.visits: Counter[str] = Counter()  # by URL, responses with status 200
+
+    @property
+    def seeds(self) -> list[str]:
+        """The front pages."""
+        return [f"http://{host}/" for host in self.hosts]
 
     @property
     def products(self) -> frozenset[str]:
-        """The SKUs that give a valid item: a scraper must find them all."""
+        """The SKUs that give a valid item: a scraper must find them all, and reject the others."""
         return frozenset(one.sku for shop in self._shops for one in shop.products if one.has_price)
-
-    @property
-    def rejects(self) -> frozenset[str]:
-        """The SKUs without a price: a scraper must reject them."""
-        return frozenset(one.sku for shop in self._shops for one in shop.products if not one.has_price)
-
-    @property
-    def hosts(self) -> list[str]:
-        """The shops as `host:port`."""
-        return list(self.log.hosts)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what another process needs to know, as plain data."""
-        return {
-            "seeds": self.seeds,
-            "hosts": self.hosts,
-            "products": sorted(self.products),
-            "rejects": sorted(self.rejects),
-        }
 
     async def __aenter__(self) -> Self:
         try:
             for shop in self._shops:
                 await self._open(shop)
         except BaseException:
-            await self._close()
+            self._close()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._close()
+        self._close()
 
     async def _open(self, shop: Shop) -> None:
         # Bound before it is served: the pages contain the port.
         listener = socket.create_server((ADDRESS, self._port and self._port + shop.number), backlog=BACKLOG)
         host = f"{ADDRESS}:{listener.getsockname()[1]}"
-        sections = {} if shop.number else self._sections
-        respond = partial(_respond, self.log, host, ShopRoutes(shop, f"http://{host}"), sections)
-        loop = asyncio.get_running_loop()
-        self.log.hosts[host] = HostLog()
-        self.seeds.append(f"http://{host}/")
-        server = await loop.create_server(
-            lambda: Connection(respond, self._clients), sock=listener, backlog=BACKLOG
-        )
+        sections = {} if shop.number else practice_sections(shop)
+        server = HttpServer(partial(self._respond, host, ShopRoutes(shop, f"http://{host}"), sections))
+        await server.start(listener)
         self._servers.append(server)
+        self.hosts.append(host)
 
-    async def _close(self) -> None:
+    def _close(self) -> None:
         for server in self._servers:
             server.close()
-        for client in list(self._clients):
-            client.close()
-        for server in self._servers:
-            await server.wait_closed()
+
+    def _respond(
+        self, host: str, routes: ShopRoutes, sections: Mapping[str, Section], request: ShopRequest
+    ) -> ShopResponse:
+        """Return the response of a shop, and count it."""
+        section = sections.get(request.path.split("/", 2)[1].partition("?")[0])
+        if section:
+            response = section(request)
+        elif request.method in ("GET", "HEAD"):
+            response = routes.respond(request.path)
+        else:
+            return ShopResponse(status=405)
+        self.statuses[response.status] += 1
+        if response.status == 200:
+            self.visits[f"http://{host}{request.path}"] += 1
+        return response
 
 
-def _respond(
-    log: SiteLog, host: str, routes: ShopRoutes, sections: Mapping[str, Section], request: ShopRequest
-) -> ShopResponse:
-    """Return the response of a shop, and log it."""
-    section = sections.get(request.path.split("/", 2)[1].partition("?")[0]) if sections else None
-    if section:
-        response = section(request)
-    elif request.method in ("GET", "HEAD"):
-        response = routes.respond(request.path)
-    else:
-        return ShopResponse(status=405)
-    log.record(host, response.status)
-    if response.status == 200:
-        log.visits[f"http://{host}{request.path}"] += 1
-    if request.path.startswith(STAFF):
-        log.forbidden[host] += 1
-    return response
+class SiteProcess:
+    """The site in another process, running while the context is open."""
+
+    def __init__(self, shops: int = SHOPS, products: int = PRODUCTS) -> None:
+        self._options = ["--shops", str(shops), "--products", str(products)]
+        self.hosts: list[str] = []
+        self.seeds: list[str] = []
+        self.products: frozenset[str] = frozenset()
+
+    @property
+    def pid(self) -> int:
+        """The id of the server process."""
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", "shoal.demo.site", "--json", *self._options]
+        # Ctrl-C in the terminal goes to the scraper, which then closes the site.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait(TIMEOUT.total_seconds())
+            raise RuntimeError("The site did not start. Run this to see why: python -m shoal.demo.site")
+        data: dict[str, Any] = json.loads(line)
+        self.seeds, self.hosts = data["seeds"], data["hosts"]
+        self.products = frozenset(data["products"])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._process.communicate(timeout=TIMEOUT.total_seconds())  # closes its stdin, which ends it
+        finally:
+            self._process.kill()
+            self._process.wait()
+
+
+async def wait_for_signal(*, or_stdin: bool = False) -> None:
+    """Wait for SIGTERM or SIGINT, or until stdin closes."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, stop.set)
+
+    def read_stdin() -> None:
+        while os.read(0, 65_536):
+            pass
+        loop.call_soon_threadsafe(stop.set)
+
+    if or_stdin:
+        threading.Thread(target=read_stdin, daemon=True).start()
+    await stop.wait()
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    async with DemoSite(options.shops, options.products, port=options.port) as site:
+        about = {"seeds": site.seeds, "hosts": site.hosts, "products": sorted(site.products)}
+        lines = "\n".join(["Serving:", *site.seeds, "Press Ctrl-C to stop."])
+        print(json.dumps(about) if options.json else lines, flush=True)
+        await wait_for_signal(or_stdin=True)
+
+
+def main() -> int:
+    """Serve the site until stdin closes or a signal arrives."""
+    parser = argparse.ArgumentParser(prog="python -m shoal.demo.site", description="Serve the demo shops.")
+    parser.add_argument("--shops", type=int, default=SHOPS, help=f"number of hosts, default {SHOPS}")
+    parser.add_argument("--products", type=int, default=PRODUCTS, help=f"in all shops, default {PRODUCTS:,}")
+    parser.add_argument("--port", type=int, default=0, help="port of the first shop; 0 uses free ports")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON about the site")
+    try:
+        asyncio.run(_serve(parser.parse_args()))
+    except OSError as error:
+        print(f"error: The site cannot start: {error.strerror}. Run it with --port 0", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    from shoal.demo.serve import main
-
     sys.exit(main())

@@ -56,7 +56,7 @@ async def test_pages_that_scripts_write_are_scraped(shops, tmp_path, how):
     assert (ended["completed"], ended["dead"]) == (30, 0)
     wanted = {(one.name, one.price) for one in products.values()}
     assert {(item["name"], item["price"]) for item in items} == wanted
-    frames = sum(count for url, count in site.log.visits.items() if "/js/p/" in url)
+    frames = sum(count for url, count in site.visits.items() if "/js/p/" in url)
     # In auto mode, a few pages are fetched twice: those in flight before the site was known.
     assert frames == 30 if how != "auto" else 31 <= frames <= 30 + 16 + 4
 
@@ -70,7 +70,7 @@ async def test_by_http_those_pages_are_empty(shops, tmp_path):
 async def test_a_page_that_is_whole_is_not_fetched_by_a_browser(shops, tmp_path):
     site, _ = shops
     ended, _ = await run(tmp_path, [f"{site.seeds[0]}help/"], "--fetch", "auto")
-    assert (ended["completed"], site.log.requests) == (1, 2)  # and robots.txt
+    assert (ended["completed"], site.statuses.total()) == (1, 2)  # and robots.txt
 
 
 @pytest.mark.long
@@ -164,10 +164,10 @@ async def test_a_recording_of_a_browser_is_played_back_without_one(shops, tmp_pa
     urls = list(products)[:3]
     settings = "fetch='browser', browser='#root.ready'"
     _, items = await run(tmp_path, urls, "--warc", "crawl.warc.gz", settings=settings)
-    asked = site.log.requests
+    asked = site.statuses.total()
     _, again = await run(tmp_path, urls, "--playback", "crawl.warc.gz", settings=settings, queue="again.db")
     assert sorted(map(str, items)) == sorted(map(str, again)) and len(again) == 3
-    assert site.log.requests == asked
+    assert site.statuses.total() == asked
 
 
 async def test_a_killed_fleet_leaves_no_process_behind(tmp_path, origin):

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from shoal.demo.serve import SiteProcess
+from shoal.demo.site import SiteProcess
 from tests.integration.engine.commands.test_inspecting import fetched
 from tests.integration.engine.fleet.test_start_watched import metrics_url
 from tests.integration.engine.shell import start, typed

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from shoal.demo.serve import SiteProcess
+from shoal.demo.site import SiteProcess
 from tests.conftest import or_skip
 from tests.integration.deploy.test_prometheus import PROJECT
 from tests.integration.deploy.tool import AsDeployed

@@ -3,7 +3,7 @@
 import pytest
 
 from shoal import Page, Scraper
-from shoal.demo.serve import SiteProcess
+from shoal.demo.site import SiteProcess
 
 PRODUCTS = 30
 

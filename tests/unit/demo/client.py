@@ -39,10 +39,11 @@ class Client:
         with suppress(ConnectionError):  # the server may have closed it first
             await self._writer.wait_closed()
 
-    async def get(self, path: str, method: str = "GET", version: str = "1.1") -> Reply:
+    async def get(self, path: str, method: str = "GET", **headers: str) -> Reply:
         """Request a path and wait for the response."""
         began = asyncio.get_running_loop().time()
-        await self.send(f"{method} {path} HTTP/{version}\r\nHost: {self._address}\r\n\r\n".encode())
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        await self.send(f"{method} {path} HTTP/1.1\r\nHost: {self._address}\r\n{lines}\r\n".encode())
         reply = await self.reply(has_body=method != "HEAD")
         return Reply(reply.status, reply.headers, reply.body, asyncio.get_running_loop().time() - began)
 

@@ -6,8 +6,8 @@ import pytest
 
 from shoal.demo import pages
 from shoal.demo.catalogue import CATEGORIES, CatalogueProduct, Shop, open_shops
-from shoal.demo.faults import linked_path
-from shoal.demo.routes import ShopResponse, ShopRoutes
+from shoal.demo.responses import ShopResponse
+from shoal.demo.routes import ShopRoutes
 from shoal.demo.scraper import product, shop
 from shoal.scrape.harvest import Harvest
 
@@ -67,5 +67,5 @@ def test_the_front_page_leads_to_every_category(store):
 def test_a_listing_leads_to_its_products_and_to_the_next_page(store):
     harvest = shop.parse(pages.listing(store, "garden", 2), url=f"{ORIGIN}/c/garden/?page=2")
     products = [task.url for task in harvest.follow if task.step == "product"]
-    assert products == [f"{ORIGIN}{linked_path(one)}" for one in store.listings["garden"][1]]
+    assert products == [f"{ORIGIN}{one.linked_path}" for one in store.listings["garden"][1]]
     assert f"{ORIGIN}/c/garden/?page=3" in {task.url for task in harvest.follow if task.step == "listing"}

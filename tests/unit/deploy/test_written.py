@@ -26,12 +26,42 @@ GRACE = FINISH_TIMEOUT_SECONDS + RELEASE_TIMEOUT_SECONDS + 10
 SCHEMA = json.loads(
     (files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json").read_text()
 )
+STAGES = """
+from shoal import Scraper
+scraper = Scraper("people", tokens={"from": "env", "hosts": "http://127.0.0.1:8800"})
+@scraper.step
+def search(page): pass
+@scraper.step
+def profile(page): pass
+@scraper.step
+def enhance(page): pass
+"""
+SERVICES = """
+[storage]
+results = "results/{scraper}-{run}.jsonl"
+[deploy]
+secrets = ["SHOAL_TOKENS"]
+[deploy.services.profile]
+steps = ["search", "profile"]
+replicas = 2
+[deploy.services.enhance]
+steps = ["enhance"]
+replicas = 4
+[scrapers.people]
+module = "people.py"
+"""
+
+
+def write_stages(folder):
+    """Write a project of three stages, two services and a secret."""
+    write_project("api", folder, "people")
+    (folder / "people.py").write_text(STAGES)
+    (folder / "shoal.toml").write_text(SERVICES)
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A project of three stages, two services and a secret."""
-    write_project("stages", tmp_path / "people", "people")
+    write_stages(tmp_path / "people")
     monkeypatch.chdir(tmp_path / "people")
     monkeypatch.delenv("SHOAL_QUEUE", raising=False)
     return tmp_path / "people"
@@ -106,9 +136,12 @@ def test_preparing_says_which_secret_is_missing(project):
 
 
 @pytest.mark.parametrize("version", ["1.30", "1.33"])
-@pytest.mark.parametrize("template", ["stages", "browser"])
-def test_every_manifest_is_as_the_api_wants_it(tmp_path, monkeypatch, version, template):
-    write_project(template, tmp_path / "people", "people")
+@pytest.mark.parametrize("has_services", [True, False])
+def test_every_manifest_is_as_the_api_wants_it(tmp_path, monkeypatch, version, has_services):
+    if has_services:
+        write_stages(tmp_path / "people")
+    else:
+        write_project("browser", tmp_path / "people", "people")
     monkeypatch.chdir(tmp_path / "people")
     found = written(tmp_path / "people", "kubernetes")
     assert "secret.yaml" in found.pop(".gitignore")

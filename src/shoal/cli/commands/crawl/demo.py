@@ -13,13 +13,14 @@ from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import start_options
 from shoal.cli.options.workers import fork_server_for, read_job
-from shoal.demo.sections.practice import PRODUCTS
-from shoal.demo.serve import SiteProcess, serve_practice
+from shoal.demo.practice import PLACES
+from shoal.demo.site import DemoSite, SiteProcess, wait_for_signal
 from shoal.fleet.run.results import Output
 from shoal.fleet.sources.seeds import Seeds
 
 DATABASE, OUT = "demo.db", "demo.jsonl"  # replaced by the next demo
 PORT = 8_800  # where the templates of `shoal new` look for the site
+PRACTICE_PRODUCTS = 150
 
 
 def demo(
@@ -78,12 +79,22 @@ def demo(
 
 def _serve(port: int) -> None:
     try:
-        asyncio.run(serve_practice(port, PRODUCTS, put_text))
+        asyncio.run(_serve_practice(port))
     except OSError as error:
         print_error(
             f"Port {port} cannot be used: {error.strerror}. Use another one: shoal demo --serve --port 0"
         )
         raise typer.Exit(Exit.FAILED) from None
+
+
+async def _serve_practice(port: int) -> None:
+    async with DemoSite(1, PRACTICE_PRODUCTS, port=port) as site:
+        width = max(map(len, PLACES))
+        for path, text in PLACES.items():
+            put_text(f"http://{site.hosts[0]}{path:<{width}}  {text}")
+        put_text("Press Ctrl-C to stop.")
+        await wait_for_signal()
+    put_text(f"Stopped after {site.statuses.total():,} requests.")
 
 
 def _show(file: Path) -> None:

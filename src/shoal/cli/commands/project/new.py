@@ -54,8 +54,6 @@ class ProjectTemplate(StrEnum):
     API = "api"
     BROWSER = "browser"
     LOGIN = "login"
-    LISTINGS = "listings"
-    STAGES = "stages"
 
 
 def new(
@@ -70,13 +68,11 @@ def new(
     """Create a project: a scraper that runs as it is, its tests, shoal.toml, README and Dockerfile.
 
     \b
-    shop      categories, their pages, each product; items are validated
-    sitemap   the pages that sitemaps list; later runs fetch only new ones
-    api       a JSON API in pages, with several tokens and their rate limits
-    browser   pages that need JavaScript, in Chromium
-    login     pages behind a login form with a CSRF token
-    listings  states x cities x categories, divided among workers
-    stages    records that move through three stages, each with its workers
+    shop     categories, their pages, each product; items are validated
+    sitemap  the pages that sitemaps list; later runs fetch only new ones
+    api      a JSON API in pages, with several tokens and their rate limits
+    browser  pages that need JavaScript, in Chromium
+    login    pages behind a login form with a CSRF token
 
     Every template scrapes the site that `shoal demo --serve` serves.
 
@@ -89,12 +85,11 @@ def new(
         raise typer.Exit(Exit.USAGE)
     write_project(template, folder, name)
     where = quote(str(folder))
-    command = "fleet" if template is ProjectTemplate.LISTINGS else "run"
     say(
         f"Created {where} from the template {template}. Try it:\n"
         f"  shoal demo --serve            # in another terminal: a site to practise on\n"
         f"  cd {where}\n"
-        f"  shoal {command} {name} --out {name}.jsonl\n"
+        f"  shoal run {name} --out {name}.jsonl\n"
         f"  python -m pytest\n"
         f"README.md says how to make it yours."
     )

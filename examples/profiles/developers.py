@@ -1,12 +1,11 @@
-"""`/people/`: developers, as an API with rate limits and as pages with their links elsewhere."""
+"""Developers, as an API with rate limits and as pages with their links elsewhere."""
 
 import random
 from html import escape
 
 from shoal.demo.http import ShopRequest
-from shoal.demo.routes import ShopResponse
-from shoal.demo.sections.quota import TokenQuota
-from shoal.demo.sections.responses import error_page, json_response, page_number, page_response
+from shoal.demo.practice import TokenQuota
+from shoal.demo.responses import ShopResponse, error_page, json_response, page_response
 
 PER_PAGE = 25
 
@@ -32,7 +31,7 @@ class PeopleSection:
             return refusal
         match parts:
             case []:
-                data = self._search(page_number(request))
+                data = self._search(request.page)
             case [login] if login in self._known:
                 data = _profile(login)
             case _:

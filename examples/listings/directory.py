@@ -5,13 +5,11 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
-from importlib.resources import files
+from pathlib import Path
 
 from shoal.demo.http import ShopRequest
-from shoal.demo.routes import ShopResponse
-from shoal.demo.sections.responses import error_page, link_list, page_response
+from shoal.demo.responses import ShopResponse, error_page, link_list, page_response
 
-CATEGORIES = ("bakeries", "plumbers", "florists", "car-washes", "opticians", "locksmiths")
 ROOT = "/listings/"
 
 _FIRST = (
@@ -33,7 +31,7 @@ _STREETS = ("Oak St", "2nd Ave", "Mill Rd", "Harbor Dr", "Elm St", "Railroad Ave
 def cities() -> dict[str, dict[str, str]]:
     """Return the cities of each state, by the words of their addresses."""
     found: dict[str, dict[str, str]] = {}
-    text = files("shoal.demo.sections").joinpath("cities.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("real-cities.csv").read_text(encoding="utf-8")
     for state, city in csv.reader(text.splitlines()[1:]):
         found.setdefault(state, {})[city.lower().replace(" ", "-").replace(".", "")] = city
     return found
@@ -42,10 +40,8 @@ def cities() -> dict[str, dict[str, str]]:
 class DirectorySection:
     """Pages of states, cities and categories; each is the same on every request."""
 
-    def __init__(
-        self, places: Mapping[str, Mapping[str, str]] | None = None, categories: Sequence[str] = CATEGORIES
-    ) -> None:
-        self._places, self._categories = places or cities(), categories
+    def __init__(self, places: Mapping[str, Mapping[str, str]], categories: Sequence[str]) -> None:
+        self._places, self._categories = places, categories
 
     def __call__(self, request: ShopRequest) -> ShopResponse:
         if request.method == "POST":

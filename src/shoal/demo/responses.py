@@ -1,22 +1,43 @@
-"""Responses that sections share: JSON, a plain page, errors."""
+"""Responses of the demo site, and of the sites of the examples."""
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
 from html import escape
 from typing import Any
 
-from shoal.demo.http import ShopRequest
-from shoal.demo.routes import JSON, ShopResponse
+from shoal.core.model import ZERO
+
+HTML = "text/html; charset=utf-8"
+TEXT = "text/plain; charset=utf-8"
+XML = "application/xml"
+JSON = "application/json"
+SCRIPT = "text/javascript; charset=utf-8"
+REASONS = {401: "Unauthorized", 404: "Not found"}
+
+HeaderPairs = tuple[tuple[str, str], ...]
 
 _PAGE = (
     '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
-    "<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}}"
-    "article{{border-top:1px solid #ddd;padding:.5rem 0}}</style>\n"
     "</head>\n<body>\n<h1>{title}</h1>\n{main}\n</body>\n</html>\n"
 )
-REASONS = {401: "Unauthorized", 404: "Not found", 405: "Not allowed", 429: "Too many requests"}
 
-HeaderPairs = tuple[tuple[str, str], ...]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopResponse:
+    """A response, and how long to delay it."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = HTML
+    headers: HeaderPairs = ()
+    wait: timedelta = ZERO
+
+
+def text_response(text: str, content_type: str = HTML, status: int = 200) -> ShopResponse:
+    """Return a text."""
+    return ShopResponse(status=status, body=text.encode(), content_type=content_type)
 
 
 def json_response(data: Any, status: int = 200, headers: HeaderPairs = ()) -> ShopResponse:
@@ -40,9 +61,3 @@ def link_list(links: Mapping[str, str]) -> str:
     """Return links as a list, by their addresses."""
     rows = (f'<li><a href="{escape(href)}">{escape(text)}</a></li>' for href, text in links.items())
     return "\n".join(["<ul>", *rows, "</ul>"])
-
-
-def page_number(request: ShopRequest) -> int:
-    """Return the page that the query asks for, 1 by default, 0 if it is not a number."""
-    number = request.path.partition("?page=")[2] or "1"
-    return int(number) if number.isdecimal() and len(number) < 7 else 0
