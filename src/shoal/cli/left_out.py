@@ -7,7 +7,6 @@ from shoal.fleet.status.progress import Snapshot
 from shoal.worker.counters import format_counts, top_counts
 from shoal.worker.files.counts import FileCounts
 from shoal.worker.left_out.last_counts import LOST
-from shoal.worker.left_out.late_starts import describe_late_starts
 from shoal.worker.left_out.reasons import DEPTH, SKIPPED, TRAPS
 
 MAX_SHOWN = 3  # examples of missing pages
@@ -50,10 +49,8 @@ def running_hook_lines(snapshot: "Snapshot") -> list[str]:
 
 
 def reservation_lines(snapshot: "Snapshot") -> list[str]:
-    """Return that requests started late, and that counts are lower bounds after a worker was killed."""
-
-    late = describe_late_starts(snapshot.late_starts)
-    return [*([late] if late else []), *([LOST] if snapshot.lost_counts else [])]
+    """Return that counts are lower bounds, after a worker was killed."""
+    return [LOST] if snapshot.lost_counts else []
 
 
 def file_words(files: "FileCounts") -> list[str]:

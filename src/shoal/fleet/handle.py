@@ -44,7 +44,6 @@ from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.queue.contract import Queue
 from shoal.worker.failures.pages import FailedPage, read_failed_page
 from shoal.worker.files.counts import FileCounts, file_counts
-from shoal.worker.left_out.late_starts import late_starts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
 from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
@@ -204,10 +203,6 @@ class RunHandle:
     async def files(self) -> FileCounts:
         """Return the files that were downloaded so far: stored, unchanged, and refused by reason."""
         return await file_counts(self.queue, self.id)
-
-    async def late_starts(self) -> int:
-        """Return how many requests started late so far, and may have been sooner than a host's delay."""
-        return await late_starts(self.queue, self.id)
 
     async def lost_counts(self) -> bool:
         """Return whether a worker was killed before it wrote its last counts of what was left out."""

@@ -16,7 +16,6 @@ from shoal.scrape.items import plain
 from shoal.scrape.scraper import Scraper
 from shoal.worker.files.counts import FileCounts
 from shoal.worker.left_out.last_counts import LOST
-from shoal.worker.left_out.late_starts import describe_late_starts
 from shoal.worker.run_hooks.record import HookRecord
 from shoal.worker.skipped_links import SkippedLinks
 
@@ -152,7 +151,6 @@ async def read_result(
         for what, total in (("rejects", counts["rejected"]), ("dead letters", counts["dead"]))
         if total > MAX_LISTED
     ]
-    late = describe_late_starts(snapshot.late_starts)
     return RunResult(
         scraper=run.scraper,
         run_id=run.id,
@@ -168,5 +166,5 @@ async def read_result(
         files=snapshot.files,
         refused=list(refused),
         hooks=dict(snapshot.hooks),
-        notes=[*cut, *([late] if late else []), *([LOST] if snapshot.lost_counts else []), *notes],
+        notes=[*cut, *([LOST] if snapshot.lost_counts else []), *notes],
     )

@@ -81,7 +81,6 @@ class WorkerCounters:
     bytes: int = 0
     from_cache: int = 0  # pages from the cache, without a request
     not_cached: int = 0  # pages that were looked up in the cache, and requested
-    late_starts: int = 0  # requests that were sent although another worker's may be close to them
     errors: dict[str, int] = field(default_factory=Counter)  # by class
     first_errors: dict[str, str] = field(default_factory=dict)  # of some classes, with traceback
     postponed: dict[str, int] = field(default_factory=Counter)  # tasks that could not be attempted, by reason
@@ -141,7 +140,6 @@ class WorkerCounters:
             bytes=self.bytes + other.bytes,
             from_cache=self.from_cache + other.from_cache,
             not_cached=self.not_cached + other.not_cached,
-            late_starts=self.late_starts + other.late_starts,
             errors=Counter(self.errors) + Counter(other.errors),
             first_errors=other.first_errors | self.first_errors,
             postponed=Counter(self.postponed) + Counter(other.postponed),

@@ -1,6 +1,10 @@
-"""The prefetch buffer: leases that a worker has claimed and not started yet."""
+"""The prefetch buffer: leases that a worker has claimed and not started yet, and when each may start.
 
-from collections.abc import Iterable, Sequence
+The store plans the starts of a host, for all workers together. The buffer keeps to that plan, and gives up
+a start that has passed: the one that follows it may be another worker's.
+"""
+
+from collections.abc import Iterable
 from datetime import timedelta
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -18,13 +22,8 @@ MAX_LAG = 0.05  # seconds
 # worker's. A request that is later than this after the last of them would come too close to that one. For
 # gaps below a tenth of a second no machine is that punctual.
 TOLERANCE, MIN_TOLERANCE = 0.04, 0.004  # of the gap; seconds
-# The slack in the gap is for starts that are late. Between the starts of a burst this worker keeps the gap
-# itself, so most of it is moved behind the last of them.
-MOVED_SLACK = 0.75
 # After a late start, one on time would come too close: the lost time is made up little by little.
 CATCH_UP, MIN_CATCH_UP = 0.01, 0.001  # of the gap; seconds
-# Between the latest moment at which a request can have left and the next look at the clock.
-MIN_SENT_GAP = 0.95  # of the gap
 RECENT_SPANS = 20
 # One pause of the process delays every start that falls into it. They count as one late span: a machine is
 # always late when most of its spans are. With fewer, the starts that are on time keep the run going.
@@ -42,7 +41,6 @@ class ScheduledLease(NamedTuple):
     due: float
     is_cached: bool = False
     may_be_late: bool = False  # because a hook of the user took its time
-    granted: float = 0.0  # the start that the store knows; it is not before `due`
     burst: list[float] | None = None  # all starts that its host granted in the same claim
 
     @property
@@ -60,20 +58,17 @@ class PrefetchBuffer:
         # Of every lease its number in the heap, where its other entries are void, and its start.
         self._held: dict[LeaseKey, tuple[int, ScheduledLease]] = {}
         self._counter = 0
-        self.late_starts = 0  # requests that were sent although another worker's may be close to them
         self._last_request: dict[str, float] = {}  # by host
         self._last_pop: dict[str, float] = {}  # by host: its request may be sent at any moment
-        self._sent_by: dict[str, float] = {}  # by host: when its last request has left at the latest
 
     def set_gap(self, gap: timedelta) -> None:
         """Set the gap between two requests to a host."""
         self._gap = gap.total_seconds()
         self._lag = lag_of(gap)
         self._tolerance = max(self._gap * TOLERANCE, MIN_TOLERANCE)
+        # The stores plan starts further apart than the gap, by the slack: this worker may use it up.
         slack = min(self._gap * SLACK / (1 + SLACK), MAX_SLACK.total_seconds())
-        self._moved_slack = slack * MOVED_SLACK
         self._min_gap = self._gap - max(self._gap * CATCH_UP + slack, MIN_CATCH_UP)
-        self._min_sent_gap = min(self._gap * MIN_SENT_GAP, self._min_gap)
         self._span = min(self._gap, MAX_SPAN)
         self._starts_in: dict[int, list[int]] = {}  # of each recent span: starts, and late starts
 
@@ -83,23 +78,20 @@ class PrefetchBuffer:
     def put(self, leases: Iterable[Lease], claimed_at: float) -> None:
         """Add leases that were claimed at this moment of the worker's clock."""
         bursts: dict[str | None, list[float]] = {}
-        starts = []
         for lease in leases:
             host = host_of(lease)
-            granted = claimed_at + lease.start_in.total_seconds() + self._lag_of(host)
+            due = claimed_at + lease.start_in.total_seconds() + self._lag_of(host)
+            # One list for all starts of the burst, so that each of them sees those that are added later.
             burst = bursts.setdefault(host, [])
-            burst.append(granted)
-            starts.append((lease, granted, burst))
-        for lease, granted, burst in starts:
-            due = granted - self._gained(granted, burst) if self._gap else granted
-            self._push(due, ScheduledLease(lease, due, granted=granted, burst=burst))
+            burst.append(due)
+            self._push(due, ScheduledLease(lease, due, burst=burst))
 
     def start_now(self, lease: Lease) -> None:
         """Make a lease due now, because its page is cached; nothing if it was started already."""
         if held := self._held.get(key_of(lease)):
             start = held[1]
-            if start.burst and start.granted in start.burst:
-                start.burst.remove(start.granted)  # it is returned to the host, so another worker may get it
+            if start.burst and start.due in start.burst:
+                start.burst.remove(start.due)  # it is returned to the host, so another worker may get it
             self._push(0.0, ScheduledLease(lease, 0.0, is_cached=True))
 
     def pop(self, now: float) -> ScheduledLease | None:
@@ -107,7 +99,8 @@ class PrefetchBuffer:
         while (due := self.next_due()) is not None and due <= now:
             _, _, start = heappop(self._heap)
             host = None if start.is_cached or not self._gap else host_of(start.lease)
-            earliest = max(self._earliest(host, self._last_request, self._last_pop), self._after_sent(host))
+            # The last pop counts as a request: its task may still be on its way to the fetcher.
+            earliest = self._earliest(host, self._last_request, self._last_pop)
             if earliest <= now:
                 del self._held[key_of(start.lease)]
                 if host:
@@ -121,24 +114,24 @@ class PrefetchBuffer:
         host = host_of(start.lease)
         if not self._gap or host is None:
             return True
-        is_late = now > self._latest(start)
+        # Only the end of the burst matters: between its starts there is no other worker's.
+        is_late = now > start.burst_end + self._tolerance
         if not start.may_be_late:
             self._count(is_late, now)
         # On a machine that is always late nothing would ever start. Then the gap is kept within this worker.
-        may_start = start.may_be_late or not is_late or self._is_always_late()
-        earliest = max(self._earliest(host, self._last_request), self._after_sent(host))
-        if not may_start or earliest > now + TIMER_ERROR:
+        may_start = start.may_be_late or not is_late or self.is_always_late
+        if not may_start or self._earliest(host, self._last_request) > now + TIMER_ERROR:
+            # It was popped and is not sent: the next start of its host must not wait for it.
             self._last_pop.pop(host, None)
             return False
-        self.late_starts += is_late and not start.may_be_late
         self._last_request = self._record(self._last_request, host, now)
         return True
 
-    def record_sent(self, start: ScheduledLease, moment: float) -> None:
-        """Record when the request of a start has left at the latest: the client may have been held up."""
-        host = host_of(start.lease)
-        if host and moment > self._sent_by.get(host, 0.0):
-            self._sent_by = self._record(self._sent_by, host, moment)
+    @property
+    def is_always_late(self) -> bool:
+        """Whether this worker is late so often that it sends requests after their time."""
+        late_spans = sum(2 * late > starts for starts, late in self._starts_in.values())
+        return late_spans > MAX_LATE_SPANS * RECENT_SPANS
 
     def next_due(self) -> float | None:
         """Return when the next lease is due, by the worker's clock."""
@@ -154,6 +147,8 @@ class PrefetchBuffer:
         return leases
 
     def _push(self, due: float, start: ScheduledLease) -> None:
+        # The counter orders equal times, because leases cannot be compared. A lease that is pushed again
+        # leaves its old entry in the heap, where removing it would take a search.
         self._counter += 1
         self._held[key_of(start.lease)] = self._counter, start
         heappush(self._heap, (due, self._counter, start))
@@ -163,22 +158,8 @@ class PrefetchBuffer:
         return held is not None and held[0] == counter
 
     def _lag_of(self, host: str | None) -> float:
+        # A checksum, not `hash`: every worker must compute the same lag, and `hash` is salted per process.
         return self._lag * (1 + crc32(host.encode()) / 2**32) if self._lag and host else 0.0
-
-    def _latest(self, start: ScheduledLease) -> float:
-        """Return until when a request may be sent: what follows its burst may be another worker's."""
-        # Some of the slack behind a burst is for what comes after the look at the clock.
-        reserve = start.granted - start.due if start.burst else 0.0
-        return start.burst_end + self._tolerance - min(reserve, self._tolerance / 2)
-
-    def _gained(self, granted: float, burst: Sequence[float]) -> float:
-        """Return how much earlier than granted a start of a burst is due."""
-        if len(burst) < 2 or max(burst) - min(burst) > (len(burst) - 1) * self._gap + TIMER_ERROR:
-            return 0.0  # a host with a longer gap than the run's has no slack
-        return self._moved_slack * sum(earlier < granted for earlier in burst)
-
-    def _after_sent(self, host: str | None) -> float:
-        return self._sent_by[host] + self._min_sent_gap if host in self._sent_by else 0.0
 
     def _earliest(self, host: str | None, *lasts: dict[str, float]) -> float:
         known = [last[host] for last in lasts if host in last] if host else []
@@ -190,10 +171,6 @@ class PrefetchBuffer:
         counts[1] += is_late
         if len(self._starts_in) > RECENT_SPANS:
             del self._starts_in[next(iter(self._starts_in))]
-
-    def _is_always_late(self) -> bool:
-        late_spans = sum(2 * late > starts for starts, late in self._starts_in.values())
-        return late_spans > MAX_LATE_SPANS * RECENT_SPANS
 
     def _record(self, moments: dict[str, float], host: str, now: float) -> dict[str, float]:
         if len(moments) >= MAX_HOSTS:

@@ -362,13 +362,10 @@ class TaskProcessor:
             return lookup.page
         if not request.on_send:
             self._begin_request(attempt)
-        try:
-            if not isinstance(fetcher, CachingFetcher):
-                return await fetcher.fetch(request)
-            self._tally.not_cached += attempt.start.lease.attempt == 1
-            return await fetcher.send(request, lookup)
-        finally:
-            self._waits.end_request(attempt.start)
+        if not isinstance(fetcher, CachingFetcher):
+            return await fetcher.fetch(request)
+        self._tally.not_cached += attempt.start.lease.attempt == 1
+        return await fetcher.send(request, lookup)
 
     def _begin_request(self, attempt: TaskAttempt) -> None:
         self._waits.wait_for_host(attempt.number)

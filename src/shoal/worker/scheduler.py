@@ -236,14 +236,10 @@ class Scheduler:
         """Return whether a started task may still send its request; if so, the request counts as sent."""
         return self._prefetch.try_start(start, now)
 
-    def record_sent(self, start: ScheduledLease, moment: float) -> None:
-        """Record when the request of a started task has left at the latest."""
-        self._prefetch.record_sent(start, moment)
-
     @property
-    def late_starts(self) -> int:
-        """How many requests were sent late because most of this worker's starts are."""
-        return self._prefetch.late_starts
+    def is_always_late(self) -> bool:
+        """Whether this worker is late so often that it sends requests after their time."""
+        return self._prefetch.is_always_late
 
     # End
 

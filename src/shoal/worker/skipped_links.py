@@ -16,7 +16,6 @@ from shoal.scrape.links.filter import LinkFilter
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.files.counts import write_file_counts
 from shoal.worker.left_out.last_counts import mark_counted, mark_counting
-from shoal.worker.left_out.late_starts import write_late_starts
 from shoal.worker.left_out.missing import write_missing
 from shoal.worker.left_out.notes import CountNotes
 from shoal.worker.left_out.reasons import ROBOTS, SKIPPED, cut_of, note_cuts, option_for
@@ -55,7 +54,7 @@ async def links_not_followed(queue: SharedNotes, run_id: str) -> dict[str, Skipp
 
 
 class SkippedLinkCounts:
-    """Writes the skipped links, missing pages, files and late starts of one worker into the queue."""
+    """Writes the skipped links, missing pages and files of one worker into the queue."""
 
     def __init__(
         self, queue: Queue, link_filter: "LinkFilter", run_id: str, worker_id: str, tally: WorkerCounters
@@ -63,7 +62,7 @@ class SkippedLinkCounts:
         self._queue, self._link_filter, self._tally = queue, link_filter, tally
         self._run_id, self._worker_id = run_id, worker_id
         self._written: dict[str, int] = {}
-        self._missing_written = self._files_written = self._late_written = 0
+        self._missing_written = self._files_written = 0
         self._cuts_noted: set[str] = set()
         self._is_marked = self.is_complete = False
 
@@ -90,9 +89,6 @@ class SkippedLinkCounts:
         if self._tally.files.total != self._files_written:
             await write_file_counts(self._queue, self._run_id, self._worker_id, self._tally.files)
             self._files_written = self._tally.files.total
-        if self._tally.late_starts != self._late_written:
-            self._late_written = self._tally.late_starts
-            await write_late_starts(self._queue, self._run_id, self._worker_id, self._late_written)
         if any(self._written.get(reason) != self._tally.dropped[reason] for reason in self._left_out_pages()):
             await self._write_links()
 

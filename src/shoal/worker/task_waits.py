@@ -6,9 +6,6 @@ from collections.abc import Callable
 
 from shoal.core.events import STARTS_LATE, as_event
 from shoal.core.tasks import call_at, exact_time
-from shoal.fetch.http.client_thread import ClientThread
-from shoal.worker.claiming.send_watch import SendWatch
-from shoal.worker.counters import WorkerCounters
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.scheduler import Scheduler
 
@@ -20,15 +17,9 @@ log = logging.getLogger(__name__)
 class TaskWaits:
     """Lets tasks wait as the scheduler decides; calls `on_slot_free` when a slow request leaves its slot."""
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        on_slot_free: Callable[[], None] = lambda: None,
-        tally: WorkerCounters | None = None,
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, on_slot_free: Callable[[], None] = lambda: None) -> None:
         self._scheduler, self._slots, self._memory = scheduler, scheduler.slots, scheduler.memory
-        self._on_slot_free, self._tally = on_slot_free, tally or WorkerCounters()
-        self._sends = SendWatch(scheduler.record_sent, ClientThread().waited)
+        self._on_slot_free = on_slot_free
         self._slow_timer: asyncio.TimerHandle | None = None  # one for all requests
         self._turns: dict[int, asyncio.Future[None]] = {}  # of tasks whose step waits
         self._memory_freed = asyncio.Event()
@@ -36,18 +27,11 @@ class TaskWaits:
 
     def try_request(self, start: ScheduledLease) -> bool:
         """Return whether a task may still send its request; if so, the request counts as sent."""
-        now, late_starts = exact_time(), self._scheduler.late_starts
+        now = exact_time()
         may_request = self._scheduler.try_request(start, now)
-        if self._scheduler.late_starts > late_starts:
-            self._tally.late_starts = self._scheduler.late_starts
+        if may_request and self._scheduler.is_always_late:
             self._log_late_start(now, now - start.due)
-        if may_request and self._scheduler.gap:
-            self._sends.begin(start, self._scheduler.gap.total_seconds())
         return may_request
-
-    def end_request(self, start: ScheduledLease) -> None:
-        """Record that a task has its response, or none."""
-        self._sends.end(start)
 
     def _log_late_start(self, now: float, late: float) -> None:
         if self._late_logged_at is None or now - self._late_logged_at >= LATE_LOG_INTERVAL_SECONDS:

@@ -90,7 +90,7 @@ class Worker:
             run,
             replace(tools, on_private=self._refusals.add) if self._refusals else tools,
             self.tally,
-            waits=TaskWaits(self._scheduler, self._on_slot_free, self.tally),
+            waits=TaskWaits(self._scheduler, self._on_slot_free),
             note_cuts=self._skipped_links.note_cuts_early,
             may_cancel=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )

@@ -2,12 +2,10 @@ import asyncio
 import logging
 
 import pytest
-from msgspec.structs import replace
 
 from shoal.core.events import STARTS_LATE, event_of
 from shoal.core.model import MINUTE, SECOND, ZERO, Lease, Task
 from shoal.core.tasks import exact_time
-from shoal.worker.counters import WorkerCounters
 from shoal.worker.prefetch import RECENT_SPANS, ScheduledLease
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.slots import SLOW
@@ -168,8 +166,7 @@ async def test_a_page_that_is_given_up_releases_its_bytes():
 
 async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(monkeypatch, caplog):
     scheduler = Scheduler(lease=MINUTE, gap=SECOND, at_once=2, slow_requests=0, memory=1)
-    tally = WorkerCounters()
-    waits, clock = TaskWaits(scheduler, tally=tally), 1000.0
+    waits, clock = TaskWaits(scheduler), 1000.0
     monkeypatch.setattr("shoal.worker.task_waits.exact_time", lambda: clock)
     with caplog.at_level(logging.WARNING):
         for number in range(3 * RECENT_SPANS):
@@ -181,28 +178,10 @@ async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(m
         for number in range(60 + RECENT_SPANS):
             sent += waits.try_request(ScheduledLease(a_lease(number), due=clock - 0.2))
             clock += 1
-    assert sent > 60 and scheduler.late_starts == tally.late_starts == sent
+    assert sent > 60
     said = [record for record in caplog.records if event_of(record) == STARTS_LATE]
     assert len(said) == 2
     assert "late more often than not (now by 200 ms)" in said[0].getMessage()
-
-
-async def test_a_request_that_is_held_up_after_the_look_at_the_clock_delays_the_next_to_its_host(monkeypatch):
-    scheduler = Scheduler(lease=MINUTE, gap=SECOND, at_once=2, slow_requests=0, memory=1)
-    clock = 1000.0
-    for module in ("task_waits", "claiming.send_watch"):
-        monkeypatch.setattr(f"shoal.worker.{module}.exact_time", lambda: clock)
-    waits = TaskWaits(scheduler)
-    leases = [replace(a_lease(0), task_id=f"{number:032x}", start_in=number * SECOND) for number in range(2)]
-    scheduler.accept(leases, [1, 2], clock, clock)
-    clock = scheduler.next_start_at(clock)
-    ((_, first),) = scheduler.start_due(clock)
-    assert waits.try_request(first)
-    looked_at, clock = clock, clock + 0.2  # the event loop stalls
-    await asyncio.sleep(0)
-    waits.end_request(first)
-    assert scheduler.start_due(looked_at + 1.1) == []
-    assert len(scheduler.start_due(looked_at + 1.2)) == 1
 
 
 def a_lease(number):

@@ -22,7 +22,6 @@ SHARED = (
     "shoal.worker.ipc.protocol",
     "shoal.worker.ipc.step_markers",
     "shoal.worker.left_out.last_counts",
-    "shoal.worker.left_out.late_starts",
     "shoal.worker.left_out.missing",
     "shoal.worker.process.procfs",
     "shoal.worker.run_hooks.record",

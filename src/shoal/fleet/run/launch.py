@@ -139,7 +139,6 @@ class Summary:
             "files": self.snapshot.files.as_json(),
             "hooks": hooks_as_json(self.snapshot.hooks),
             "failures": list(dict.fromkeys(self.ending.failures)),
-            "late_starts": self.snapshot.late_starts,
             "lost_counts": self.snapshot.lost_counts,
             "seconds": round(self.seconds, 3),
             "pages_per_second": round(max(stats.completed - self.before, 0) / self.seconds, 2)

@@ -19,7 +19,6 @@ from shoal.scrape.scraper import INVALID_SEED, SEED_STEP, Scraper
 from shoal.worker.failures.pages import forget_failed_pages
 from shoal.worker.files.counts import FILE_NOTES
 from shoal.worker.left_out.last_counts import COUNTING
-from shoal.worker.left_out.late_starts import LATE_NOTES
 from shoal.worker.left_out.missing import MISSING_NOTES
 from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.partitions import topic_of as partitions_topic
@@ -114,7 +113,7 @@ async def purge(queue: Queue, run_id: str) -> None:
         await queue.trim_notes(topic, max_bytes=0)
     await queue.write_notes(BUDGETS, {run_id: None})
     await forget_cuts(queue, run_id)
-    for counts in (LINK_NOTES, MISSING_NOTES, COUNTING, FILE_NOTES, LATE_NOTES):
+    for counts in (LINK_NOTES, MISSING_NOTES, COUNTING, FILE_NOTES):
         await counts.forget(queue, run_id)
     await forget_settings(queue, run_id)
     await forget_private_hosts(queue, run_id)

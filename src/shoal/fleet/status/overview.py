@@ -123,7 +123,7 @@ def host_row(host: HostStatus) -> dict[str, Any]:
 # Reading them for every run of a list would take too long.
 _ONLY_OF_ONE_RUN = (
     *("steps", "partitions", "not_followed", "missing", "pages", "files", "hooks"),
-    *("late_starts", "lost_counts", "unreachable"),
+    *("lost_counts", "unreachable"),
 )
 
 

@@ -16,7 +16,6 @@ from shoal.fleet.status.at_work import has_lost_counts, has_workers
 from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
 from shoal.worker.files.counts import FileCounts, file_counts
-from shoal.worker.left_out.late_starts import late_starts
 from shoal.worker.left_out.missing import MissingPages, missing_pages
 from shoal.worker.left_out.reasons import ROBOTS, cuts_of, describe_cuts
 from shoal.worker.run_hooks.record import HookRecord, hook_records
@@ -49,7 +48,6 @@ class Snapshot:
     cuts: Sequence[str] = ()  # by what links were cut; known once no task is left
     files: FileCounts = field(default_factory=FileCounts)
     hooks: Mapping[str, HookRecord] = field(default_factory=dict)  # of the run, by kind
-    late_starts: int = 0  # requests that may have been closer to those of other workers than the delay
     lost_counts: bool = False  # whether what it has left out is a lower bound; known while it is not at work
     private: Sequence[str] = ()  # private hosts that workers have to allow; known while it is stopped
     lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
@@ -160,7 +158,6 @@ class Snapshot:
             "missing": self.missing.as_json(),
             "files": self.files.as_json(),
             "hooks": hooks_as_json(self.hooks),
-            "late_starts": self.late_starts,
             "lost_counts": self.lost_counts,
         }
 
@@ -219,7 +216,6 @@ async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
         missing=await missing_pages(queue, run_id),
         files=await file_counts(queue, run_id),
         hooks=await hook_records(queue, run_id),
-        late_starts=await late_starts(queue, run_id),
         lost_counts=snapshot.has_final_counts and await has_lost_counts(queue, run_id),
     )
 
@@ -236,7 +232,7 @@ class ProgressReader:
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
         self._not_followed: dict[str, SkippedLinks] = {}
         self._at_work, self._at_work_at = False, 0.0
-        self._missing, self._files, self._late_starts = MissingPages(), FileCounts(), 0
+        self._missing, self._files = MissingPages(), FileCounts()
         self._hooks: dict[str, HookRecord] = {}
 
     async def read(self, *, last: bool = False, at_work: bool | None = None) -> Snapshot:
@@ -268,7 +264,6 @@ class ProgressReader:
             missing=self._missing,
             files=self._files,
             hooks=self._hooks,
-            late_starts=self._late_starts,
             lacks_seeds=lacks_seeds,
         ).with_rate(rate)
         if not (last or snapshot.has_final_counts):
@@ -323,7 +318,6 @@ class ProgressReader:
         self._missing = await missing_pages(self._queue, self._run_id)
         self._files = await file_counts(self._queue, self._run_id)
         self._hooks = await hook_records(self._queue, self._run_id)
-        self._late_starts = await late_starts(self._queue, self._run_id)
 
 
 async def follow_progress(

@@ -126,7 +126,6 @@ class RunStatus(RunInOverview):
     pages: int
     files: FilesResponse
     hooks: dict[str, RunHookResponse]
-    late_starts: int
     lost_counts: bool
     unreachable: list[str]
 

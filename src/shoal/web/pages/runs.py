@@ -24,7 +24,6 @@ from shoal.web.views.models import run_data, run_title
 from shoal.web.views.paging import take
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
 from shoal.worker.left_out.last_counts import LOST
-from shoal.worker.left_out.late_starts import describe_late_starts
 
 TABS = (
     ("Run", ""),
@@ -129,7 +128,6 @@ async def run(request: Request, run_id: RunId) -> Response:
         files=report.files,
         hooks=report.hooks,
         servers=servers,
-        late_starts=describe_late_starts(report.late_starts),
         lost=LOST if report.lost_counts else "",
         settings=settings,
         web_settings=SETTINGS,

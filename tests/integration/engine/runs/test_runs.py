@@ -46,7 +46,6 @@ async def test_every_page_becomes_one_item(bench, origin):
         "left_to_other_steps": {},
         "refused": [],
         "failures": [],
-        "late_starts": 0,
         "lost_counts": False,
         "first_errors": {},
         "first_reject": None,
