@@ -20,6 +20,7 @@ from shoal.worker.claiming.claims import TaskClaims
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import ExitReason, LeasesSettled, SupervisorChannel, WorkerProgress
+from shoal.worker.left_out import LeftOutCounts
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
@@ -30,10 +31,9 @@ from shoal.worker.run_hooks.calls import RunHookCalls
 from shoal.worker.scheduler import NextClaim, NumberedLease, Scheduler, Stop
 from shoal.worker.settling.settlements import Settlements
 from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
-from shoal.worker.shared_budgets import TrapBudgetSync
-from shoal.worker.skipped_links import SkippedLinkCounts
 from shoal.worker.slots import AT_ONCE, MAX_PAGE_BYTES
 from shoal.worker.task_waits import TaskWaits
+from shoal.worker.trap_counts import TrapCountSync
 
 PROGRESS_INTERVAL = timedelta(seconds=0.5)
 LAST_WRITE_TIMEOUT = timedelta(seconds=30)
@@ -81,9 +81,7 @@ class Worker:
             has_turns=not (self._settings.proxies and self._settings.proxies.per_exit),
             suspects=suspects,
         )
-        self._skipped_links = SkippedLinkCounts(
-            queue, scraper.first.link_filter, run.id, worker_id, self.tally
-        )
+        self._left_out = LeftOutCounts(queue, scraper.first.link_filter, run.id, worker_id, self.tally)
         self._refusals = None if standby else PrivateRefusals(queue, run.id)  # callers wait for each outcome
         self._processor = TaskProcessor(
             scraper,
@@ -91,7 +89,7 @@ class Worker:
             replace(tools, on_private=self._refusals.add) if self._refusals else tools,
             self.tally,
             waits=TaskWaits(self._scheduler, self._on_slot_free),
-            note_cuts=self._skipped_links.note_cuts_early,
+            note_cuts=self._left_out.note_cuts_early,
             may_cancel=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )
         self._share, self._markers, self._background = share, tools.markers, Background()
@@ -105,9 +103,7 @@ class Worker:
             share=share,
             max_pages=self._settings.max_pages,
         )
-        self._trap_budgets = TrapBudgetSync(
-            queue, scraper.first.link_filter, run.id, is_resting=lambda: self.is_resting
-        )
+        self._trap_counts = TrapCountSync(queue, scraper.first.link_filter, run.id)
         self._claim_retry = QueueRetry("claim tasks", lease)
         self._channel = channel or SupervisorChannel(None)
         self._settlements = Settlements(queue, self._on_settled, give_up_after=lease)
@@ -203,15 +199,15 @@ class Worker:
         except UnknownRun as error:  # it was there when the worker started
             raise RunGone(error.run_id) from error
         finally:
-            if not self._skipped_links.is_complete:  # after an error, too
-                await exchange_last(self._skipped_links.write_last, LAST_WRITE_TIMEOUT)
+            if not self._left_out.is_complete:  # after an error, too
+                await exchange_last(self._left_out.write_last, LAST_WRITE_TIMEOUT)
             self._channel.send(WorkerProgress(self.tally, self.in_hand))
 
     async def _work(self) -> ExitReason:
         settling = self.start(self._settlements.run(), "settling")
         self.start(self._report_progress(), "reporting progress")
-        self.start(self._trap_budgets.run(), "sharing trap budgets")
-        self.start(self._skipped_links.run(), "counting skipped links")
+        self.start(self._trap_counts.run(), "sharing trap counts")
+        self.start(self._left_out.run(), "counting skipped links")
         if self._share:
             share = self._share
             following = repeat(lambda: self._apply_plan(share), share.poll_interval, jitter=0, at_once=True)
@@ -226,7 +222,7 @@ class Worker:
             self._settlements.put(Release(lease))
         self._settlements.close()
         await settling
-        await exchange_last(self._skipped_links.write_last, LAST_WRITE_TIMEOUT)
+        await exchange_last(self._left_out.write_last, LAST_WRITE_TIMEOUT)
         if self._run_hooks and reason in (ExitReason.DRAINED, ExitReason.BUDGET):
             await self._run_hooks.finish()
         return reason
@@ -315,7 +311,7 @@ class Worker:
             self._settlements.flush()
             leases = [lease for lease in leases if lease not in unwanted]
         for lease in leases:
-            if self._scraper.first.link_filter.find_maze(lease.task):
+            if self._scraper.first.link_filter.find_trap(lease.task):
                 # It needs no request, so it need not wait for its host.
                 self._scheduler.start_now(lease)
             if self._processor.may_be_cached(lease):

@@ -21,16 +21,15 @@ SHARED = (
     "shoal.worker.files.counts",
     "shoal.worker.ipc.protocol",
     "shoal.worker.ipc.step_markers",
-    "shoal.worker.left_out.last_counts",
-    "shoal.worker.left_out.missing",
+    "shoal.worker.left_out",
+    "shoal.worker.page_limit",
     "shoal.worker.process.procfs",
     "shoal.worker.run_hooks.record",
     "shoal.worker.run_settings.follow",
     "shoal.worker.secrets",
     "shoal.worker.settling",
-    "shoal.worker.shared_budgets",
-    "shoal.worker.skipped_links",
     "shoal.worker.slots",
+    "shoal.worker.trap_counts",
 )
 
 

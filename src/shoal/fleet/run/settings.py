@@ -23,6 +23,7 @@ from shoal.fleet.status.find import is_standing
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.worker.page_limit import raise_page_limit
 from shoal.worker.run_hooks.record import allow_calls
 from shoal.worker.run_settings.stored import (
     LIVE,
@@ -37,7 +38,6 @@ from shoal.worker.run_settings.stored import (
     with_absolute_paths,
     write_settings,
 )
-from shoal.worker.shared_budgets import raise_page_limit
 
 # Why a setting of an existing run cannot change, not even when it is resumed.
 FIXED: Mapping[str, str] = {

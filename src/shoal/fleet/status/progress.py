@@ -15,12 +15,18 @@ from shoal.core.values import counted
 from shoal.fleet.status.at_work import has_lost_counts, has_workers
 from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
+from shoal.worker.counters import MissingPages
 from shoal.worker.files.counts import FileCounts, file_counts
-from shoal.worker.left_out.missing import MissingPages, missing_pages
-from shoal.worker.left_out.reasons import ROBOTS, cuts_of, describe_cuts
+from shoal.worker.left_out import (
+    ROBOTS,
+    SkippedLinks,
+    cuts_of,
+    describe_cuts,
+    links_not_followed,
+    missing_pages,
+)
 from shoal.worker.run_hooks.record import HookRecord, hook_records
 from shoal.worker.run_settings.private_hosts import private_hosts_to_allow
-from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS = 0.5, 10.0  # the longer one while nothing changes
 RATE_WINDOW = 15.0  # seconds over which the rate is measured

@@ -24,7 +24,7 @@ from shoal.scrape.hooks.hooks import Hook
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import failure_of
 from shoal.worker.hook_calls import call_all
-from shoal.worker.left_out.reasons import cuts_of, describe_cuts
+from shoal.worker.left_out import cuts_of, describe_cuts
 from shoal.worker.run_hooks.record import (
     FINISH,
     HOLD_TIME,
