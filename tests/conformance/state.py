@@ -57,7 +57,7 @@ class Row:
     @property
     def task(self) -> Task:
         entry = self.entry
-        payload, ask, found_on = read_payload(entry.payload)
+        payload, ask = read_payload(entry.payload)
         return Task(
             url=entry.url,
             step=entry.step,
@@ -69,7 +69,6 @@ class Row:
             delay=entry.delay,
             depth=entry.depth,
             request=ask,
-            found_on=found_on,
         )
 
     @property

@@ -178,8 +178,8 @@ class TrapRules:
         """Tell whether a link from a page to another would be one of a maze."""
         address = url_parts(url)
         # A page that has parts of its own (reviews, photos, views) is no maze, however many there are.
-        is_below = url.startswith(_END.sub("", page)) and len(address.segments) <= MAX_BELOW
-        return not is_below and self.section_of(address) == self.section_of(url_parts(page))
+        is_part = _is_below(url, page) and len(address.segments) <= MAX_BELOW
+        return not is_part and self.section_of(address) == self.section_of(url_parts(page))
 
     def section_of(self, address: UrlParts) -> str:
         """Return the section of a URL; all folders of a host after the first MAX_FOLDERS share one."""
@@ -218,6 +218,12 @@ def has_repeats(address: UrlParts) -> bool:
     """Tell whether a name occurs again and again in a path, as wrong relative links make it."""
     names = [segment for segment in address.segments if not segment.isdecimal()]
     return len(set(names)) < len(names) and max(Counter(names).values()) >= REPEATED
+
+
+def _is_below(url: str, page: str) -> bool:
+    """Tell whether a URL is that of a page with something added: /lamp.html and /lamp/photos."""
+    name = _END.sub("", page)
+    return url.startswith(name) and not url[len(name) :][:1].isalnum()
 
 
 def _filters(address: UrlParts) -> list[tuple[str, str]]:

@@ -26,13 +26,13 @@ async def fetched(url, share):
     async with open_queue(url) as queue:
         filters = [LinkFilter(ScraperSettings.read()) for _ in range(WORKERS)]
         syncs = [TrapCountSync(queue, one, "run") for one in filters]
-        for number in range(40 * LIMIT // 10):
+        for number in range(2 * WORKERS * LIMIT):
             worker = filters[number % WORKERS]
             page = Task(url=f"http://a.example/maze/{number}", depth=2)
             if worker.find_trap(page):
                 continue
             pages += 1
-            links = [Task(url=f"http://a.example/maze/{number}x{n}", depth=3) for n in range(5)]
+            links = [Task(url=f"http://a.example/maze/x{n}y{number}", depth=3) for n in range(5)]
             worker.filter([*links, Task(url=f"http://a.example/other/{number}", depth=3)], page, Counter())
             if share and number % 40 == 0:
                 await asyncio.gather(*(one.share() for one in syncs))

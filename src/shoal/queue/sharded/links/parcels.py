@@ -107,7 +107,6 @@ def _task(
         step=step,
         payload=fields.payload,
         request=fields.request,
-        found_on=fields.found_on,
         key=key,
         partition=partition,
         priority=priority,
