@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from shoal.fleet.project.report import shown_setting
+from shoal.scrape.scope import Scope
 from shoal.scrape.settings.retry import RetrySettings
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
 from shoal.scrape.settings.sites import SiteTable
@@ -30,9 +31,10 @@ def _default(name: str) -> str:
             return "()"
         case RetrySettings() | settings.browser:
             return "None"
+        case str() | Scope():
+            return f'"{shown_setting(settings, name)}"'
         case _:
-            shown = shown_setting(settings, name)
-            return f'"{shown}"' if isinstance(shown, str) else str(shown)
+            return str(shown_setting(settings, name))
 
 
 def _change(name: str) -> str:

@@ -227,16 +227,16 @@ class RevivesLostLeases(ModelQueue):
 class EditsWhateverIsThere(ModelQueue):
     """An edit that does not compare the letter with the one that was read."""
 
-    def _edit(self, edit: LetterEdit, entry: QueuedTask, found: DeadLetter | None) -> EditFate:
-        return super()._edit(replace(edit, letter=found) if found else edit, entry, found)
+    def _edit_one(self, edit: LetterEdit, entry: QueuedTask, found: DeadLetter | None) -> EditFate:
+        return super()._edit_one(replace(edit, letter=found) if found else edit, entry, found)
 
 
 class EditsNoKey(ModelQueue):
     """An edited letter keeps its old key as well."""
 
-    def _edit(self, edit: LetterEdit, entry: QueuedTask, found: DeadLetter | None) -> EditFate:
+    def _edit_one(self, edit: LetterEdit, entry: QueuedTask, found: DeadLetter | None) -> EditFate:
         row = self.data.rows.get(edit.letter.id)
-        fate = super()._edit(edit, entry, found)
+        fate = super()._edit_one(edit, entry, found)
         if row and fate is EditFate.EDITED and row.id != edit.letter.id:
             self.data.rows[edit.letter.id] = row
         return fate

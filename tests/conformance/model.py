@@ -1,12 +1,12 @@
 """The queue contract in plain Python: the specification that every backend is compared with."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Unpack, assert_never
+from typing import assert_never
 
 from shoal.core.errors import RunConflict
-from shoal.core.failures import error_text, failure_text
+from shoal.core.failures import failure_text
 from shoal.core.model import (
     ZERO,
     Bury,
@@ -16,7 +16,6 @@ from shoal.core.model import (
     Fate,
     Grant,
     Lease,
-    Outcome,
     Release,
     Retry,
     Run,
@@ -25,17 +24,9 @@ from shoal.core.model import (
     StoredItem,
     StoredReject,
 )
-from shoal.queue.contract import DEFAULT_LEASE, Fence, OnInvalid, RunLimits, StoreSize, Tasks
-from shoal.queue.intake import Intake, QueuedTask, decode, encode_item
-from shoal.queue.rules import (
-    STEERED_FROM,
-    changed_settings,
-    check_claim,
-    check_run,
-    free_run_id,
-    page_of,
-    steered,
-)
+from shoal.queue.contract import StoreSize
+from shoal.queue.intake import PreparedOutcome, QueuedTask, decode, page_of
+from shoal.queue.requests import STEERED_FROM, ClaimRequest, free_run_id
 from tests.conformance.model_reports import ModelReports
 from tests.conformance.referee import adopt
 from tests.conformance.state import (
@@ -62,10 +53,7 @@ class ModelQueue(ModelReports):
 
     # Runs
 
-    async def start_run(
-        self, scraper: str, *, settings: RunSettings = RunSettings(), run_id: str | None = None
-    ) -> Run:
-        check_run(scraper, settings, run_id)
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
         now = self.data.now()
         if run_id is None:
             run_id = await free_run_id(now, self._has_run)
@@ -84,32 +72,18 @@ class ModelQueue(ModelReports):
     async def runs(self) -> Sequence[Run]:
         return sorted(self.data.runs.values(), key=lambda run: run.started_at, reverse=True)
 
-    async def pause(self, run_id: str) -> Run:
-        return self._steer(run_id, RunState.PAUSED)
-
-    async def resume(self, run_id: str) -> Run:
-        return self._steer(run_id, RunState.RUNNING)
-
-    async def finish(self, run_id: str, reason: str) -> Run:
-        return self._steer(run_id, RunState.PARTIAL, error_text(reason))
-
-    async def cancel(self, run_id: str) -> Run:
-        return self._steer(run_id, RunState.CANCELLED)
-
-    def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
+    async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
         run = self.data.run(run_id)
         if run.state in STEERED_FROM[state]:
             run = self.data.runs[run_id] = replace(run, state=state, reason=reason)
-        return steered(run, state)
+        return run
 
-    async def change_run(self, run_id: str, **limits: Unpack[RunLimits]) -> Run:
-        old = self.data.run(run_id)
-        new = replace(old, settings=changed_settings(old, limits))
-        self.data.runs[run_id] = new
-        self.data.shorten_gaps(run_id, old.settings.host_delay, new.settings.host_delay)
+    async def _change_run(self, run: Run, settings: RunSettings) -> Run:
+        new = self.data.runs[run.id] = replace(run, settings=settings)
+        self.data.shorten_gaps(run.id, run.settings.host_delay, settings.host_delay)
         return new
 
-    async def purge(self, run_id: str) -> None:
+    async def _purge(self, run_id: str) -> None:
         data = self.data
         data.run(run_id)
         data.rows = {row.id: row for row in data.rows.values() if row.run_id != run_id}
@@ -122,39 +96,18 @@ class ModelQueue(ModelReports):
 
     # Work
 
-    async def enqueue(
-        self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
-    ) -> EnqueueReport:
-        report = EnqueueReport()
-        run = self.data.run(run_id)
-        intake = Intake(run_id, run.settings, run.scraper)
-        async for batch, invalid in intake.batches(tasks, on_invalid):
-            fates = [self.data.add(run_id, entry) for entry in batch]
-            report += EnqueueReport(
-                added=fates.count("added"),
-                duplicate=fates.count("duplicate"),
-                known=fates.count("known"),
-                invalid=invalid,
-            )
-        return report
+    async def _enqueue(self, run_id: str, tasks: Sequence[QueuedTask]) -> EnqueueReport:
+        fates = [self.data.add(run_id, entry) for entry in tasks]
+        return EnqueueReport(
+            added=fates.count("added"), duplicate=fates.count("duplicate"), known=fates.count("known")
+        )
 
     async def forget(self, scraper: str) -> int:
         keys = [place for place in self.data.known if place[0] == scraper]
         return sum([self.data.known.pop(place) > self.data.now() for place in keys])
 
-    async def claim(
-        self,
-        worker_id: str,
-        *,
-        run_id: str,
-        limit: int = 50,
-        lease: timedelta = DEFAULT_LEASE,
-        steps: Names = None,
-        partitions: Names = None,
-        fence: Fence | None = None,
-        lead: timedelta = ZERO,
-    ) -> Grant:
-        check_claim(limit, lease, fence, lead)
+    async def _claim(self, request: ClaimRequest) -> Grant:
+        worker_id, run_id, limit, lease, steps, partitions, fence, lead = request
         data, run = self.data, self.data.run(run_id)
         if fence is not None and not self.fence_holds(fence):
             return Grant(outdated=True)
@@ -190,22 +143,11 @@ class ModelQueue(ModelReports):
         """Check a grant of another backend against the rules, and apply it to this queue."""
         adopt(self.data, grant, worker_id, run_id, limit, lease, steps, partitions)
 
-    async def settle(self, outcomes: Sequence[Outcome]) -> list[Fate]:
-        follows = [self._check(outcome) for outcome in outcomes]
-        return [self._apply(outcome, follow) for outcome, follow in zip(outcomes, follows, strict=True)]
+    async def _settle(self, outcomes: Sequence[PreparedOutcome]) -> list[Fate]:
+        return [self._apply(one) for one in outcomes]
 
-    def _check(self, outcome: Outcome) -> list[QueuedTask]:
-        """Raise for data that cannot be stored; return the follow-up tasks as they will be queued."""
-        if not isinstance(outcome, Done):
-            return []
-        for data in [*outcome.items, *(reject.data for reject in outcome.rejects)]:
-            encode_item(data)
-        run = self.data.runs.get(outcome.lease.run_id)
-        settings, scraper = (run.settings, run.scraper) if run else (RunSettings(), None)
-        intake = Intake(outcome.lease.run_id, settings, scraper)
-        return [intake.entry(task) for task in outcome.follow]
-
-    def _apply(self, outcome: Outcome, follow: list[QueuedTask]) -> Fate:
+    def _apply(self, prepared: PreparedOutcome) -> Fate:
+        outcome = prepared.outcome
         row = self.data.held(outcome.lease)
         if row is None:
             return Fate.STALE
@@ -213,7 +155,7 @@ class ModelQueue(ModelReports):
             self.data.give_back(row)
         match outcome:
             case Done():
-                self._complete(row, outcome, follow)
+                self._complete(row, outcome, prepared)
             case Retry(after=after):
                 bury = self.data.attempts_left(row) == 0
                 self.data.fail(row, failure_text(outcome), bury=bury, after=after)
@@ -229,47 +171,45 @@ class ModelQueue(ModelReports):
             self.data.slow(row.entry.host, outcome.slow_host)
         return Fate.ACCEPTED
 
-    def _complete(self, row: Row, done: Done, follow: list[QueuedTask]) -> None:
+    def _complete(self, row: Row, done: Done, prepared: PreparedOutcome) -> None:
         data, now = self.data, self.data.now()
         row.state, row.items, row.rejected = State.COMPLETED, len(done.items), len(done.rejects)
-        for entry in follow:
+        for entry in prepared.follow:
             data.add(row.run_id, entry)
-        for value in done.items:
+        for text in prepared.items:
             data.last_stored += 1
             item = StoredItem(
                 id=data.last_stored,
                 task_id=row.id,
                 url=page_of(done.lease.task),
                 step=row.entry.step,
-                data=decode(encode_item(value)),
+                data=decode(text),
                 stored_at=now,
             )
             data.items.append((row.run_id, item))
-        for reject in done.rejects:
+        for text, reason in prepared.rejects:
             data.last_stored += 1
             refused = StoredReject(
                 id=data.last_stored,
                 task_id=row.id,
                 url=page_of(done.lease.task),
                 step=row.entry.step,
-                data=decode(encode_item(reject.data)),
-                reason=reject.reason,
+                data=decode(text),
+                reason=reason,
                 stored_at=now,
             )
             data.rejects.append((row.run_id, refused))
         counters = data.worker_counters[row.run_id, row.worker_id]
         counters.completed, counters.items = counters.completed + 1, counters.items + len(done.items)
 
-    async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
-        check_claim(1, lease)
+    async def _extend(self, leases: Sequence[Lease], lease: timedelta) -> list[Fate]:
         rows = [self.data.held(held) for held in leases]
         for row in rows:
             if row:
                 row.deadline = self.data.now() + lease
         return [Fate.ACCEPTED if row else Fate.STALE for row in rows]
 
-    async def extend_worker(self, worker_id: str, *, lease: timedelta = DEFAULT_LEASE) -> int:
-        check_claim(1, lease)
+    async def _extend_worker(self, worker_id: str, lease: timedelta) -> int:
         now = self.data.now()
         rows = [row for row in self.data.held_by(worker_id) if row.deadline > now]
         for row in rows:
@@ -281,11 +221,11 @@ class ModelQueue(ModelReports):
         self.data.wake_and_expire(self.data.rows.values())
         return count
 
-    async def abandon(self, worker_id: str, *, once: Collection[str] = (), reason: str = "") -> int:
+    async def _abandon(self, worker_id: str, once: Sequence[str], reason: str) -> int:
         abandoned = self.data.held_by(worker_id)
         for row in abandoned:
             if row.entry.step in once:
-                self.data.fail(row, error_text(reason), bury=True)
+                self.data.fail(row, reason, bury=True)
             else:
                 self.data.release(row)
         return len(abandoned)

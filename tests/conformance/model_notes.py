@@ -1,11 +1,10 @@
 """The part of the model queue with notes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from shoal.core.model import ZERO, Note
 from shoal.queue.contract import GONE, Fence, Queue
-from shoal.queue.rules import check_new_notes, check_notes, check_trim
 from tests.conformance.state import ModelState, StoredNote
 
 
@@ -13,37 +12,28 @@ class ModelNotes(Queue):
     """The verbs of notes."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
+        super().__init__()
         self.data = ModelState(now)
 
-    async def notes(self, topic: str, keys: Sequence[str] | None = None) -> dict[str, Note]:
-        check_notes(topic, keys or ())
+    async def _read_notes(self, topic: str, keys: Iterable[str] | None) -> dict[str, Note]:
         live = {key: note for (owner, key), note in self.data.live_notes().items() if owner == topic}
         return {key: self._note(note) for key, note in live.items() if keys is None or key in keys}
 
-    async def write_notes(
-        self, topic: str, values: Mapping[str, bytes | None], *, ttl: timedelta | None = None
+    async def _write_notes(
+        self, topic: str, values: Mapping[str, bytes | None], ttl: timedelta | None
     ) -> None:
-        check_new_notes(topic, values, ttl)
         for key, value in values.items():
             self._put(topic, key, value, ttl)
 
-    async def swap_note(
-        self,
-        topic: str,
-        key: str,
-        value: bytes | None,
-        *,
-        stamp: int | None,
-        ttl: timedelta | None = None,
+    async def _swap_note(
+        self, topic: str, key: str, value: bytes | None, stamp: int | None, ttl: timedelta | None
     ) -> Note | None:
-        check_new_notes(topic, {key: value}, ttl)
         if self.data.stamp_of(topic, key) != stamp:
             return None
         self._put(topic, key, value, ttl)
         return GONE if value is None else self._note(self.data.notes[topic, key])
 
-    async def trim_notes(self, topic: str, *, max_bytes: int) -> int:
-        check_trim(topic, max_bytes)
+    async def _trim_notes(self, topic: str, max_bytes: int) -> int:
         live = [(place, note) for place, note in self.data.live_notes().items() if place[0] == topic]
         live.sort(key=lambda entry: entry[1].at)
         size, gone = sum(len(note.value) for _, note in live), 0

@@ -3,10 +3,8 @@
 import re
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from shoal.core.model import (
-    NOTHING,
     ZERO,
     Attempt,
     Counts,
@@ -21,10 +19,9 @@ from shoal.core.model import (
     TaskStatus,
     WorkerStatus,
 )
-from shoal.queue.contract import EditFate, LetterEdit
-from shoal.queue.cursors import check_keys, cursor_of, numbers_of, parts_of
-from shoal.queue.intake import NO_HOST, Intake, QueuedTask, ids_of
-from shoal.queue.rules import check_delay
+from shoal.queue.intake import NO_HOST, QueuedTask, decode
+from shoal.queue.paging import cursor_of, number_in, numbers_of, parts_of
+from shoal.queue.requests import EditFate, LetterEdit
 from tests.conformance.model_notes import ModelNotes
 from tests.conformance.state import REMAINING, Heartbeat, Row, State, WorkerCounters, count, split
 
@@ -59,13 +56,8 @@ class ModelReports(ModelNotes):
             if owner == run_id and reject.id > after and step in (None, reject.step):
                 yield reject
 
-    async def dead(
-        self,
-        run_id: str,
-        where: DeadFilter = DeadFilter(),
-        *,
-        ids: Sequence[str] | None = None,
-        after: str | None = None,
+    async def _dead_letters(
+        self, run_id: str, where: DeadFilter, ids: Sequence[bytes] | None, after: str | None
     ) -> AsyncIterator[DeadLetter]:
         begin = _moment_and_order(after)
         for row in sorted(self._dead(run_id, ids, where), key=lambda row: (row.ended_at, row.order)):
@@ -82,69 +74,55 @@ class ModelReports(ModelNotes):
 
     async def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
         self.data.run(run_id)
-        begin = _order(after)
+        begin = number_in(after)
         for row in list(self.data.of_run(run_id)):
             if row.state is State.EXPIRED and row.order > begin:
                 yield ExpiredTask(
                     id=row.id, task=row.task, expired_at=row.ended_at, cursor=cursor_of(row.order)
                 )
 
-    async def tasks(
-        self,
-        run_id: str,
-        *,
-        step: str | None = None,
-        states: Collection[TaskState] | None = None,
-        keys: Sequence[str] | None = None,
-        after: str | None = None,
+    async def _tasks_by_id(
+        self, run_id: str, ids: Mapping[bytes, str], step: str | None, states: Collection[TaskState] | None
     ) -> AsyncIterator[TaskStatus]:
-        check_keys(keys, after)
-        begin = _order(after)
-        run, rows = self.data.run(run_id), list(self.data.of_run(run_id))
-        if keys is not None:
-            ids = ids_of(run, step, keys, {row.entry.step for row in rows})
-            rows = [row for row in rows if bytes.fromhex(row.id) in ids]
-        for row in rows:
+        async for status in self._tasks(run_id, step, states, None):
+            if bytes.fromhex(status.id) in ids:
+                yield status
+
+    async def _tasks(
+        self, run_id: str, step: str | None, states: Collection[TaskState] | None, after: str | None
+    ) -> AsyncIterator[TaskStatus]:
+        begin = number_in(after)
+        for row in list(self.data.of_run(run_id)):
             is_meant = step in (None, row.entry.step) and (states is None or row.state in states)
             if is_meant and row.order > begin:
                 yield _status(row)
 
-    async def entered(self, run_id: str, ids: Collection[str]) -> set[str]:
+    async def _entered(self, run_id: str, ids: Sequence[bytes]) -> set[str]:
         self.data.run(run_id)
-        return {row.id for row in self.data.of_run(run_id)} & set(ids)
+        return {row.id for row in self.data.of_run(run_id)} & {one.hex() for one in ids}
 
-    async def replay(
-        self,
-        run_id: str,
-        ids: Sequence[str] | None = None,
-        *,
-        where: DeadFilter = DeadFilter(),
-        delay: timedelta = ZERO,
+    async def _replay(
+        self, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter, delay: timedelta
     ) -> int:
-        check_delay(delay)
         meant = list(self._dead(run_id, ids, where))
         for row in meant:
             self.data.revive(row, delay)
         return len(meant)
 
-    async def drop(
-        self, run_id: str, ids: Sequence[str] | None = None, *, where: DeadFilter = DeadFilter()
-    ) -> int:
+    async def _drop(self, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter) -> int:
         meant = list(self._dead(run_id, ids, where))
         for row in meant:
             row.state, row.ended_at = State.DROPPED, self.data.now()
         return len(meant)
 
-    async def edit(self, run_id: str, edits: Sequence[LetterEdit]) -> list[EditFate]:
-        run = self.data.run(run_id)
-        entries = Intake(run_id, run.settings).edited(edits)
+    async def _edit(self, run_id: str, edits: Sequence[tuple[LetterEdit, QueuedTask]]) -> list[EditFate]:
         fates = []
-        for one, entry in zip(edits, entries, strict=True):
+        for one, entry in edits:
             found = [letter async for letter in self.dead(run_id, ids=[one.letter.id])]
-            fates.append(self._edit(one, entry, found[0] if found else None))
+            fates.append(self._edit_one(one, entry, found[0] if found else None))
         return fates
 
-    def _edit(self, edit: LetterEdit, entry: QueuedTask, found: DeadLetter | None) -> EditFate:
+    def _edit_one(self, edit: LetterEdit, entry: QueuedTask, found: DeadLetter | None) -> EditFate:
         row = self.data.rows.get(edit.letter.id)
         if row is None or found != edit.letter:
             return EditFate.CHANGED
@@ -156,10 +134,11 @@ class ModelReports(ModelNotes):
         row.history.append(Attempt(attempt=0, worker_id=edit.by, error=edit.note, ended_at=self.data.now()))
         return EditFate.EDITED
 
-    def _dead(self, run_id: str, ids: Sequence[str] | None, where: DeadFilter) -> Iterator[Row]:
+    def _dead(self, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter) -> Iterator[Row]:
         self.data.run(run_id)
+        named = None if ids is None else {one.hex() for one in ids}
         for row in list(self.data.of_run(run_id)):
-            if row.state is State.DEAD and (ids is None or row.id in ids) and _meets(row, where):
+            if row.state is State.DEAD and (named is None or row.id in named) and _meets(row, where):
                 yield row
 
     # Hosts and workers
@@ -193,11 +172,10 @@ class ModelReports(ModelNotes):
     async def slow_host(self, host: str, delay: timedelta) -> None:
         self.data.slow_by_hand(host, delay)
 
-    async def beat(
-        self, worker_id: str, *, run_id: str, state: str = "running", info: Mapping[str, Any] = NOTHING
-    ) -> None:
+    async def _beat(self, run_id: str, beats: Sequence[tuple[str, str, str]]) -> None:
         self.data.run(run_id)
-        self.data.beats[run_id, worker_id] = Heartbeat(state, info, self.data.now())
+        for worker_id, state, info in beats:
+            self.data.beats[run_id, worker_id] = Heartbeat(state, decode(info), self.data.now())
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         if run_id is not None:
@@ -238,10 +216,6 @@ def _status(row: Row) -> TaskStatus:
         items=row.items if row.state is State.COMPLETED else None,
         cursor=cursor_of(row.order),
     )
-
-
-def _order(after: str | None) -> int:
-    return 0 if after is None else numbers_of(after, parts_of(after, 1))[0]
 
 
 def _moment_and_order(after: str | None) -> tuple[int, ...]:

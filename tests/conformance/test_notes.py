@@ -8,7 +8,7 @@ import pytest
 from shoal.core.errors import InvalidNote
 from shoal.core.model import MINUTE, ZERO, Note
 from shoal.queue.contract import GONE, NotesSize, Queue
-from shoal.queue.rules import MAX_NOTE_KEY, MAX_NOTES, MAX_TOPIC
+from shoal.queue.requests import MAX_NOTE_KEY, MAX_NOTES, MAX_TOPIC
 from tests.conformance.backends import Bench, Clock, lasting
 from tests.conformance.helpers import HOUR, TEN, pages, start
 

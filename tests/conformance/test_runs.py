@@ -30,7 +30,7 @@ async def test_runs_of_the_same_second_have_different_ids(queue: Queue) -> None:
 
 async def test_an_id_that_is_taken_is_not_given_again(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter(["0001", "0001", "0001", "0002"])
-    monkeypatch.setattr("shoal.queue.rules.secrets.token_hex", lambda size: next(drawn))
+    monkeypatch.setattr("shoal.queue.requests.secrets.token_hex", lambda size: next(drawn))
     assert (await queue.start_run("books")).id != (await queue.start_run("books")).id
 
 

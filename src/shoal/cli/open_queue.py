@@ -16,7 +16,7 @@ from shoal.fleet.status.find import deletion_named, find_run
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 from shoal.queue.open import is_there, open_queue
-from shoal.queue.retry import RETRY_TIMEOUT
+from shoal.queue.outages import RETRY_TIMEOUT
 
 T = TypeVar("T")
 DEFAULT_LIMIT = 50  # rows of a list

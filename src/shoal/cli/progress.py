@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from rich.text import Text
 
 from shoal.cli.console import console, counted, duration, escaped, put_line, put_message, say
-from shoal.core.errors.commands import shoal_command
+from shoal.core.commands import shoal_command
 from shoal.core.model import Counts, Run, RunState
 from shoal.fleet.run.pool import RunObserver, WorkerPool
 from shoal.fleet.status.progress import Snapshot

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from shoal.core.errors import ExportUnavailable, ItemsLost, QueueUnavailable
+from shoal.core.errors import ExportUnavailable, QueueError, QueueUnavailable
 from shoal.core.model import StoredItem
 from shoal.core.tasks import wait_for_event
 from shoal.export.contract import Writer
@@ -146,7 +146,7 @@ async def follow(
 
     `items` streams the items after an id; `ended` returns None while more may come, then the total
     number of items. The writer must be a live one, which keeps what it wrote before an error.
-    Raises ItemsLost if the store was set back: new items may have the ids of those that were written.
+    Raises QueueError if the store was set back: new items may have the ids of those that were written.
     """
     follower = _Follower(items, writer, since)
     stop = stop or asyncio.Event()
@@ -173,10 +173,13 @@ class _Follower:
         self.counter = CountingWriter(writer)
 
     async def write_new(self) -> None:
-        """Write the items after the last one seen; raises ItemsLost if that one is no longer there."""
+        """Write the items after the last one seen; raises QueueError if that one is no longer there."""
         stream = self._items(self._last.id - 1 if self._last else 0)
         if self._last and not _is_same(self._last, await anext(stream, None)):
-            raise ItemsLost(self._last.id)
+            raise QueueError(
+                f"The queue no longer has item {self._last.id}, which was written: it was restored from a "
+                "backup, or has lost its last writes. An export of the whole run replaces what was written."
+            )
         async for batch in batches(stream):
             await self._write(batch)
             self._seen.extend(item.id for item in batch)

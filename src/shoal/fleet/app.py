@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, RunConflict, ShoalError, UnknownRun
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import NOTHING, ZERO, HostStatus, Run, Stats, Task, WorkerStatus
 from shoal.core.values import read_positive_duration
 from shoal.fleet.build_job import check_served, job_of_run, load, make_job, with_declared_hosts

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, QueueUnavailable, RunConflict, ScraperBusy
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState, WorkerState
 from shoal.core.tasks import repeat, wait_for_event
 from shoal.fleet import lock as single

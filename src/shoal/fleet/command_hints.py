@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.core.errors.commands import commands_use
+from shoal.core.commands import commands_use
 from shoal.core.model import Run
 from shoal.core.redact import is_secret_header, shown_address
 from shoal.queue.contract import Queue

@@ -1,7 +1,9 @@
-"""The address of a queue: one server or file, and a namespace for several separate queues on it."""
+"""The address of a queue: one server or file, a namespace on it, and the files that its options name."""
 
 import re
-from urllib.parse import unquote
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import shown_address
@@ -66,3 +68,38 @@ def shown_queue(url: str) -> str:
 
 def _is_namespace(option: str) -> bool:
     return option.partition("=")[0] == OPTION
+
+
+def check_files(url: str, names: Sequence[str]) -> None:
+    """Check that the files that these options of an address name can be read; raises InvalidSetting."""
+    options = dict(parse_qsl(url.rpartition("?")[2]))  # a password may contain a "?"
+    for name in names:
+        if not (path := options.get(name)):
+            continue
+        try:
+            Path(path).expanduser().open("rb").close()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise InvalidSetting("queue", f"names {name}={path}, which cannot be read: {reason}") from error
+
+
+def sqlite_file(url: str) -> tuple[str, str]:
+    """Return the file of a SQLite queue, and how it is synced; raises InvalidSetting."""
+    parts = urlsplit(url)
+    path = unquote(parts.path).removeprefix("/")
+    if parts.netloc or not path:
+        raise InvalidSetting("queue", f"names no file: {url!r}. Write sqlite:///shoal.db")
+    query, namespace = take_namespace(parts.query)
+    options = dict(parse_qsl(query))
+    synchronous = options.pop("synchronous", "normal")
+    if options or synchronous not in ("normal", "full"):
+        raise InvalidSetting("queue", f"accepts only ?synchronous=full and ?namespace=NAME: {url!r}")
+    return _file_in(namespace, path), synchronous
+
+
+def _file_in(namespace: str, path: str) -> str:
+    """Return the file of a namespace: `books.news.db` beside `books.db`."""
+    if not namespace:
+        return path
+    file = Path(path)
+    return str(file.with_name(f"{file.stem}.{namespace}{file.suffix}"))

@@ -1,12 +1,13 @@
-"""Prepares tasks for a queue: checks them, makes their URLs canonical, computes their ids and hosts."""
+"""Prepares tasks and outcomes for a queue: checks them, makes URLs canonical, computes ids and hosts."""
 
 import re
 from base64 import b64decode
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import groupby
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -19,6 +20,8 @@ from shoal.core.model import (
     LOWEST_PRIORITY,
     NOTHING,
     ZERO,
+    Done,
+    Outcome,
     Run,
     RunSettings,
     Task,
@@ -27,7 +30,8 @@ from shoal.core.request_options import METHODS, POST, RequestOptions, asked_for
 from shoal.core.tasks import iterate
 from shoal.core.text import shorten
 from shoal.core.urls import canonical_with_host
-from shoal.queue.contract import LetterEdit, OnInvalid, Tasks
+from shoal.queue.encoding import storable
+from shoal.queue.requests import OnInvalid, Tasks
 
 MAX_NAME = 200
 MAX_KEY = 8192
@@ -116,10 +120,6 @@ class Intake:
     ) -> QueuedTask:
         return self.entry(Task(url=url, step=step, partition=partition, priority=priority, depth=depth))
 
-    def edited(self, edits: Sequence[LetterEdit]) -> list[QueuedTask]:
-        """Check and convert the new tasks of dead letters; raises InvalidTask."""
-        return [self.entry(edit.task) for edit in edits]
-
     async def batches(
         self, tasks: Tasks, on_invalid: OnInvalid | None, size: int = BATCH
     ) -> AsyncIterator[tuple[list[QueuedTask], int]]:
@@ -199,6 +199,64 @@ def encode_item(data: Any) -> str:
     if "\\u0000" in text and _NUL.search(text):
         raise InvalidItem(data, "it holds a NUL character; remove it before yielding the item")
     return text
+
+
+class PreparedOutcome(msgspec.Struct, frozen=True):
+    """An outcome with its items, its rejects with reasons, and its follow-up tasks as they are stored."""
+
+    outcome: Outcome
+    items: Sequence[str] = ()
+    rejects: Sequence[tuple[str, str]] = ()
+    follow: Sequence[QueuedTask] = ()
+
+
+def prepare(outcomes: Iterable[Outcome], intakes: Mapping[str, Intake]) -> list[PreparedOutcome]:
+    """Check and encode outcomes; raises InvalidItem or InvalidTask.
+
+    `intakes` has an intake for every run whose outcomes have follow-up tasks.
+    """
+    return [
+        _prepare_done(outcome, intakes.get(outcome.lease.run_id))
+        if isinstance(outcome, Done)
+        else PreparedOutcome(outcome)
+        for outcome in outcomes
+    ]
+
+
+def _prepare_done(done: Done, intake: Intake | None) -> PreparedOutcome:
+    return PreparedOutcome(
+        done,
+        items=[encode_item(data) for data in done.items],
+        rejects=[(encode_item(reject.data), storable(reject.reason)) for reject in done.rejects],
+        follow=[intake.follow_up(task) for task in done.follow] if intake else (),
+    )
+
+
+def in_runs(outcomes: Sequence[PreparedOutcome]) -> Iterator[tuple[str, list[int]]]:
+    """Yield the positions to apply, split where the run changes; of two outcomes for a lease, the first."""
+    first: dict[tuple[str, int], int] = {}
+    runs: set[str] = set()
+    for position, one in enumerate(outcomes):
+        lease = one.outcome.lease
+        first.setdefault((lease.task_id, lease.token), position)
+        runs.add(lease.run_id)
+    if len(runs) == 1:  # as usual: `groupby` costs more than all the rest
+        yield runs.pop(), list(first.values())
+        return
+    for run_id, positions in groupby(first.values(), key=lambda p: outcomes[p].outcome.lease.run_id):
+        yield run_id, list(positions)
+
+
+def page_of(task: Task) -> str | None:
+    """Return the URL that the items of a task are stored with.
+
+    Those of a download belong to the page that asked for it, unless a step was run on the file.
+    """
+    plan = task.payload.get(DOWNLOAD_KEY)
+    # The first comparison is for speed: most tasks download nothing, and `isinstance` of an ABC is slow.
+    if plan is None or not isinstance(plan, Mapping) or plan.get("runs_step"):
+        return task.url
+    return plan.get("origin") or task.url
 
 
 def shorter(one: timedelta | None, other: timedelta | None) -> timedelta | None:

@@ -1,16 +1,15 @@
 """Opens the queue at an address."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from datetime import timedelta
-from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from shoal.core.errors import InvalidSetting, MissingDriver, UnknownQueue
-from shoal.queue.address import one_address, take_namespace
+from shoal.queue.address import one_address, sqlite_file
 from shoal.queue.contract import OpenQueue, Queue
-from shoal.queue.retry import RETRY_TIMEOUT
+from shoal.queue.outages import RETRY_TIMEOUT
 from shoal.registry.extras import install_command
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call, is_async
@@ -54,7 +53,7 @@ def is_there(url: str) -> bool:
 
 def file_of(url: str) -> Path | None:
     """Return the file of a SQLite queue, None for a queue on a server."""
-    return Path(_sqlite_file(one_address(url))[0]) if url.lower().startswith("sqlite:") else None
+    return Path(sqlite_file(one_address(url))[0]) if url.lower().startswith("sqlite:") else None
 
 
 def load_backend(url: str) -> OpenQueue:
@@ -66,76 +65,29 @@ def load_backend(url: str) -> OpenQueue:
     return opener
 
 
-def _load(backend: "_Backend") -> OpenQueue:
-    try:
-        return backend.load()
-    except ModuleNotFoundError as error:
-        if error.name not in backend.drivers:
-            raise
-        raise MissingDriver(backend.name, backend.extra, install_command(backend.extra)) from error
-
-
-def _sqlite() -> OpenQueue:
-    from shoal.queue.sqlite.queue import SqliteQueue
-
-    async def open_file(url: str, patience: timedelta) -> Queue:
-        path, synchronous = _sqlite_file(url)
-        return await SqliteQueue.open(path, synchronous=synchronous, patience=patience)
-
-    return open_file
-
-
-def _sqlite_file(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    path = unquote(parts.path).removeprefix("/")
-    if parts.netloc or not path:
-        raise InvalidSetting("queue", f"names no file: {url!r}. Write sqlite:///shoal.db")
-    query, namespace = take_namespace(parts.query)
-    options = dict(parse_qsl(query))
-    synchronous = options.pop("synchronous", "normal")
-    if options or synchronous not in ("normal", "full"):
-        raise InvalidSetting("queue", f"accepts only ?synchronous=full and ?namespace=NAME: {url!r}")
-    return _file_in(namespace, path), synchronous
-
-
-def _file_in(namespace: str, path: str) -> str:
-    """Return the file of a namespace: `books.news.db` beside `books.db`."""
-    if not namespace:
-        return path
-    file = Path(path)
-    return str(file.with_name(f"{file.stem}.{namespace}{file.suffix}"))
-
-
-def _postgres() -> OpenQueue:
-    from shoal.queue.postgres.queue import PostgresQueue
-
-    return lambda url, patience: PostgresQueue.open(url, patience=patience)
-
-
-def _redis() -> OpenQueue:
-    from shoal.queue.redis.queue import RedisQueue
-
-    return lambda url, patience: RedisQueue.open(url, patience=patience)
-
-
-def _rabbitmq() -> OpenQueue:
-    from shoal.queue.rabbitmq.queue import RabbitQueue
-
-    return lambda url, patience: RabbitQueue.open(url, patience=patience)
-
-
 class _Backend(NamedTuple):
-    load: Callable[[], OpenQueue]
+    """A backend, imported on use: its driver is an extra."""
+
     name: str
+    module: str
     extra: str
     drivers: frozenset[str]
 
+    def load(self) -> OpenQueue:
+        try:
+            opener: OpenQueue = import_module(f"shoal.queue.{self.module}.queue").open_address
+        except ModuleNotFoundError as error:
+            if error.name not in self.drivers:
+                raise
+            raise MissingDriver(self.name, self.extra, install_command(self.extra)) from error
+        return opener
 
-_POSTGRES = _Backend(_postgres, "postgresql", "postgres", frozenset({"asyncpg"}))
-_REDIS = _Backend(_redis, "redis", "redis", frozenset({"redis", "hiredis"}))
-_RABBITMQ = _Backend(_rabbitmq, "rabbitmq", "rabbitmq", frozenset({"aiormq", "pamqp", "redis", "hiredis"}))
+
+_POSTGRES = _Backend("postgresql", "postgres", "postgres", frozenset({"asyncpg"}))
+_REDIS = _Backend("redis", "redis", "redis", frozenset({"redis", "hiredis"}))
+_RABBITMQ = _Backend("rabbitmq", "rabbitmq", "rabbitmq", frozenset({"aiormq", "pamqp", "redis", "hiredis"}))
 BACKENDS: dict[str, _Backend] = {
-    "sqlite": _Backend(_sqlite, "sqlite", "", frozenset()),
+    "sqlite": _Backend("sqlite", "sqlite", "", frozenset()),
     "postgresql": _POSTGRES,
     "postgres": _POSTGRES,
     "redis": _REDIS,
@@ -154,6 +106,4 @@ def _read_opener(value: object) -> OpenQueue:
     return opener
 
 
-QUEUES = Registry(
-    "shoal.queues", "queue", {name: partial(_load, one) for name, one in BACKENDS.items()}, _read_opener
-)
+QUEUES = Registry("shoal.queues", "queue", {name: one.load for name, one in BACKENDS.items()}, _read_opener)

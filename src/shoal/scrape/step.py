@@ -65,8 +65,8 @@ class Step:
         result = self.function(subject)
         try:
             for value in self._iterate(result):
-                if start_item and type(value) is not Task and (rest := start_item(value, subject)):
-                    collector.add_all(self.hooks.finish_item(rest))
+                if start_item and type(value) is not Task and (chain := start_item(value, subject)):
+                    collector.add_all(self.hooks.finish_item(chain))
                 else:
                     collector.add(value)
         except InvalidInput as error:
@@ -85,8 +85,8 @@ class Step:
         if is_generator or isinstance(result, AsyncGenerator):
             try:
                 async for value in result:
-                    if start_item and type(value) is not Task and (rest := start_item(value, subject)):
-                        collector.add_all(await self.hooks.finish_item_async(rest))
+                    if start_item and type(value) is not Task and (chain := start_item(value, subject)):
+                        collector.add_all(await self.hooks.finish_item_async(chain))
                     else:
                         collector.add(value)
             except InvalidInput as error:
@@ -96,8 +96,8 @@ class Step:
         else:
             try:
                 for value in self._iterate(result):
-                    if start_item and type(value) is not Task and (rest := start_item(value, subject)):
-                        collector.add_all(await self.hooks.finish_item_async(rest))
+                    if start_item and type(value) is not Task and (chain := start_item(value, subject)):
+                        collector.add_all(await self.hooks.finish_item_async(chain))
                     else:
                         collector.add(value)
             except InvalidInput as error:

@@ -1,4 +1,4 @@
-"""The keywords of `run`, `run_sync` and `stream`, read into the sources and the job of a run."""
+"""The keywords of `run`, `run_sync` and `stream`: read into sources and a job, and named in errors."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from shoal.queue.sqlite import settle as settling
 from shoal.queue.sqlite.queue import SqliteQueue
-from shoal.queue.sqlite.work import settle as settling
 from tests.integration import chaos
 from tools.histories.judge import figures, judge
 from tools.histories.play import Cast, play

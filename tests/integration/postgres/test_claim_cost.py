@@ -12,7 +12,7 @@ import pytest
 
 from shoal.core.model import MINUTE, SECOND, ZERO, Done, RunSettings, Task
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.postgres import sql
+from shoal.queue.postgres.claim import CLAIM
 from shoal.queue.postgres.queue import PostgresQueue
 
 # It counts pages, not seconds: other tests may run beside it.
@@ -36,7 +36,7 @@ class Meter:
 
     async def pages(self, floors: Floors) -> int:
         """Claim, count the pages, and roll back."""
-        rows = await self._rolled_back(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.CLAIM}", floors)
+        rows = await self._rolled_back(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {CLAIM}", floors)
         return pages_of(rows, CLAIMED + 1)
 
     async def look(self, floor: str) -> int:
@@ -46,7 +46,7 @@ class Meter:
 
     async def warm_up(self) -> None:
         """Let the connection cache the functions and their plans."""
-        await self._rolled_back(sql.CLAIM, {})
+        await self._rolled_back(CLAIM, {})
 
     async def _rolled_back(self, query: str, floors: Floors) -> list[Any]:
         transaction = self.connection.transaction()
@@ -69,7 +69,7 @@ def pages_of(rows: list[Any], found: int) -> int:
 
 def floors_of(queue: PostgresQueue) -> Floors:
     """Return the floors that the queue caches from its last claim and passes to the next."""
-    return queue._floors_of(RUN, None, None).known
+    return queue._floors[RUN, None, None].known
 
 
 async def meter_at(url: str) -> Meter:

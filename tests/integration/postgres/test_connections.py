@@ -2,9 +2,9 @@
 
 import asyncio
 
+from shoal.queue.postgres.connections import MAX_WAITING, GrowingTurns
 from shoal.queue.postgres.queue import PostgresQueue
 from shoal.queue.postgres.server import MAX_CONNECTIONS
-from shoal.queue.postgres.turns import MAX_WAITING, GrowingTurns
 
 
 async def test_calls_that_come_at_once_share_a_connection(postgres_url):

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 from shoal.core.model import MINUTE, ZERO, Done, Retry
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.postgres import sql
+from shoal.queue.postgres.claim import CLAIM
 from tests.conformance.helpers import HOUR, claim_one, page, start
 
 SUMS = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'remaining'"
@@ -15,7 +15,7 @@ async def sums_of_an_empty_claim(direct, run) -> int:
     async with direct.transaction():
         await direct.execute("SET LOCAL track_functions = 'all'")
         rows = await direct.fetch(
-            *(sql.CLAIM, uuid4(), False, run.id, "meter", 1, MINUTE, BURST_HORIZON, None, None),
+            *(CLAIM, uuid4(), False, run.id, "meter", 1, MINUTE, BURST_HORIZON, None, None),
             *([], [], None, None, None, ZERO),
         )
         assert [row["task"] for row in rows] == [None]

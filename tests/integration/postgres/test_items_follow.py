@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.model import Done, Reject
-from shoal.queue.postgres import read_horizon
-from shoal.queue.postgres.read import MAX_PAGE_BYTES
+from shoal.queue.postgres import reports
+from shoal.queue.postgres.reports import MAX_PAGE_BYTES
 from shoal.queue.postgres.sql import QUERIES
 from tests.conformance.helpers import claim_all, every, pages, start
 
@@ -77,7 +77,7 @@ async def test_transactions_of_other_programs_are_not_waited_for(queue, run, lea
 async def test_a_settlement_that_hangs_is_not_waited_for_without_end(
     queue, run, leases, uncommitted, monkeypatch, caplog
 ):
-    monkeypatch.setattr(read_horizon, "SETTLE_TIMEOUT", timedelta(milliseconds=100))
+    monkeypatch.setattr(reports, "SETTLE_TIMEOUT", timedelta(milliseconds=100))
     async with uncommitted() as hanging:
         await hanging.settle([done(leases[0], "late")])
         await queue.settle([done(leases[1], "early")])

@@ -5,10 +5,9 @@ from uuid import uuid4
 import pytest
 
 from shoal.core.model import Done, Fate
-from shoal.queue.intake import Intake
+from shoal.queue.intake import prepare
 from shoal.queue.postgres.queue import PostgresQueue
-from shoal.queue.postgres.sql import SETTLE
-from shoal.queue.postgres.wire import outcome_columns
+from shoal.queue.postgres.settle import SETTLE, outcome_columns
 from tests.conformance.backends import ServerClock
 from tests.conformance.helpers import HOUR, claim, claim_one, pages, start
 from tests.integration.postgres.older import functions, make_older
@@ -53,7 +52,7 @@ async def test_a_database_of_the_version_before_learns_to_take_starts_back(
 async def test_a_worker_of_the_version_before_goes_on_beside_it(empty_postgres_url, bare, held):
     run, old = held
     async with await PostgresQueue.open(empty_postgres_url) as queue:
-        arguments = outcome_columns([Done(old, items=["a"])], Intake(run.id, run.settings))[:-NEW]
+        arguments = outcome_columns(prepare([Done(old, items=["a"])], {}))[:-NEW]
         accepted = await bare.fetchval(as_before(SETTLE), uuid4(), False, run.id, *arguments)
         assert accepted is None  # all of them
         stats = await queue.stats(run.id)

@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from shoal.core.model import Bury, Done, Retry, Task
-from shoal.queue.postgres.array_types import described
+from shoal.queue.postgres.connections import described
 from tests.conformance.helpers import claim, page, start
 
 BUILT_IN_ARRAYS = ("bool", "bytea", "int2", "int4", "int8", "float8", "timestamptz", "interval", "uuid")

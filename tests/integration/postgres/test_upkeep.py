@@ -9,7 +9,9 @@ import pytest
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Done, Reject, Retry
 from shoal.core.pacing import BURST_HORIZON
 from shoal.fleet.maintenance import reclaim_if_due
-from shoal.queue.postgres import purge, sql
+from shoal.queue.postgres import runs
+from shoal.queue.postgres.claim import CLAIM
+from shoal.queue.postgres.leases import TIDY
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.backends import ServerClock
 from tests.conformance.helpers import HOST, HOUR, claim, claim_all, claim_one, page, pages, paths, start
@@ -23,7 +25,7 @@ async def try_claim(direct, call, run, *, again, fence=(None, None, None)):
     """Make one attempt of a claim, as the client does, and return the leases."""
     rows = await direct.fetch(
         *(
-            sql.CLAIM,
+            CLAIM,
             call,
             again,
             run.id,
@@ -113,7 +115,7 @@ async def a_few_minutes_of_work(queue, run):
 async def test_a_backlog_is_cleared_in_pieces_until_nothing_is_left(queue, direct):
     run = await start(queue)
     await direct.execute(A_BACKLOG, 25_000)
-    assert await direct.fetchval(sql.TIDY, 1_000)
+    assert await direct.fetchval(TIDY, 1_000)
     assert 0 < await direct.fetchval(RECEIPTS) < 25_000
     await queue.reclaim()
     assert (
@@ -158,8 +160,8 @@ async def rows_of(direct):
 
 
 async def test_a_purge_deletes_in_many_short_batches_and_leaves_other_runs(queue, direct, monkeypatch):
-    monkeypatch.setattr(purge, "ROWS", 7)
-    monkeypatch.setattr(purge, "BLOCKS", 1)
+    monkeypatch.setattr(runs, "PURGED_ROWS", 7)
+    monkeypatch.setattr(runs, "PURGED_BLOCKS", 1)
     gone, stays = await used_run(queue), await used_run(queue)
     before = await queue.stats(stays.id)
     await queue.purge(gone.id)
@@ -182,7 +184,7 @@ async def test_a_purge_that_meets_a_sweep_leaves_nothing_behind(queue, direct, u
     run = await start(queue, *pages(3, delay=HOUR, ttl=HOUR))
     await direct.execute("UPDATE shoal.delayed SET due_at = clock_timestamp()")
     async with uncommitted() as late:
-        await late._server.fetch(sql.TIDY, 1_000)
+        await late._server.fetch(TIDY, 1_000)
         purging = asyncio.create_task(queue.purge(run.id))
         await someone_waits(direct)
     await purging

@@ -3,9 +3,10 @@
 import pytest
 
 from shoal.core.model import MINUTE, Bury, Done
-from shoal.queue.redis.claim import RedisClaimRequest
+from shoal.queue.redis.claim import claim_arguments
 from shoal.queue.redis.queue import RedisQueue
-from shoal.queue.redis.wire import read_claim
+from shoal.queue.redis.records import read_claim
+from shoal.queue.requests import ClaimRequest
 from tests.conformance.helpers import HOUR, claim, claim_all, page, start
 
 TOLERANCE = 5  # commands
@@ -81,7 +82,7 @@ async def test_tasks_that_expired_together_are_removed_some_at_a_time(queue, dir
         calls, longest = 0, 0
         while calls < 2 * count / batch:
             await direct.config_resetstat()
-            answer = await later._once("claim", 0, run.id, *request(run).arguments(1, 0))
+            answer = await later._runs.once("claim", 0, run.id, *claim_arguments(request(run), 1, 0))
             stats = await direct.info("commandstats")
             longest = max(longest, stats.get("cmdstat_hget", {"calls": 0})["calls"])
             calls += 1
@@ -97,4 +98,4 @@ async def test_tasks_that_expired_together_are_removed_some_at_a_time(queue, dir
 
 
 def request(run):
-    return RedisClaimRequest("worker-1", run.id, 1, MINUTE, None, None)
+    return ClaimRequest("worker-1", run.id, 1, MINUTE)

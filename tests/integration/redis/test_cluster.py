@@ -9,7 +9,7 @@ from shoal.core.errors import QueueFull, QueueUnavailable, UnknownRun
 from shoal.core.model import MINUTE, ZERO, Done, RunSettings, Task
 from shoal.queue.redis.migrate import NEWEST
 from shoal.queue.redis.queue import RedisQueue
-from shoal.queue.redis.settle import shard_of_lease
+from shoal.queue.redis.shards import shard_of_lease
 from tests.conformance.helpers import claim_all, claim_one, page, start
 from tests.integration.programs import reports_of
 from tests.integration.queues.web import page_url, reachable
@@ -44,7 +44,7 @@ def interrupted(queue, monkeypatch):
     async def nothing(*_):
         return None
 
-    monkeypatch.setattr(queue._outboxes, "forward", nothing)
+    monkeypatch.setattr(queue._enqueuer._outboxes, "forward", nothing)
     return queue
 
 
@@ -221,7 +221,7 @@ async def test_tasks_with_keys_reach_their_hosts_when_many_settle_at_once(queue)
 
 async def test_a_shard_that_accepts_nothing_delays_no_other(queue, monkeypatch):
     run = await start(queue, page())
-    deliver, refusing = queue._outboxes._deliver, []
+    deliver, refusing = queue._enqueuer._outboxes._deliver, []
 
     async def deliver_unless_full(target, *args):
         if not refusing:
@@ -230,13 +230,13 @@ async def test_a_shard_that_accepts_nothing_delays_no_other(queue, monkeypatch):
             raise QueueFull("there", "no room")
         return await deliver(target, *args)
 
-    monkeypatch.setattr(queue._outboxes, "_deliver", deliver_unless_full)
+    monkeypatch.setattr(queue._enqueuer._outboxes, "_deliver", deliver_unless_full)
     await queue.settle([Done(await claim_one(queue, run), follow=elsewhere(60))])
     arrived = (await queue.stats(run.id)).pending
     assert arrived > 40
     assert not (await queue.claim("worker-1", run_id=run.id, limit=1)).drained
     refusing[0] = -1
-    queue._outboxes._unavailable_until.clear()
+    queue._enqueuer._outboxes._unavailable_until.clear()
     await queue.reclaim()
     assert (await queue.stats(run.id)).tasks == 61
 

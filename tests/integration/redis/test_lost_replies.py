@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from shoal.core.model import MINUTE, SECOND, Done
-from shoal.queue.redis.claim import RedisClaimRequest
-from shoal.queue.redis.wire import read_claim
+from shoal.queue.redis.claim import claim_arguments
+from shoal.queue.redis.records import read_claim
+from shoal.queue.requests import ClaimRequest
 from tests.conformance.helpers import claim, page, pages, start
 from tests.integration.shaky import LOST
 
@@ -42,7 +43,7 @@ async def test_a_caller_that_got_its_replies_leaves_one_receipt(queue, direct):
 
 async def test_a_claim_that_arrives_after_its_repetition_leases_nothing(queue):
     run = await start(queue)
-    arguments = (run.id, *RedisClaimRequest("worker-1", run.id, 5, MINUTE, None, None).arguments(5, 0))
+    arguments = (run.id, *claim_arguments(ClaimRequest("worker-1", run.id, 5, MINUTE), 5, 0))
     tries, server = [], queue._server
     original = server._run
 

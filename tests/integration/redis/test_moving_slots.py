@@ -8,7 +8,7 @@ from shoal.core.errors import QueueError, QueueUnavailable
 from shoal.core.model import MINUTE, SECOND, Done
 from shoal.queue.redis import server
 from shoal.queue.redis.queue import RedisQueue
-from shoal.queue.redis.wire import shard_of_host
+from shoal.queue.redis.shards import shard_of_host
 from tests.conformance.helpers import claim, claim_all, page, pages, start
 from tests.conftest import or_skip
 from tests.servers.redis import RedisCluster

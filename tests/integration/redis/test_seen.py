@@ -8,7 +8,7 @@ from itertools import count, islice
 
 from shoal.core.model import EnqueueReport, RunSettings, Task
 from shoal.queue.intake import Intake
-from shoal.queue.redis.wire import GROUPS
+from shoal.queue.redis.records import GROUPS
 from tests.conformance.helpers import unhurried
 from tests.conformance.test_dedup import WEEK
 

@@ -3,8 +3,7 @@
 import pytest
 
 from shoal.core.model import Bury, DeadFilter, Done, TaskState
-from shoal.queue.sqlite import read as reading
-from shoal.queue.sqlite import task_list
+from shoal.queue.sqlite import dead_letters, hosts, task_list
 from shoal.queue.sqlite.connection import SqliteAddress, connect
 from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.queue.sqlite.store import Store
@@ -49,8 +48,8 @@ LISTS = {
     "tasks": tasks(),
     "pending": tasks(TaskState.PENDING),
     "dead tasks": tasks(TaskState.DEAD),
-    "dead": lambda store, mark, size: reading.dead_letters(store, mark or 0, size, "r", DeadFilter()),
-    "hosts": lambda store, mark, size: reading.hosts(store, mark or "", size, "r"),
+    "dead": lambda store, mark, size: dead_letters.dead_letters(store, mark or 0, size, "r", DeadFilter()),
+    "hosts": lambda store, mark, size: hosts.list_hosts(store, mark or "", size, "r"),
 }
 
 

@@ -4,7 +4,7 @@ import apsw
 import pytest
 
 from shoal.core.model import Done, Fate
-from shoal.queue.sqlite.migrate import scripts
+from shoal.queue.sqlite.connection import scripts
 from shoal.queue.sqlite.queue import SqliteQueue
 from tests.conformance.backends import VirtualClock
 from tests.conformance.helpers import HOUR, claim, claim_one, pages, start

@@ -4,7 +4,7 @@ import apsw
 import pytest
 
 from shoal.core.model import ZERO, RunSettings, Task
-from shoal.queue.sqlite.migrate import scripts
+from shoal.queue.sqlite.connection import scripts
 from shoal.queue.sqlite.queue import SqliteQueue
 from tests.integration.programs import reports_of, run_programs
 from tests.integration.queues.checks import assert_each_done_once

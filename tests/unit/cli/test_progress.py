@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 from shoal.cli.progress import ProgressView
-from shoal.core.errors.commands import commands_use
+from shoal.core.commands import commands_use
 from shoal.core.model import Run, RunSettings, RunState, Stats
 from shoal.fleet.status.progress import Snapshot
 from shoal.worker.counters import WorkerCounters

@@ -65,7 +65,6 @@ FACTS = {
     QueueRefused: (ADDRESS, "wrong password"),
     QueueReadOnly: (ADDRESS, "permission denied"),
     QueueFull: (ADDRESS, "no space left on device"),
-    errors.ItemsLost: (16,),
     errors.QueueReplaced: (ADDRESS,),
     errors.RunGone: ("20260215_120000_ab12",),
     errors.SettleFailed: (3, "QueueError: XX000"),

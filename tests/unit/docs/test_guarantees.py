@@ -7,8 +7,8 @@ import pytest
 from shoal.core.model import MINUTE
 from shoal.fleet.job import LEASE
 from shoal.queue.open import open_queue
-from shoal.queue.redis.verbs import durability as redis
-from shoal.queue.retry import RETRY_TIMEOUT
+from shoal.queue.outages import RETRY_TIMEOUT
+from shoal.queue.redis import durability as redis
 from tests.unit.docs.pages import DOCS, ROOT, rows
 
 TEXT = (DOCS / "explanation" / "guarantees.md").read_text()

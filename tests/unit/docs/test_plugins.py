@@ -203,6 +203,7 @@ def delegate(name):
 
 class OwnQueue(Queue):
     def __init__(self, inner):
+        super().__init__()
         self.inner = inner
 
 # The verbs of the contract and nothing else: what Shoal needs of a queue is in there.

@@ -6,8 +6,8 @@ import pytest
 
 from shoal.cli.open_queue import with_existing_queue
 from shoal.cli.options.workers import read_job
+from shoal.core.commands import commands_use, run_command
 from shoal.core.errors import UnknownLetter, UnknownRun
-from shoal.core.errors.commands import commands_use, run_command
 from shoal.fleet.command_hints import command_on, messages_on, needs_secret, worker_command
 
 OTHER = "sqlite:///other folder/other.db"

@@ -9,7 +9,7 @@ import apsw
 from shoal.core.errors import ExportFailed
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.telemetry.logs import LogFile
-from shoal.queue.disk import describe_disk
+from shoal.queue.outages import describe_disk
 from shoal.queue.sqlite.errors import translate_error
 
 DISK = r"the file system /\S* \(\d+ [KMGT]?B of [\d.]+ [KMGT]?B free\)"

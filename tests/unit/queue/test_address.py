@@ -9,7 +9,10 @@ from shoal.core.errors import InvalidSetting
 from shoal.queue.address import namespace_in, shown_queue, take_namespace
 from shoal.queue.open import file_of, load_backend, open_queue
 from shoal.queue.postgres import sql
+from shoal.queue.postgres.claim import CLAIM
+from shoal.queue.postgres.enqueue import ENQUEUE
 from shoal.queue.postgres.server import PostgresServer
+from shoal.queue.postgres.settle import SETTLE
 from shoal.queue.rabbitmq import address as rabbitmq
 from shoal.queue.redis import address as redis
 
@@ -74,7 +77,7 @@ def test_no_sql_text_names_the_default_schema_once_it_was_moved() -> None:
     texts = [
         script.read_text() for folder in ("migrations", "functions") for _, script in sql.scripts(folder)
     ]
-    texts += [*sql.QUERIES.values(), sql.CLAIM, sql.SETTLE, sql.ENQUEUE]
+    texts += [*sql.QUERIES.values(), CLAIM, SETTLE, ENQUEUE]
     for text in texts:
         moved = re.sub(r"--.*", "", sql.in_schema(text, sql.schema_of("a-b")))
         assert "shoal" not in moved.replace('"shoal_a-b".', ""), moved

@@ -3,7 +3,7 @@
 import pytest
 
 from shoal import Scraper, Task
-from shoal.core.errors import InvalidInput, InvalidSetting, SeedsFailed
+from shoal.core.errors import InvalidInput, InvalidSetting, ShoalError
 from shoal.fleet.sources.seeds import iterate_scraper_seeds
 
 URL = "https://example.com/"
@@ -47,7 +47,7 @@ async def test_a_function_that_fails_is_named_with_its_line():
         yield URL
         raise KeyError("shelf")
 
-    with pytest.raises(SeedsFailed, match=r"'shop' failed after 1 seed: KeyError: 'shelf' \(test_seeds.py:"):
+    with pytest.raises(ShoalError, match=r"'shop' failed after 1 seed: KeyError: 'shelf' \(test_seeds.py:"):
         await seeds_of(failing)
 
 

@@ -18,7 +18,8 @@ SERVE, API = (DOCS / "how-to" / "serve.md").read_text(), (DOCS / "reference" / "
 CLI = (DOCS / "reference" / "cli.md").read_text()
 PARTS = (dead, fleet, lists, runs, start)
 CONFIRMATIONS = {
-    f"/runs/{{run_id}}/{verb}" for verb in ("cancel", "replay", "drop", "start-workers", "stop-workers")
+    f"/runs/{{run_id}}/{verb}"
+    for verb in ("cancel", "replay", "drop", "edit", "start-workers", "stop-workers")
 }
 
 
@@ -33,7 +34,7 @@ def test_the_numbers_of_the_control_room_are_those_of_the_code():
     assert "every two seconds" in SERVE and sampler.SAMPLE_INTERVAL.total_seconds() == 2
     assert "for 30 seconds it pauses" in SERVE and sampler.IDLE_TIMEOUT.total_seconds() == 30
     assert f"{stream.MAX_CLIENTS} tabs may be open" in SERVE
-    assert f"{lists.ROWS} at a time" in SERVE
+    assert f"{lists.ITEM_ROWS} at a time" in SERVE
     assert "the last five minutes" in SERVE and models.RECENT.total_seconds() == 300
     assert f"{MAX_POINTS} points at most" in SERVE
 

@@ -10,8 +10,8 @@ from shoal.cli.open_queue import with_run
 from shoal.cli.shell.failed_page import describe_page, find_failure
 from shoal.cli.shell.interact import interact
 from shoal.cli.shell.session import ShellSession
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, UnknownScraper
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import DeadLetter, Run
 from shoal.fleet.build_job import job_of_run, load
 from shoal.queue.contract import Queue

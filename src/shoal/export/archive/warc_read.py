@@ -5,8 +5,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from shoal.core.commands import record_command
 from shoal.core.errors import InvalidSetting, InvalidUrl, TooLarge
-from shoal.core.errors.commands import record_command
 from shoal.core.http import Headers, Response
 from shoal.core.text import shorten
 from shoal.core.urls import canonical

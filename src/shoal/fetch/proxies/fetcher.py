@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
 
+from shoal.core.commands import run_command
 from shoal.core.errors import (
     Blocked,
     BrokenAnswer,
@@ -22,7 +23,6 @@ from shoal.core.errors import (
     ProxyTrouble,
     QueueError,
 )
-from shoal.core.errors.commands import run_command
 from shoal.core.http import Request, Response
 from shoal.core.model import SECOND, ZERO
 from shoal.core.proxies import ProxyRules

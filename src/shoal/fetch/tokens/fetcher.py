@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import replace
 from urllib.parse import quote
 
-from shoal.core.errors import FetchError, NotNow, OutOfScope, TokenSetAside, TokensResting
+from shoal.core.errors import FetchError, NotNow, OutOfScope, TokensResting
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import ZERO
 from shoal.core.redact import HIDDEN
@@ -119,7 +119,7 @@ class TokenFetcher:
         self._requeues.put(token_request.url, times)
         if times > MAX_REQUEUES + len(self._pool.tokens):
             return response
-        raise TokenSetAside(f"{why}; another is tried", ZERO)
+        raise TokensResting(f"{why}; another is tried", ZERO)
 
     def _remove_token(self, response: Response, secret: str) -> Response:
         """Return a response without the token that was in its URL, wherever the host repeats it."""

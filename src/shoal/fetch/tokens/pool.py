@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
+from shoal.core.commands import run_command
 from shoal.core.errors import NoTokenLeft, QueueError, ShoalError, TokensResting
-from shoal.core.errors.commands import run_command
 from shoal.core.model import SECOND
 from shoal.core.tasks import wait_for_event, watched
 from shoal.fetch.shared_state import SharedState, secret_of

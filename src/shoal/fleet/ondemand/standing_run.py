@@ -5,8 +5,8 @@ import socket
 from dataclasses import replace
 from datetime import timedelta
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, NobodyListens
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import SECOND, Run, RunSettings
 from shoal.fleet.job import Job
 from shoal.fleet.run.open_run import bind_args, store_args

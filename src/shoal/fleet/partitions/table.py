@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.core.errors.commands import shoal_command
 from shoal.core.values import hint, read_whole, read_words
 
 Homes = dict[str, int]  # partition to worker number

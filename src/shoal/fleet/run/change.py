@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, InvalidSetting, RunConflict
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState
 from shoal.core.values import rate_of, spelled
 from shoal.fleet.command_hints import without_secrets

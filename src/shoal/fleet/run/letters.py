@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError
-from shoal.core.errors.commands import shoal_command
 from shoal.core.failures import error_text
 from shoal.core.model import NOTHING, DeadFilter, DeadLetter, Run, Task
 from shoal.core.redact import redacted

@@ -4,8 +4,8 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, ScraperBusy, UnknownRun
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run, RunState, Stats
 from shoal.core.values import counted
 from shoal.fleet.command_hints import export_words

@@ -17,8 +17,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, UnknownRun
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import EnqueueReport, Run, RunState, Task
 from shoal.core.text import shorten
 from shoal.core.values import counted

@@ -139,7 +139,7 @@ class WorkerPool:
     ) -> None:
         """Fill `count` slots, by default as many as the job has workers, numbered from `first`."""
         observer = observer or RunObserver()
-        config = msgspec.structs.replace(self._config_for(job, run), launch=new_worker_id())
+        config = self._config_for(job, run)
         self._queue, self._config, self._fork_server = queue, config, job.fork_server
         self._count = job.workers if count is None else count
         self._limits, self._on_event, self._stagger = job.limits(), observer.on_message, job.stagger

@@ -35,7 +35,7 @@ from shoal.export.tables.address import is_table
 from shoal.export.target import STDOUT, has_content, repair_last_line
 from shoal.fleet.command_hints import command_on, joined
 from shoal.queue.contract import Queue
-from shoal.queue.disk import FULL, describe_disk
+from shoal.queue.outages import FULL, describe_disk
 
 TOPIC = "output files"
 NOTE_TTL = timedelta(days=365)

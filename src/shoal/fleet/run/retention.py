@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, UnknownRun
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import ZERO, Run, RunState, Stats, WorkerState
 from shoal.core.values import counted
 from shoal.fleet.run.lifecycle import purge

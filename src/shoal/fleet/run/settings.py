@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, RunConflict
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run
 from shoal.core.text import printable, shorten
 from shoal.fleet.command_hints import command_to_resume

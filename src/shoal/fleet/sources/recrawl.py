@@ -7,8 +7,8 @@ from itertools import chain
 
 from msgspec.structs import replace
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, RunConflict
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import ZERO, Run, Task
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper

@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec import structs
 
-from shoal.core.errors import SeedsFailed, ShoalError
+from shoal.core.errors import ShoalError
 from shoal.core.failures import error_with_place
 from shoal.core.model import Task
 from shoal.core.tasks import iterate
@@ -41,7 +41,7 @@ BATCH, BATCH_SECONDS = 500, 0.1
 
 
 async def iterate_scraper_seeds(scraper: Scraper) -> AsyncIterator[Any]:
-    """Yield the seeds of a scraper; raises SeedsFailed if its function fails."""
+    """Yield the seeds of a scraper; raises ShoalError if its function fails."""
     for one in scraper.start:
         yield one
     if scraper.seed_function is None:
@@ -54,7 +54,7 @@ async def iterate_scraper_seeds(scraper: Scraper) -> AsyncIterator[Any]:
 async def iterate_source(
     kind: str, opener: OpenSource, addresses: Sequence[str], options: SourceOptions
 ) -> AsyncIterator[Any]:
-    """Yield what a plugin's source yields; raises SeedsFailed if it fails."""
+    """Yield what a plugin's source yields; raises ShoalError if it fails."""
     seeds = iterate_seeds(lambda: opener(addresses, options), None, _iterate_in_thread)
     async for one in _iterate_guarded(f"The source {kind!r}", seeds):
         yield one
@@ -75,7 +75,7 @@ async def _iterate_guarded(what: str, seeds: AsyncIterator[Any]) -> AsyncIterato
         raise
     except Exception as error:
         seeds_read = f"{count:,} seed{'' if count == 1 else 's'}"
-        raise SeedsFailed(
+        raise ShoalError(
             f"{what} failed after {seeds_read}: {error_with_place(error)}. "
             "Fix it and repeat the command; a run that has tasks already continues with --resume newest"
         ) from error

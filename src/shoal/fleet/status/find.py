@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, RunGone, UnknownRun
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run
 from shoal.core.tasks import first
 from shoal.queue.contract import QueueReports

@@ -24,7 +24,7 @@ from shoal.core.failures import TRACEBACK
 from shoal.core.redact import Redact, redactor
 from shoal.core.text import printable
 from shoal.core.values import counted
-from shoal.queue.disk import FULL, describe_disk
+from shoal.queue.outages import FULL, describe_disk
 
 log = logging.getLogger(__name__)
 MAX_LAUNCHERS = 100  # that write to one folder at the same time

@@ -20,7 +20,7 @@ from shoal.core.events import (
 )
 from shoal.core.failures import TRACEBACK
 from shoal.fleet.telemetry.logs import LogDirectory
-from shoal.queue import retry
+from shoal.queue import outages
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.supervisor import WorkerExit
 
@@ -72,7 +72,7 @@ class WorkerLifecycleLog:
             return event.name in (LOG, LOOP_BLOCKED)
         # The launcher reports its own wait for the queue, and the workers wait for the same one.
         if (
-            event.fields.get("logger") == retry.__name__
+            event.fields.get("logger") == outages.__name__
             or event.at - self._shown_at[event.name] < SHARED_LOG_INTERVAL_SECONDS
         ):
             return False

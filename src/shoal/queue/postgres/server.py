@@ -23,12 +23,10 @@ from shoal.core.errors import (
     UnknownRun,
 )
 from shoal.core.values import counted
-from shoal.queue.address import take_namespace, with_namespace
-from shoal.queue.postgres.array_types import NoStatement, described
+from shoal.queue.address import check_files, take_namespace, with_namespace
+from shoal.queue.outages import CancellationCheck, Outage, RetryUntil, handshake_problem
+from shoal.queue.postgres.connections import GrowingTurns, NoStatement, described
 from shoal.queue.postgres.sql import in_schema, schema_of
-from shoal.queue.postgres.turns import GrowingTurns
-from shoal.queue.retry import CancellationCheck, Outage, RetryUntil
-from shoal.queue.tls import check_files, handshake_problem
 
 # Of a call that usually takes milliseconds. A lease lasts a minute and is extended three times in it, so an
 # extension that was lost to this timeout is repeated before it is too late.

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from typing import NamedTuple
 
 from shoal.core.model import TaskState, TaskStatus
-from shoal.queue.cursors import cursor_of, invalid_cursor, numbers_of, page_sizes, parts_of
+from shoal.queue.paging import cursor_of, invalid_cursor, numbers_of, page_sizes, parts_of
+from shoal.queue.postgres.reports import Row, task_from
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.sql import QUERIES
-from shoal.queue.postgres.wire import Row, task_from
 
 PAGE = 500  # leases or dead letters
 TASKS = 20_000  # from bundles and settlements, of which one row holds many

@@ -24,17 +24,17 @@ from pamqp.commands import Basic
 
 from shoal.core.errors import HandshakeFailed, QueueError, QueueFull
 from shoal.core.tasks import watched
+from shoal.queue.address import check_files
+from shoal.queue.outages import CancellationCheck, Outage, RetryUntil, handshake_problem
 from shoal.queue.rabbitmq.address import FILE_OPTIONS
-from shoal.queue.rabbitmq.names import QueueName
-from shoal.queue.rabbitmq.translate import (
+from shoal.queue.rabbitmq.errors import (
     ERRORS,
     is_temporary,
     is_virtual_host_refused,
     reason_of,
     translate_error,
 )
-from shoal.queue.retry import CancellationCheck, Outage, RetryUntil
-from shoal.queue.tls import check_files, handshake_problem
+from shoal.queue.rabbitmq.names import QueueName
 
 CALL_TIMEOUT_SECONDS = 10.0  # after that the connection is given up, and the call repeated
 CLOSE_TIMEOUT = timedelta(seconds=1)

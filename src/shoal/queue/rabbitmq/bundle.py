@@ -7,8 +7,14 @@ import msgspec
 
 from shoal.core.errors import ShoalError
 from shoal.queue.intake import Intake
-from shoal.queue.redis.records import LetterRecord, Parcel
-from shoal.queue.redis.wire import dead_letter, expired_task, parcel, read_element
+from shoal.queue.redis.records import (
+    LetterRecord,
+    PackedTask,
+    dead_letter,
+    expired_task,
+    pack_task,
+    read_element,
+)
 
 _encode_json = msgspec.json.Encoder().encode
 
@@ -56,15 +62,15 @@ def _split(sizes: list[int], elements: bytes) -> Iterator[bytes]:
         raise ValueError("its sizes do not add up")
 
 
-def parcels(header: BundleHeader, elements: list[bytes], intake: Intake) -> list[Parcel]:
+def tasks(header: BundleHeader, elements: list[bytes], intake: Intake) -> list[PackedTask]:
     """Build the tasks of a bundle again, as if they had just been enqueued; raises NotABundle."""
     try:
-        return [_parcel(header, position, element, intake) for position, element in enumerate(elements)]
+        return [_pack_again(header, position, element, intake) for position, element in enumerate(elements)]
     except (msgspec.MsgspecError, ShoalError, ValueError, IndexError) as error:
         raise NotABundle(f"a task in it cannot be queued: {error}") from error
 
 
-def _parcel(header: BundleHeader, position: int, element: bytes, intake: Intake) -> Parcel:
+def _pack_again(header: BundleHeader, position: int, element: bytes, intake: Intake) -> PackedTask:
     row = read_element(element)
     host, section = header.hosts[header.host_of[position] - 1], header.section_of[position]
     step, partition = header.names[section - 1].split("\0")
@@ -74,7 +80,7 @@ def _parcel(header: BundleHeader, position: int, element: bytes, intake: Intake)
         raise ValueError("its id does not match")
     expires = header.expires[position] if header.expires else 0
     due = header.dues[position] if header.dues else 0
-    return parcel(entry)._replace(
+    return pack_task(entry)._replace(
         ttl=max(1, expires - header.made) if expires else 0, delay=max(1, due - header.made) if due else 0
     )
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND, Grant, Lease
+from shoal.queue.encoding import duration, moment
 from shoal.queue.rabbitmq.state import ScriptReply
-from shoal.queue.redis.claim import MAX_TASKS, RedisClaimRequest
-from shoal.queue.redis.records import ClaimHead
-from shoal.queue.redis.wire import duration, moment, read_claim
+from shoal.queue.redis.claim import MAX_TASKS, claim_arguments, shift_lease
+from shoal.queue.redis.records import ClaimHead, read_claim
+from shoal.queue.requests import ClaimRequest
 
 # All in seconds
 RECEIVE_TIMEOUT = SECOND  # that one claim may spend on receiving bundles
@@ -68,7 +67,7 @@ class RabbitClaim:
 
     def __init__(
         self,
-        request: RedisClaimRequest,
+        request: ClaimRequest,
         run_script: RunScript,
         receive: Receive,
         resend: Callable[[timedelta], Awaitable[None]],
@@ -111,12 +110,12 @@ class RabbitClaim:
 
     async def _claim(self) -> tuple[ClaimHead, ClaimShortfall]:
         wanted = self._limit - len(self._leases)
-        arguments = self._request.arguments(wanted, 0)
+        arguments = claim_arguments(self._request, wanted, 0)
         reply = await self._run_script(*arguments, int(self._ignore_due), bytes(self._exhausted))
         head, leases = read_claim(reply.result, self._request.run_id)
         if leases:
             self._first = head.now if self._first is None else self._first
-            self._leases += [_shift(lease, duration(head.now - self._first)) for lease in leases]
+            self._leases += [shift_lease(lease, duration(head.now - self._first)) for lease in leases]
         return head, ClaimShortfall(*map(int, reply.extra))
 
     async def _receive_missing(self, shortfall: ClaimShortfall, budget: TimeBudget) -> bool:
@@ -165,10 +164,3 @@ class RabbitClaim:
             drained=drained,
             claimed_at=moment(head.now if self._first is None else self._first),
         )
-
-
-def _shift(lease: Lease, later: timedelta) -> Lease:
-    """Count the durations of a lease from the first lease of its grant."""
-    if not later:
-        return lease
-    return replace(lease, start_in=lease.start_in + later, deadline_in=lease.deadline_in + later)

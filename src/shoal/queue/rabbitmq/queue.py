@@ -1,25 +1,24 @@
-"""The queue on RabbitMQ: the verbs of the Redis queue, with waiting tasks in the broker."""
+"""The RabbitMQ backend: the verbs of the Redis backend, with waiting tasks in the broker."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from secrets import token_hex
 from typing import Self
 
 from shoal.core.errors import UnknownRun
-from shoal.core.model import SECOND, ZERO, Durability, Grant
-from shoal.queue.contract import DEFAULT_LEASE, Fence, StoreSize
+from shoal.core.model import SECOND, Durability, Grant
+from shoal.queue.contract import StoreSize
+from shoal.queue.outages import RETRY_TIMEOUT
 from shoal.queue.rabbitmq.address import read
 from shoal.queue.rabbitmq.broker import Broker
 from shoal.queue.rabbitmq.claim import RabbitClaim, TimeBudget
 from shoal.queue.rabbitmq.state import ONLY, ScriptReply, StateStore
 from shoal.queue.rabbitmq.transport import BundleTransport
-from shoal.queue.redis.claim import RedisClaimRequest
 from shoal.queue.redis.migrate import migrate
 from shoal.queue.redis.queue import RedisQueue, no_skew
 from shoal.queue.redis.runs import RunList
 from shoal.queue.redis.server import Argument
-from shoal.queue.retry import RETRY_TIMEOUT
-from shoal.queue.rules import check_claim
+from shoal.queue.requests import ClaimRequest
 
 RECLAIM_TIMEOUT = 10 * SECOND  # that a reclaim may spend on the bundles of one run
 
@@ -44,10 +43,9 @@ class RabbitQueue(RedisQueue):
     _server: StateStore
 
     def __init__(self, broker: Broker, state: StateStore, store: str) -> None:
-        super().__init__(state, 1)
         self._broker = broker
         self._transport = BundleTransport(broker, state, store, self._intake)
-        self._runs = RabbitRuns(state, self._transport)
+        super().__init__(state, 1, RabbitRuns(state, self._transport))
         state.publish = self._transport.publish
 
     @classmethod
@@ -89,26 +87,14 @@ class RabbitQueue(RedisQueue):
         state = await super().size()
         return StoreSize(state.bytes, f"{state.text}; the waiting tasks in RabbitMQ are not counted")
 
-    async def claim(
-        self,
-        worker_id: str,
-        *,
-        run_id: str,
-        limit: int = 50,
-        lease: timedelta = DEFAULT_LEASE,
-        steps: Sequence[str] | None = None,
-        partitions: Sequence[str] | None = None,
-        fence: Fence | None = None,
-        lead: timedelta = ZERO,
-    ) -> Grant:
-        check_claim(limit, lease, fence, lead)
-        request = RedisClaimRequest(worker_id, run_id, limit, lease, steps, partitions, fence, lead)
+    async def _claim(self, request: ClaimRequest) -> Grant:
+        run_id = request.run_id
 
         async def run_script(*args: Argument) -> ScriptReply:
             try:
                 return await self._server.reply_once("claim", run_id, *args)
             except UnknownRun:
-                await self._number(run_id)  # raises the same error with a did-you-mean
+                await self._runs.number(run_id)  # raises the same error with a did-you-mean
                 raise
 
         async def receive(number: int, route: int, enough: int) -> int:
@@ -145,3 +131,8 @@ class RabbitQueue(RedisQueue):
                 await self._transport.report_empty(run_id, number, route)
                 return
             route = int(await self._server.call("due_route", ONLY, number))
+
+
+async def open_address(url: str, patience: timedelta) -> RabbitQueue:
+    """Open the queue at an address."""
+    return await RabbitQueue.open(url, patience=patience)

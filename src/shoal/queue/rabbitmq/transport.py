@@ -19,8 +19,7 @@ from shoal.queue.rabbitmq.bundle import NotABundle
 from shoal.queue.rabbitmq.losses import LostBundles
 from shoal.queue.rabbitmq.names import DEAD_LETTERS, QueueName, RunQueues
 from shoal.queue.rabbitmq.state import ONLY, OutgoingBundle, StateStore
-from shoal.queue.redis.records import Parcel
-from shoal.queue.redis.wire import columns
+from shoal.queue.redis.records import PackedTask, columns
 
 RESEND_BATCH = 20  # bundles of one call
 RESEND_INTERVAL = 5 * SECOND
@@ -169,8 +168,8 @@ class BundleTransport:
             header, elements = bundle.read(body)
             if (header.run_id, header.number) != (run_id, number):
                 raise NotABundle(f"it belongs to the run {header.run_id}")
-            parcels = bundle.parcels(header, elements, await self._intake(run_id))
-            return await self._enqueue_again(run_id, str(header.made), parcels)
+            tasks = bundle.tasks(header, elements, await self._intake(run_id))
+            return await self._enqueue_again(run_id, str(header.made), tasks)
         except NotABundle as error:
             log.warning("odd message queue=%s reason=%s", dead.name, error)
             await self._broker.publish(
@@ -180,9 +179,9 @@ class BundleTransport:
             pass  # purged in the meantime, and its queues with it
         return 0
 
-    async def _enqueue_again(self, run_id: str, made: str, parcels: Sequence[Parcel]) -> int:
-        elements = (one.element for one in parcels)
-        added, _ = await self._state.once("enqueue", ONLY, run_id, columns(parcels), made, *elements)
+    async def _enqueue_again(self, run_id: str, made: str, tasks: Sequence[PackedTask]) -> int:
+        elements = (one.element for one in tasks)
+        added, _ = await self._state.once("enqueue", ONLY, run_id, columns(tasks), made, *elements)
         return int(added)
 
     def _messages(self, outgoing: OutgoingBundle) -> list[BrokerMessage]:

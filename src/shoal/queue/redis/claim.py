@@ -2,44 +2,49 @@
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import QueueError
-from shoal.core.model import ZERO, Grant, Lease
+from shoal.core.model import Grant, Lease
 from shoal.core.pacing import BURST_HORIZON
-from shoal.queue.clocks import ServerClocks, shift_lease
-from shoal.queue.contract import Fence
-from shoal.queue.redis.records import ClaimHead
-from shoal.queue.redis.wire import duration, micros, moment, pack, read_claim
+from shoal.queue.encoding import duration, micros, moment
+from shoal.queue.redis.records import ClaimHead, pack, read_claim
+from shoal.queue.requests import ClaimRequest
 
 MAX_TASKS = 5_000  # leases of one call
+CLOCK_SAMPLES = 64  # replies from which the offset of a node's clock is estimated
 CallScript = Callable[..., Awaitable[Any]]
 # Of a run: the shards whose outbox must be delivered, and those that must deliver once more.
 Forward = Callable[[str, Sequence[int], Sequence[int]], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class RedisClaimRequest:
-    """The arguments of a claim."""
+class ShardClocks:
+    """Converts the time of a cluster's node to this process's clock.
 
-    worker_id: str
-    run_id: str
-    limit: int
-    lease: timedelta
-    steps: Sequence[str] | None
-    partitions: Sequence[str] | None
-    fence: Fence | None = None
-    lead: timedelta = ZERO
+    Nodes have clocks of their own. The quickest of many replies shows the offset of one; a reply is never
+    older than its request, also where a clock was set back.
+    """
 
-    def arguments(self, limit: int, min_priority: int) -> tuple[Any, ...]:
-        """Return the arguments of `claim.lua`."""
-        filters = [False if names is None else list(names) for names in (self.steps, self.partitions)]
-        fence = self.fence and (*self.fence[:2], str(self.fence[2]))
-        packed = pack([*filters, fence or False, micros(self.lead)])
-        return (self.worker_id, limit, micros(self.lease), micros(BURST_HORIZON), min_priority, packed)
+    def __init__(self) -> None:
+        self._offsets: dict[int, deque[float]] = {}
+
+    def local(self, shard: int, now: int, sent_at: float, received_at: float) -> float:
+        """Return the moment `now` of a shard (microseconds), in seconds of the event loop's clock."""
+        theirs = now / 1_000_000
+        offsets = self._offsets.setdefault(shard, deque(maxlen=CLOCK_SAMPLES))
+        offsets.append(received_at - theirs)
+        return min(received_at, max(sent_at, theirs + min(offsets)))
+
+
+def claim_arguments(request: ClaimRequest, limit: int, min_priority: int) -> tuple[Any, ...]:
+    """Return the arguments of `claim.lua`."""
+    filters = [False if names is None else list(names) for names in (request.steps, request.partitions)]
+    fence = request.fence and (*request.fence[:2], str(request.fence[2]))
+    packed = pack([*filters, fence or False, micros(request.lead)])
+    return (request.worker_id, limit, micros(request.lease), micros(BURST_HORIZON), min_priority, packed)
 
 
 class RedisClaim:
@@ -47,11 +52,11 @@ class RedisClaim:
 
     def __init__(
         self,
-        request: RedisClaimRequest,
+        request: ClaimRequest,
         shards: int,
         call: CallScript,
         forward: Forward,
-        clocks: ServerClocks,
+        clocks: ShardClocks,
     ) -> None:
         self._request, self._shards, self._call, self._forward = request, shards, call, forward
         self._clocks = clocks
@@ -120,7 +125,7 @@ class RedisClaim:
 
     async def _claim(self, shard: int, limit: int, min_priority: int) -> tuple[ClaimHead, list[Lease]]:
         sent_at = asyncio.get_running_loop().time()
-        arguments = self._request.arguments(limit, min_priority)
+        arguments = claim_arguments(self._request, limit, min_priority)
         reply = await self._call(shard, limit > 0, self._request.run_id, *arguments)
         head, leases = read_claim(reply, self._request.run_id)
         if self._shards == 1:
@@ -144,3 +149,19 @@ def _make_grant(leases: list[Lease], heads: Sequence[ClaimHead], drained: bool, 
     due = min((head.next_due for head in heads if head.next_due >= 0), default=None)
     next_due = None if due is None else duration(due)
     return Grant(leases=leases, next_due=next_due, drained=drained, claimed_at=moment(now))
+
+
+def shift_lease(lease: Lease, later: timedelta) -> Lease:
+    """Count the durations of a lease from an earlier moment; a task without a host starts at once."""
+    if not later or lease.task.url is None:
+        return lease
+    return Lease(
+        run_id=lease.run_id,
+        task_id=lease.task_id,
+        token=lease.token,
+        task=lease.task,
+        attempt=lease.attempt,
+        start_in=lease.start_in + later,
+        deadline_in=lease.deadline_in + later,
+        host_slowdown=lease.host_slowdown,
+    )

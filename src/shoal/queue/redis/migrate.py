@@ -3,14 +3,13 @@
 import asyncio
 
 from shoal.core.errors import QueueError, SchemaTooNew
+from shoal.queue.redis.errors import lost_shard
 from shoal.queue.redis.server import RedisServer
-from shoal.queue.redis.translate import lost_shard
 
 NEWEST = 3
 OLDEST_STATE = 3  # of a queue on RabbitMQ: version 3 renamed its keys, and those of a plain queue stayed
 HOME = 0
 OLDEST_SERVER = (7, 0)
-SHARDS_OF_A_CLUSTER = 16
 
 
 async def migrate(server: RedisServer, shards: int, *, is_state: bool = False) -> int:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from shoal.core.model import ZERO, Note
-from shoal.queue.contract import GONE, Fence, NotesSize
+from shoal.queue.contract import NotesSize
+from shoal.queue.encoding import duration, micros
 from shoal.queue.redis.server import Argument, RedisServer
-from shoal.queue.redis.wire import duration, micros
-from shoal.queue.rules import new_stamp
+from shoal.queue.requests import GONE, Fence, new_stamp
 
 FIRST_PAGE = b"0"
 PAGE = 500  # notes that a trim reads from each shard at a time
@@ -32,7 +32,7 @@ class RedisNotes:
     def __init__(self, server: RedisServer, shards: int) -> None:
         self._server, self._shards = server, shards
 
-    async def read(self, topic: str, keys: Sequence[str] | None) -> dict[str, Note]:
+    async def read(self, topic: str, keys: Iterable[str] | None) -> dict[str, Note]:
         """Return the notes that have not expired."""
         if keys is None:
             calls = [self._every(shard, topic) for shard in range(self._shards)]

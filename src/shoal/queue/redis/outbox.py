@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND
-from shoal.queue.redis.records import Parcel
+from shoal.queue.encoding import micros
+from shoal.queue.redis.records import PackedTask, read_outgoing
 from shoal.queue.redis.server import RedisServer
-from shoal.queue.redis.wire import micros, read_parcels
 
 BATCH = 100  # entries at a time
 MAX_HOPS = 2  # a follow-up task goes to the shard of its key, and from there to the shard of its host
@@ -20,7 +20,7 @@ RETRY_INTERVAL = SECOND  # for which nothing is delivered to a shard that has fa
 OUTBOX, DELIVERED = "outbox", "delivered"
 
 # Target shard, run, time of arrival, tasks. Returns whether the shard has to send some of them on.
-Deliver = Callable[[int, str, str, Sequence[Parcel]], Awaitable[bool]]
+Deliver = Callable[[int, str, str, Sequence[PackedTask]], Awaitable[bool]]
 
 
 class OutboxStream(NamedTuple):
@@ -38,7 +38,7 @@ class OutboxBatch:
 
     at: str
     entries: list[bytes] = field(default_factory=list)
-    parcels: list[Parcel] = field(default_factory=list)
+    tasks: list[PackedTask] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class Outboxes:
                 break
             try:
                 async with asyncio.timeout(DELIVERY_TIMEOUT.total_seconds()):
-                    sends |= await self._deliver(target, run_id, batch.at, batch.parcels)
+                    sends |= await self._deliver(target, run_id, batch.at, batch.tasks)
             except (QueueError, TimeoutError):
                 self._unavailable_until[target] = loop.time() + RETRY_INTERVAL.total_seconds()
                 break
@@ -151,5 +151,5 @@ def _batches(entries: Sequence[tuple[bytes, Any]]) -> dict[int, list[OutboxBatch
         if not batches or batches[-1].at != at:
             batches.append(OutboxBatch(at))
         batches[-1].entries.append(entry)
-        batches[-1].parcels += read_parcels(fields[b"tasks"])
+        batches[-1].tasks += read_outgoing(fields[b"tasks"])
     return by_target

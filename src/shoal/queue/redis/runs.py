@@ -6,10 +6,10 @@ from typing import Any
 
 from shoal.core.errors import RunConflict, UnknownRun
 from shoal.core.model import Run, RunSettings, RunState
-from shoal.queue.contract import RunLimits
+from shoal.queue.encoding import micros, moment
+from shoal.queue.redis.records import fields_of, run_from, settings_fields
 from shoal.queue.redis.server import Argument, RedisServer
-from shoal.queue.redis.wire import fields_of, micros, run_from, settings_fields
-from shoal.queue.rules import STEERED_FROM, changed_settings, steered
+from shoal.queue.requests import STEERED_FROM, free_run_id
 
 COPIED_FIELDS = (
     "number",
@@ -34,8 +34,25 @@ class RunList:
     def __init__(self, server: RedisServer, shards: int) -> None:
         self._server, self._shards = server, shards
 
-    async def start(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
+    async def once(self, script: str, shard: int, run_id: str, *args: Argument) -> Any:
+        """Run a script that must take effect once; a shard that does not know the run is told of it."""
+        return await self._with_known_run(self._server.once, script, shard, run_id, *args)
+
+    async def call(self, script: str, shard: int, run_id: str, *args: Argument) -> Any:
+        """Run a script that is safe to repeat; a shard that does not know the run is told of it."""
+        return await self._with_known_run(self._server.call, script, shard, run_id, *args)
+
+    async def _with_known_run(self, verb: Any, script: str, shard: int, run_id: str, *args: Argument) -> Any:
+        try:
+            return await verb(script, shard, run_id, *args)
+        except UnknownRun:
+            await self._copy_to(shard, await self.fields(run_id))  # raises it if shard 0 does not know it
+        return await verb(script, shard, run_id, *args)
+
+    async def start(self, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
         """Create a run, or return the one with this id; raises RunConflict."""
+        if run_id is None:
+            run_id = await free_run_id(moment(int(await self._server.call("clock", HOME))), self.has)
         reply = await self._server.call("start_run", HOME, run_id, *settings_fields(scraper, settings))
         fields = fields_of(reply)
         if fields["scraper"] != scraper:
@@ -58,6 +75,10 @@ class RunList:
         except UnknownRun:
             raise UnknownRun(run_id, await self._ids()) from None
 
+    async def number(self, run_id: str) -> int:
+        """Return the number of a run, which is part of the names of its keys; raises UnknownRun."""
+        return int((await self.fields(run_id))["number"])
+
     async def every(self) -> list[Run]:
         """Return all runs, the newest first."""
         numbers = await self._server.command("HVALS", self._key("runs"))
@@ -66,26 +87,24 @@ class RunList:
         runs.sort(key=lambda fields: (int(fields["started"]), int(fields["number"])), reverse=True)
         return [run_from(fields) for fields in runs]
 
-    async def steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
-        """Change the state of a run; raises UnknownRun or RunConflict."""
+    async def steer(self, run_id: str, state: RunState, reason: str) -> Run:
+        """Change the state of a run if its current state allows it; raises UnknownRun."""
         allowed = STEERED_FROM[state]
         try:
             fields = fields_of(await self._server.call("steer", HOME, run_id, state, reason, *allowed))
         except UnknownRun:
             raise UnknownRun(run_id, await self._ids()) from None
         await self._copy_to_shards(fields)
-        return steered(run_from(fields), state)
+        return run_from(fields)
 
-    async def change(self, run_id: str, limits: RunLimits) -> Run:
-        """Change the rate limits and the attempts of a run; raises UnknownRun or InvalidSetting."""
-        old = run_from(await self.fields(run_id))
-        new = changed_settings(old, limits)
+    async def change(self, old: Run, new: RunSettings) -> Run:
+        """Change the rate limits and the attempts of a run; raises UnknownRun."""
         words: list[Argument] = [
             *("delay", micros(new.host_delay)),
             *("per_host", new.per_host),
             *("max_attempts", new.max_attempts),
         ]
-        fields = fields_of(await self._server.call("change_run", HOME, run_id, *words))
+        fields = fields_of(await self._server.call("change_run", HOME, old.id, *words))
         await self._copy_to_shards(fields)
         gap = micros(old.settings.host_delay)
         await asyncio.gather(
@@ -98,14 +117,10 @@ class RunList:
         while await self._server.call("wake_run", shard, number, old_gap, start, WOKEN_AT_ONCE):
             start += WOKEN_AT_ONCE
 
-    async def introduce(self, run_id: str, shard: int) -> None:
-        """Copy a run to a shard that does not know it; raises UnknownRun if shard 0 does not either."""
-        await self._copy_to(shard, await self.fields(run_id))
-
     async def purge(self, run_id: str) -> None:
         """Delete a run and everything in it; raises UnknownRun."""
         # By its number, so that a repeated call finds the same run, and not a newer one with the same id.
-        number = int((await self.fields(run_id))["number"])
+        number = await self.number(run_id)
         await self._server.call("forget", HOME, run_id, number)
         await self._clear(run_id, number)
 

@@ -6,20 +6,18 @@ from datetime import timedelta
 from secrets import token_hex
 from typing import Any, TypeVar
 
+from redis import exceptions
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.cluster import RedisCluster
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
 from shoal.core.errors import HandshakeFailed, InvalidSetting, QueueError, QueueUnavailable, UnknownRun
 from shoal.core.model import SECOND
+from shoal.queue.address import check_files
+from shoal.queue.outages import CancellationCheck, Outage, RetryUntil, handshake_problem
 from shoal.queue.redis.address import FILE_OPTIONS, read
-from shoal.queue.redis.driver import (
-    DRIVER,
-    BlockingConnectionPool,
-    NoBackoff,
-    Redis,
-    RedisCluster,
-    Retry,
-    exceptions,
-)
-from shoal.queue.redis.scripts import SCRIPTS, Script
-from shoal.queue.redis.translate import (
+from shoal.queue.redis.errors import (
     SlotMoving,
     WrongType,
     foreign_key,
@@ -29,8 +27,7 @@ from shoal.queue.redis.translate import (
     reason_of,
     translate_error,
 )
-from shoal.queue.retry import CancellationCheck, Outage, RetryUntil
-from shoal.queue.tls import check_files, handshake_problem
+from shoal.queue.redis.scripts import SCRIPTS, Script
 
 Result = TypeVar("Result")
 Argument = bytes | str | int
@@ -155,7 +152,6 @@ class RedisServer:
             "socket_timeout": limit,
             "socket_connect_timeout": limit,
             "protocol": 2,
-            **DRIVER,
         }
         try:
             if self.is_cluster:

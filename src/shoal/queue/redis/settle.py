@@ -1,38 +1,26 @@
-"""Prepares outcomes for the scripts, one call for each run and shard; and edits dead letters."""
+"""Settle outcomes: one script call for each run and shard, with the fields of its outcomes as columns."""
 
+import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, assert_never
 
 from shoal.core.failures import failure_text
-from shoal.core.model import Bury, Done, Lease, Outcome, Release, Retry, Task
-from shoal.queue.contract import EditFate, LetterEdit
-from shoal.queue.intake import MAX_KNOWN_LINKS, Intake, QueuedTask, encode_item
-from shoal.queue.redis.read import RedisReader
-from shoal.queue.redis.records import Parcel
-from shoal.queue.redis.server import Argument
-from shoal.queue.redis.wire import (
-    columns,
-    home_of,
-    homes_of,
-    key_of,
-    micros,
-    pack,
-    pack_parcels,
-    parcel,
-    shard_of_host,
-    shard_of_id,
-    shard_of_key,
-)
-from shoal.queue.rules import page_of
+from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
+from shoal.queue.encoding import micros, optional_micros
+from shoal.queue.intake import MAX_KNOWN_LINKS, PreparedOutcome, QueuedTask, in_runs, page_of
+from shoal.queue.redis.records import PackedTask, columns, pack, pack_outgoing, pack_task
+from shoal.queue.redis.server import Argument, RedisServer
+from shoal.queue.redis.shards import homes_of, shard_of_key, shard_of_lease
 
 MAX_OUTCOMES = 1_000  # of one call
 MAX_FOLLOW = 2_000  # follow-up tasks of one call, unless they are of one outcome
 _ARRAY = struct.Struct(">BI").pack
-_known_parcel = lru_cache(maxsize=MAX_KNOWN_LINKS)(parcel)
+_known_link = lru_cache(maxsize=MAX_KNOWN_LINKS)(pack_task)
+Forward = Callable[[str, Sequence[int]], Awaitable[None]]  # delivers the outboxes of shards
 Extras = tuple[int, str, int | None, int | None, bool | None]
 
 
@@ -73,7 +61,7 @@ class ShardSettlement:
     extras: dict[int, Extras] = field(default_factory=dict)
     items: ResultArray = field(default_factory=ResultArray)
     rejects: ResultArray = field(default_factory=ResultArray)
-    follow: list[tuple[int, Parcel]] = field(default_factory=list)
+    follow: list[tuple[int, PackedTask]] = field(default_factory=list)
     keys: set[bytes] = field(default_factory=set)
     sent: list[tuple[int, int]] = field(default_factory=list)
     sent_blobs: list[bytes] = field(default_factory=list)
@@ -89,52 +77,58 @@ class ShardSettlement:
         homes = homes_of([one for _, one in self.follow], self.shards)
         return bool(self.sent) or any(home != self.shard for home in homes)
 
-    def add(self, position: int, outcome: Outcome, intake: Intake) -> None:
-        """Add one outcome; raises InvalidItem or InvalidTask."""
+    def add(self, position: int, one: PreparedOutcome) -> None:
+        """Add one outcome."""
+        outcome = one.outcome
         lease = outcome.lease
         task_id = bytes.fromhex(lease.task_id)
         number, is_plain = len(self.positions) + 1, False
         if isinstance(outcome, Done):
             # Whether the outcome changes nothing of the host.
             is_plain = outcome.asked and outcome.pause_host is None and outcome.slow_host is None
-            if outcome.items or outcome.rejects or outcome.follow:
-                self._add_results(number, task_id, outcome, intake)
+            if one.items or one.rejects or one.follow:
+                self._add_results(number, task_id, one)
         if is_plain:
             kind = "D"
         else:
             kind, after, error = _kind(outcome)
             pause, slow = _host_limits(outcome)
             unused = None if outcome.asked else True
-            self.extras[number] = (micros(after), error, _micros(pause), _micros(slow), unused)
+            self.extras[number] = (
+                micros(after),
+                error,
+                optional_micros(pause),
+                optional_micros(slow),
+                unused,
+            )
         self.positions.append(position)
         self.ids.append(task_id)
         self.tokens.append(lease.token)
         self.kinds.append(kind)
 
-    def _add_results(self, number: int, task_id: bytes, done: Done, intake: Intake) -> None:
-        task = done.lease.task
+    def _add_results(self, number: int, task_id: bytes, one: PreparedOutcome) -> None:
+        task = one.outcome.lease.task
         url = page_of(task)
-        if done.items:
-            data = [encode_item(item) for item in done.items]
-            self.items.add(number, len(data), pack((task_id, url, task.step, data)))
-        if done.rejects:
-            data = [text for one in done.rejects for text in (encode_item(one.data), _storable(one.reason))]
-            self.rejects.add(number, len(done.rejects), pack((task_id, url, task.step, data)))
-        if done.follow:
-            self._add_follow(number, done.follow, intake)
+        if one.items:
+            self.items.add(number, len(one.items), pack((task_id, url, task.step, one.items)))
+        if one.rejects:
+            data = [text for reject in one.rejects for text in reject]
+            self.rejects.add(number, len(one.rejects), pack((task_id, url, task.step, data)))
+        if one.follow:
+            self._add_follow(number, one.follow)
 
-    def _add_follow(self, number: int, follow: Sequence[Task], intake: Intake) -> None:
-        elsewhere: dict[int, list[Parcel]] = {}
-        for one in (_pack_follow_up(intake.follow_up(child)) for child in follow):
+    def _add_follow(self, number: int, follow: Sequence[QueuedTask]) -> None:
+        elsewhere: dict[int, list[PackedTask]] = {}
+        for one in map(_pack_follow_up, follow):
             shard = shard_of_key(one, self.shards)
             self.keys.add(one.element[2:18])
             if shard == self.shard:
                 self.follow.append((number, one))
             else:
                 elsewhere.setdefault(shard, []).append(one)
-        for shard, parcels in elsewhere.items():
+        for shard, tasks in elsewhere.items():
             self.sent.append((number, shard))
-            self.sent_blobs.append(pack_parcels(parcels))
+            self.sent_blobs.append(pack_outgoing(tasks))
 
     def arguments(self) -> list[Argument]:
         """Return the arguments of `settle.lua`."""
@@ -156,56 +150,49 @@ class ShardSettlement:
         ]
 
 
-def _pack_follow_up(entry: QueuedTask) -> Parcel:
+def _pack_follow_up(entry: QueuedTask) -> PackedTask:
     """Pack a follow-up task; a link that many pages have is packed once."""
     # Not those with a payload, which may be large and occur once.
-    return _known_parcel(entry) if entry.payload == "{}" else parcel(entry)
+    return _known_link(entry) if entry.payload == "{}" else pack_task(entry)
 
 
-def settlements(
-    outcomes: Sequence[Outcome],
-    cuts: Sequence[tuple[str, list[int]]],
-    intakes: Mapping[str, Intake],
-    shards: int,
-) -> list[list[ShardSettlement]]:
-    """Return the calls that apply these outcomes, in chains that may run in parallel.
-
-    Raises InvalidItem or InvalidTask.
-    """
+def settlements(outcomes: Sequence[PreparedOutcome], shards: int) -> list[list[ShardSettlement]]:
+    """Return the calls that apply these outcomes, in chains that may run in parallel."""
+    cuts = list(in_runs(outcomes))
     if shards == 1:
-        return [_chain_of_one_shard(outcomes, cuts, intakes)]
+        return [_chain_of_one_shard(outcomes, cuts)]
     chains: dict[int, list[ShardSettlement]] = {}
-    for position, outcome in _in_order(outcomes, cuts):
-        shard = shard_of_lease(outcome.lease, shards)
-        _add(chains.setdefault(shard, []), shard, shards, position, outcome, intakes)
+    for position, one in _in_order(outcomes, cuts):
+        shard = shard_of_lease(one.outcome.lease, shards)
+        _add(chains.setdefault(shard, []), shard, shards, position, one)
     if not _share_keys(chains.values()):
         return list(chains.values())
     # Several shards queue the same key, and the first must win: one call after the other.
     chain: list[ShardSettlement] = []
-    for position, outcome in _in_order(outcomes, cuts):
-        shard = shard_of_lease(outcome.lease, shards)
-        _add(chain, shard, shards, position, outcome, intakes)
+    for position, one in _in_order(outcomes, cuts):
+        shard = shard_of_lease(one.outcome.lease, shards)
+        _add(chain, shard, shards, position, one)
     return [chain]
 
 
 def _chain_of_one_shard(
-    outcomes: Sequence[Outcome], cuts: Iterable[tuple[str, list[int]]], intakes: Mapping[str, Intake]
+    outcomes: Sequence[PreparedOutcome], cuts: Iterable[tuple[str, list[int]]]
 ) -> list[ShardSettlement]:
     chain: list[ShardSettlement] = []
     for run_id, positions in cuts:
-        call, intake = ShardSettlement(run_id, 0, 1), intakes[run_id]
+        call = ShardSettlement(run_id, 0, 1)
         chain.append(call)
         for position in positions:
             if call.is_full:
                 call = ShardSettlement(run_id, 0, 1)
                 chain.append(call)
-            call.add(position, outcomes[position], intake)
+            call.add(position, outcomes[position])
     return chain
 
 
 def _in_order(
-    outcomes: Sequence[Outcome], cuts: Iterable[tuple[str, list[int]]]
-) -> Iterator[tuple[int, Outcome]]:
+    outcomes: Sequence[PreparedOutcome], cuts: Iterable[tuple[str, list[int]]]
+) -> Iterator[tuple[int, PreparedOutcome]]:
     for _, positions in cuts:
         for position in positions:
             yield position, outcomes[position]
@@ -216,16 +203,15 @@ def _add(
     shard: int,
     shards: int,
     position: int,
-    outcome: Outcome,
-    intakes: Mapping[str, Intake],
+    one: PreparedOutcome,
 ) -> None:
     """Put an outcome into the last call of a chain, or into a new one."""
-    run_id = outcome.lease.run_id
+    run_id = one.outcome.lease.run_id
     call = chain[-1] if chain else None
     if call is None or call.shard != shard or call.run_id != run_id or call.is_full:
         call = ShardSettlement(run_id, shard, shards)
         chain.append(call)
-    call.add(position, outcome, intakes[run_id])
+    call.add(position, one)
 
 
 def _share_keys(chains: Iterable[list[ShardSettlement]]) -> bool:
@@ -237,15 +223,6 @@ def _share_keys(chains: Iterable[list[ShardSettlement]]) -> bool:
             return True
         found |= keys
     return False
-
-
-def shard_of_lease(lease: Lease, shards: int) -> int:
-    """Return the shard of a lease's task."""
-    if shards == 1:
-        return 0
-    if lease.task.url is None:
-        return int(lease.task_id[:8], 16) % shards
-    return shard_of_host(lease.task.url.split("/", 3)[2], shards)
 
 
 def _kind(outcome: Outcome) -> tuple[str, timedelta, str]:
@@ -274,43 +251,21 @@ def _storable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-# Edits of dead letters: one call, or on a cluster one for each part if they are in several shards.
+async def settle(
+    server: RedisServer, outcomes: Sequence[PreparedOutcome], shards: int, forward: Forward
+) -> list[Fate]:
+    """Apply outcomes; of two for the same lease, the second is STALE."""
+    fates = [Fate.STALE] * len(outcomes)
 
-EDIT_FATES = {1: EditFate.EDITED, 0: EditFate.DUPLICATE, -1: EditFate.CHANGED}
-RunScript = Callable[..., Awaitable[Any]]  # script, shard, run id, arguments
+    async def apply(chain: Sequence[ShardSettlement]) -> None:
+        """Make the calls of a chain one after the other."""
+        for call in chain:
+            reply = await server.once("settle", call.shard, *call.arguments())
+            # The number of the accepted outcomes, if that is all of them; else their positions.
+            for number in range(1, reply + 1) if isinstance(reply, int) else reply:
+                fates[call.positions[number - 1]] = Fate.ACCEPTED
+            if call.sends:
+                await forward(call.run_id, [call.shard])
 
-
-async def edit_letter(
-    run_script: RunScript,
-    reader: RedisReader,
-    number: int,
-    run_id: str,
-    edit: LetterEdit,
-    entry: QueuedTask,
-) -> EditFate:
-    """Replace the task of a dead letter, unless it has changed or its new key is taken."""
-    found = await reader.stored_letter(number, edit.letter)
-    if found is None:
-        return EditFate.CHANGED
-    shard, order, stored = found
-    shards = reader.shards
-    old_id, new = bytes.fromhex(edit.letter.id), parcel(entry)
-    fresh = [new.section, new.host, new.priority, key_of(old_id), new.key, edit.by, edit.note]
-    arguments: list[Argument] = [stored, order, pack(fresh), new.element]
-
-    async def call(parts: str, on: int) -> int:
-        return int(await run_script("edit", on, run_id, parts, *arguments))
-
-    moves_key, home = entry.id != old_id, home_of(new, shards)
-    old_key, new_key = shard_of_id(old_id, shards), shard_of_id(entry.id, shards)
-    if {shard, home, *((old_key, new_key) if moves_key else ())} == {shard}:
-        return EDIT_FATES[await call("ktpf" if moves_key else "tp", shard)]
-    if moves_key and not await call("k", new_key):
-        return EditFate.DUPLICATE
-    await call("p", home)
-    is_taken = await call("t", shard) == 1
-    if not is_taken:
-        await call("u", home)
-    if moves_key:
-        await (call("f", old_key) if is_taken else call("g", new_key))
-    return EditFate.EDITED if is_taken else EditFate.CHANGED
+    await asyncio.gather(*map(apply, settlements(outcomes, shards)))
+    return fates

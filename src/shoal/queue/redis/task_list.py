@@ -6,19 +6,23 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from shoal.core.model import TaskState, TaskStatus
-from shoal.queue.cursors import cursor_of, invalid_cursor, numbers_of, page_sizes, parts_of
-from shoal.queue.redis.read import RedisReader, SectionNames
-from shoal.queue.redis.records import BodyRecord, Element, Stored
-from shoal.queue.redis.server import RedisServer
-from shoal.queue.redis.wire import (
+from shoal.queue.encoding import moment
+from shoal.queue.paging import cursor_of, invalid_cursor, numbers_of, page_sizes, parts_of
+from shoal.queue.redis.dead_letters import DeadLetterReader
+from shoal.queue.redis.records import (
     ELEMENT_HEAD,
+    BodyRecord,
+    Element,
+    Stored,
     key_of,
-    moment,
     read_body,
     read_element,
     read_lease,
     status_of,
 )
+from shoal.queue.redis.reports import SectionNames
+from shoal.queue.redis.server import RedisServer
+from shoal.queue.redis.shards import shard_of_id
 
 PAGE = 500
 START = -1  # the position before a lane
@@ -73,7 +77,7 @@ class ResultBatch(NamedTuple):
     stored: Sequence[Stored]
 
 
-class RedisTaskList(RedisReader):
+class RedisTaskList(DeadLetterReader):
     """The tasks of one run."""
 
     def __init__(
@@ -227,7 +231,7 @@ class RedisTaskList(RedisReader):
                     yield (status.id,), status
 
     async def _dead(self, shard: int, position: Position) -> Positioned:
-        async for (order, _), letter in self._dead_letters(shard, self._number, position[0]):
+        async for (order, _), letter in self.dead_letters(shard, self._number, position[0]):
             status = TaskStatus(
                 id=letter.id,
                 step=letter.task.step,
@@ -280,7 +284,7 @@ class RedisTaskList(RedisReader):
         """Return the subset of these ids whose tasks have entered the run."""
         by_shard: dict[int, list[bytes]] = {}
         for one in ids:
-            by_shard.setdefault(int.from_bytes(one[:4], "big") % self._shards, []).append(one)
+            by_shard.setdefault(shard_of_id(one, self._shards), []).append(one)
         found: set[str] = set()
         for shard, mine in by_shard.items():
             for start in range(0, len(mine), PAGE):

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, QueueUnavailable, ShoalError
-from shoal.queue.disk import FULL, describe_disk
+from shoal.queue.outages import FULL, describe_disk
 
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 

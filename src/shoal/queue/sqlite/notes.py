@@ -1,25 +1,25 @@
 """Notes: written by the writer thread in its transactions, read by the reader thread."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from shoal.core.model import ZERO, Note
-from shoal.queue.contract import GONE, Fence, NotesSize
-from shoal.queue.rules import new_stamp
-from shoal.queue.sqlite.encoding import as_json, duration, optional_micros
-from shoal.queue.sqlite.store import Store, query
+from shoal.queue.contract import NotesSize
+from shoal.queue.encoding import duration, optional_micros
+from shoal.queue.requests import GONE, Fence, new_stamp
+from shoal.queue.sqlite.store import QUERIES, Store, as_json
 
 MAX_EXPIRED = 100  # expired notes that one call removes
 
 
-def read(store: Store, topic: str, keys: Sequence[str] | None) -> dict[str, Note]:
+def read(store: Store, topic: str, keys: Iterable[str] | None) -> dict[str, Note]:
     """Return the notes that have not expired."""
     now = store.now()
     values = {"topic": topic, "now": now}
     if keys is None:
-        rows = store.connection.execute(query("note_read"), values)
+        rows = store.connection.execute(QUERIES["note_read"], values)
     else:
-        rows = store.connection.execute(query("note_read_of"), {**values, "keys": as_json(list(keys))})
+        rows = store.connection.execute(QUERIES["note_read_of"], {**values, "keys": as_json(list(keys))})
     return {
         key: Note(value=value, stamp=stamp, age=duration(max(0, now - written_at)))
         for key, value, stamp, written_at in rows
@@ -29,7 +29,7 @@ def read(store: Store, topic: str, keys: Sequence[str] | None) -> dict[str, Note
 def size(store: Store, topic: str) -> NotesSize:
     """Return how many notes have not expired, their bytes, and the age of the oldest."""
     now = store.now()
-    rows = store.connection.execute(query("note_size"), {"topic": topic, "now": now})
+    rows = store.connection.execute(QUERIES["note_size"], {"topic": topic, "now": now})
     ((count, total, written_at),) = rows
     return NotesSize(count, total, None if written_at is None else duration(max(0, now - written_at)))
 

@@ -1,16 +1,67 @@
-"""The SQLite backend of the queue contract."""
+"""The SQLite backend: a verb is one function that runs in the writer's or the reader's thread."""
 
-from collections.abc import Callable
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
-from shoal.queue.contract import Queue
-from shoal.queue.sqlite.connection import BUSY_TIMEOUT, SqliteAddress
-from shoal.queue.sqlite.migrate import migrate
-from shoal.queue.sqlite.verbs.admin import SqliteAdmin
-from shoal.queue.sqlite.verbs.notes import SqliteSharedNotes
-from shoal.queue.sqlite.verbs.reports import SqliteReports
-from shoal.queue.sqlite.verbs.work import SqliteWork
+from shoal.core.model import (
+    DeadFilter,
+    DeadLetter,
+    Durability,
+    EnqueueReport,
+    ExpiredTask,
+    Fate,
+    Grant,
+    HostStatus,
+    Lease,
+    Note,
+    Run,
+    RunSettings,
+    RunState,
+    Stats,
+    StoredItem,
+    StoredReject,
+    TaskState,
+    TaskStatus,
+    WorkerStatus,
+)
+from shoal.queue.address import sqlite_file
+from shoal.queue.contract import NotesSize, Queue, StoreSize
+from shoal.queue.intake import PreparedOutcome, QueuedTask
+from shoal.queue.paging import number_in, page_sizes
+from shoal.queue.requests import ClaimRequest, EditFate, LetterEdit, OnInvalid, Tasks
+from shoal.queue.sqlite import (
+    claim,
+    dead_letters,
+    enqueue,
+    hosts,
+    leases,
+    notes,
+    reports,
+    runs,
+    settle,
+    task_list,
+)
+from shoal.queue.sqlite.connection import (
+    BUSY_TIMEOUT,
+    ConnectionThread,
+    ReadHandler,
+    SqliteAddress,
+    WriteHandler,
+    migrate,
+)
+from shoal.queue.sqlite.reports import PAGE
+from shoal.queue.sqlite.store import Page, Store
+
+MAX_PURGE_PAUSE = 0.1  # seconds between two batches of a purge
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Position = TypeVar("Position")
 
 
 def utc_now() -> datetime:
@@ -18,8 +69,16 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class SqliteQueue(SqliteWork, SqliteReports, SqliteAdmin, SqliteSharedNotes, Queue):
+class SqliteQueue(Queue):
     """A queue in one file, shared by the processes of one machine."""
+
+    enqueue_batch = enqueue.BATCH
+
+    def __init__(self, address: SqliteAddress, now: Callable[[], datetime]) -> None:
+        super().__init__()
+        self._synchronous = address.synchronous
+        self._writer = ConnectionThread(WriteHandler(address, now))
+        self._reader = ConnectionThread(ReadHandler(address, now))
 
     @classmethod
     async def open(
@@ -36,17 +95,14 @@ class SqliteQueue(SqliteWork, SqliteReports, SqliteAdmin, SqliteSharedNotes, Que
         `patience` is how long to wait while other processes write.
         """
         queue = cls(SqliteAddress(Path(path).absolute(), synchronous, patience), now)
-        await queue._open()
-        return queue
-
-    async def _open(self) -> None:
         try:
-            await self._writer.open()
-            await self.migrate()
-            await self._reader.open()
+            await queue._writer.open()
+            await queue.migrate()
+            await queue._reader.open()
         except BaseException:
-            await self.close()
+            await queue.close()
             raise
+        return queue
 
     async def close(self) -> None:
         await self._reader.close()
@@ -54,3 +110,215 @@ class SqliteQueue(SqliteWork, SqliteReports, SqliteAdmin, SqliteSharedNotes, Que
 
     async def migrate(self) -> int:
         return await self._writer.call(migrate)
+
+    # Tasks in, leases out, outcomes back
+
+    async def enqueue(
+        self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
+    ) -> EnqueueReport:
+        return await super().enqueue(run_id, enqueue.yield_gil(tasks), on_invalid=on_invalid)
+
+    async def _enqueue(self, run_id: str, tasks: Sequence[QueuedTask]) -> EnqueueReport:
+        return await self._writer.call(enqueue.enqueue, run_id, tasks)
+
+    async def _claim(self, request: ClaimRequest) -> Grant:
+        return await self._writer.call(claim.claim, request)
+
+    async def _settle(self, outcomes: Sequence[PreparedOutcome]) -> list[Fate]:
+        return await self._writer.call(settle.settle, outcomes)
+
+    async def _extend(self, held: Sequence[Lease], lease: timedelta) -> list[Fate]:
+        return await self._writer.call(leases.extend, held, lease)
+
+    async def _extend_worker(self, worker_id: str, lease: timedelta) -> int:
+        return await self._writer.call(leases.extend_worker, worker_id, lease)
+
+    async def reclaim(self) -> int:
+        count, more = 0, True
+        while more:
+            lost, more = await self._writer.call(leases.reclaim)
+            count += lost
+        return count
+
+    async def _abandon(self, worker_id: str, once: Sequence[str], reason: str) -> int:
+        return await self._writer.call(leases.abandon, worker_id, once, reason)
+
+    async def _beat(self, run_id: str, beats: Sequence[tuple[str, str, str]]) -> None:
+        await self._writer.call(runs.beat, run_id, beats)
+
+    # Runs
+
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
+        return await self._writer.call(runs.start, scraper, settings, run_id)
+
+    async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
+        return await self._writer.call(runs.steer, run_id, state, reason)
+
+    async def _change_run(self, run: Run, settings: RunSettings) -> Run:
+        return await self._writer.call(runs.change, run.id, settings)
+
+    async def _purge(self, run_id: str) -> None:
+        await self._writer.call(runs.purge, run_id)
+        began = time.monotonic()
+        while await self._writer.call(runs.clear_purged):
+            # SQLite does not serve its writers in turn: without a pause, workers would wait for many batches.
+            await asyncio.sleep(min(time.monotonic() - began, MAX_PURGE_PAUSE))
+            began = time.monotonic()
+
+    async def forget(self, scraper: str) -> int:
+        count, after = 0, enqueue.FIRST_KEY
+        while page := await self._writer.call(enqueue.forget_known, scraper, after):
+            count, after = count + page[0], page[1]
+        return count
+
+    async def run(self, run_id: str) -> Run:
+        return await self._reader.call(runs.get, run_id)
+
+    async def runs(self) -> Sequence[Run]:
+        return await self._reader.call(runs.list_all)
+
+    async def stats(self, run_id: str) -> Stats:
+        return await self._reader.call(runs.stats, run_id)
+
+    async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
+        return await self._reader.call(runs.workers, run_id)
+
+    # Hosts
+
+    async def pause_host(self, host: str, duration: timedelta) -> None:
+        await self._writer.call(hosts.pause_host, host, duration)
+
+    async def slow_host(self, host: str, delay: timedelta) -> None:
+        await self._writer.call(hosts.slow_host, host, delay)
+
+    def hosts(self, run_id: str | None = None, *, after: str | None = None) -> AsyncIterator[HostStatus]:
+        return self._stream(after or "", PAGE, hosts.list_hosts, run_id)
+
+    # Dead letters
+
+    async def _replay(
+        self, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter, delay: timedelta
+    ) -> int:
+        return await self._apply_to_letters(partial(dead_letters.replay, delay=delay), run_id, ids, where)
+
+    async def _drop(self, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter) -> int:
+        return await self._apply_to_letters(dead_letters.drop, run_id, ids, where)
+
+    async def _apply_to_letters(
+        self, action: dead_letters.LetterAction, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter
+    ) -> int:
+        """Replay or drop dead letters in batches."""
+        count = after = 0
+        if ids is None:
+            # Only up to the newest one of now: a task that dies again meanwhile is not replayed twice.
+            until = await self._reader.call(dead_letters.last_letter, run_id)
+            while after < until:
+                applied, after = await self._writer.call(
+                    dead_letters.apply_to_page, action, run_id, after, until, where
+                )
+                count += applied
+            return count
+        for start in range(0, max(1, len(ids)), dead_letters.BATCH):
+            some = ids[start : start + dead_letters.BATCH]
+            count += await self._writer.call(dead_letters.apply_to_ids, action, run_id, some, where)
+        return count
+
+    async def _edit(self, run_id: str, edits: Sequence[tuple[LetterEdit, QueuedTask]]) -> list[EditFate]:
+        fates: list[EditFate] = []
+        for start in range(0, len(edits), dead_letters.BATCH):
+            some = edits[start : start + dead_letters.BATCH]
+            fates += await self._writer.call(dead_letters.edit, run_id, some)
+        return fates
+
+    def _dead_letters(
+        self, run_id: str, where: DeadFilter, ids: Sequence[bytes] | None, after: str | None
+    ) -> AsyncIterator[DeadLetter]:
+        if ids is None:
+            return self._stream(number_in(after), PAGE, dead_letters.dead_letters, run_id, where)
+        return self._stream(number_in(after), PAGE, dead_letters.dead_letters_by_id, run_id, where, ids)
+
+    # Lists
+
+    def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
+        return self._stream(after, PAGE, reports.items, run_id, step)
+
+    def rejects(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
+        return self._stream(after, PAGE, reports.rejects, run_id, step)
+
+    def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
+        return self._stream(number_in(after), PAGE, reports.expired, run_id)
+
+    async def _tasks(
+        self, run_id: str, step: str | None, states: Collection[TaskState] | None, after: str | None
+    ) -> AsyncIterator[TaskStatus]:
+        wanted = None if states is None else list(states)
+        if cursor := task_list.read_cursor(after, task_list.tables_of(wanted)):
+            async for status in self._stream(cursor, task_list.PAGE, task_list.tasks, run_id, step, wanted):
+                yield status
+
+    async def _tasks_by_id(
+        self, run_id: str, ids: Mapping[bytes, str], step: str | None, states: Collection[TaskState] | None
+    ) -> AsyncIterator[TaskStatus]:
+        wanted = None if states is None else list(states)
+        for status in await self._reader.call(task_list.tasks_by_id, run_id, ids, step, wanted):
+            yield status
+
+    async def _entered(self, run_id: str, ids: Sequence[bytes]) -> set[str]:
+        return await self._reader.call(task_list.entered, run_id, ids)
+
+    async def _stream(
+        self,
+        after: Position,
+        max_size: int,
+        page: Callable[Concatenate[Store, Position, int, P], Page[Position, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> AsyncIterator[T]:
+        """Read page after page, each after the last one."""
+        position: Position | None = after
+        sizes = page_sizes(max_size)
+        while position is not None:
+            position, rows = await self._reader.call(page, position, next(sizes), *args, **kwargs)
+            for row in rows:
+                yield row
+
+    # Notes
+
+    async def _read_notes(self, topic: str, keys: Iterable[str] | None) -> dict[str, Note]:
+        return await self._reader.call(notes.read, topic, keys)
+
+    async def _write_notes(
+        self, topic: str, values: Mapping[str, bytes | None], ttl: timedelta | None
+    ) -> None:
+        await self._writer.call(notes.write, topic, values, ttl)
+
+    async def _swap_note(
+        self, topic: str, key: str, value: bytes | None, stamp: int | None, ttl: timedelta | None
+    ) -> Note | None:
+        return await self._writer.call(notes.swap, topic, key, value, stamp, ttl)
+
+    async def _trim_notes(self, topic: str, max_bytes: int) -> int:
+        return await self._writer.call(notes.trim, topic, max_bytes)
+
+    async def _notes_size(self, topic: str) -> NotesSize:
+        return await self._reader.call(notes.size, topic)
+
+    # The store
+
+    async def durability(self) -> Durability:
+        if self._synchronous == "full":
+            return Durability(True, "Data is on the disk before each reply, so a crash costs nothing.")
+        return Durability(
+            False,
+            "A crash of a process costs nothing; a power cut can cost the last moments. "
+            "To prevent that, add ?synchronous=full to the address of the queue: sqlite:///FILE?synchronous=full",
+        )
+
+    async def size(self) -> StoreSize:
+        return await self._reader.call(reports.store_size)
+
+
+async def open_address(url: str, patience: timedelta) -> SqliteQueue:
+    """Open the queue at an address."""
+    path, synchronous = sqlite_file(url)
+    return await SqliteQueue.open(path, synchronous=synchronous, patience=patience)

@@ -1,13 +1,24 @@
-"""Runs: start, look up, pause and end, purge."""
+"""Runs: started, looked up, changed, counted and purged; and the workers in them."""
+
+from collections import defaultdict
+from collections.abc import Sequence
 
 import msgspec
 
 from shoal.core.errors import RunConflict, UnknownRun
-from shoal.core.model import Run, RunSettings, RunState
-from shoal.queue.contract import RunLimits
-from shoal.queue.rules import STEERED_FROM, changed_settings, new_run_id, steered
-from shoal.queue.sqlite.encoding import as_json, duration, micros, moment, optional_duration, optional_micros
-from shoal.queue.sqlite.store import Store
+from shoal.core.model import Counts, Run, RunSettings, RunState, Stats, WorkerStatus
+from shoal.queue.encoding import (
+    COUNTER_NAMES,
+    duration,
+    micros,
+    moment,
+    optional_duration,
+    optional_micros,
+)
+from shoal.queue.intake import decode
+from shoal.queue.requests import STEERED_FROM, new_run_id
+from shoal.queue.sqlite.counters import counts_by_name
+from shoal.queue.sqlite.store import Store, as_json
 
 PURGE_BATCH = 500  # rows of each table
 _PURGED_IN_BATCHES = (
@@ -101,18 +112,17 @@ def list_all(store: Store) -> list[Run]:
 
 
 def steer(store: Store, run_id: str, state: RunState, reason: str = "") -> Run:
-    """Set the state of a run; raises RunConflict if its current state does not allow it."""
+    """Set the state of a run if its current state allows it, and return the run."""
     row = get_row(store, run_id)
     if row.state in STEERED_FROM[state]:
         store.run("run_steer", run=row.no, state=state.value, reason=reason)
         row = msgspec.structs.replace(row, state=state, reason=reason)
-    return steered(row.run(), state)
+    return row.run()
 
 
-def change(store: Store, run_id: str, limits: RunLimits) -> Run:
-    """Change the rate limits and the attempts of a run; raises UnknownRun or InvalidSetting."""
+def change(store: Store, run_id: str, settings: RunSettings) -> Run:
+    """Change the rate limits and the attempts of a run; raises UnknownRun."""
     row = get_row(store, run_id)
-    settings = changed_settings(row.run(), limits)
     delay = micros(settings.host_delay)
     store.run(
         "run_change",
@@ -159,3 +169,65 @@ def _clear_tasks(store: Store, run: int) -> int:
     for name in ("delayed_remove", "purge_failures", "purge_yielded", "purge_tasks"):
         store.run(name, places=places)
     return len(tasks)
+
+
+def stats(store: Store, run_id: str) -> Stats:
+    """Return the counts of a run: in total, by step and by partition."""
+    rows = store.read("stats", list[tuple[str, str, list[int]]], run=get_row(store, run_id).no)
+    total = [0] * len(COUNTER_NAMES)
+    steps: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTER_NAMES))
+    partitions: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTER_NAMES))
+    for step, partition, counts in rows:
+        for sums in (total, steps[step], partitions[partition]):
+            for column, count in enumerate(counts):
+                sums[column] += count
+    return Stats(**counts_by_name(total), steps=_group_counts(steps), partitions=_group_counts(partitions))
+
+
+def _group_counts(groups: dict[str, list[int]]) -> dict[str, Counts]:
+    """Return the counts of groups without those that only ever had duplicates."""
+    return {name: Counts(**counts_by_name(counts)) for name, counts in groups.items() if any(counts)}
+
+
+# Workers
+
+
+class WorkerRow(msgspec.Struct, array_like=True, frozen=True):
+    """A worker in a run."""
+
+    worker_id: str
+    run_id: str
+    state: str
+    info: str
+    beat_at: int
+    leased: int
+    completed: int
+    failed: int
+    items: int
+
+    def status(self, now: int) -> WorkerStatus:
+        return WorkerStatus(
+            worker_id=self.worker_id,
+            run_id=self.run_id,
+            state=self.state,
+            info=decode(self.info),
+            last_beat=duration(now - self.beat_at),
+            leased=self.leased,
+            completed=self.completed,
+            failed=self.failed,
+            items=self.items,
+        )
+
+
+def beat(store: Store, run_id: str, beats: Sequence[tuple[str, str, str]]) -> None:
+    """Record heartbeats of workers, their ids, states and what they do; raises UnknownRun."""
+    run, now = get_row(store, run_id).no, store.now()
+    for worker_id, state, info in beats:
+        store.run("worker_beat", run=run, worker_id=worker_id, state=state, info=info, now=now)
+
+
+def workers(store: Store, run_id: str | None) -> Sequence[WorkerStatus]:
+    """Return the workers that have sent a heartbeat."""
+    run = None if run_id is None else get_row(store, run_id).no
+    now = store.now()
+    return [row.status(now) for row in store.read("worker_read", list[WorkerRow], run=run)]

@@ -7,20 +7,55 @@ from datetime import datetime
 from functools import cache
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import apsw
 import msgspec
 
-from shoal.queue.sqlite.clock import RecordedTime
-from shoal.queue.sqlite.encoding import since_epoch
+from shoal.core.model import ZERO, Task
+from shoal.queue.encoding import duration, optional_duration, since_epoch
+from shoal.queue.intake import read_payload
+from shoal.queue.named_queries import read_queries
 
 T = TypeVar("T")
+Position = TypeVar("Position")
+# Some rows of a list, and the position to continue after: None at the end.
+Page = tuple[Position | None, list[T]]
+NO_HOST = 0  # the host of tasks without a URL; it has no rate limit
 LaneName = tuple[str, str, str]  # step, partition, host
 
+QUERIES = read_queries(Path(__file__).with_name("sql"))
 ROWS = (1, 8, 32, 128, 512)  # each size is one prepared statement
 _ROW = re.compile(r"VALUES (\([?, ]+\))")
+# Of the clock, in microseconds.
+TOLERANCE = 10_000_000  # by which the machine's clock may be set back without an effect
+RECORD_INTERVAL_MICROS = 5_000_000  # between two records of the time: each costs a write
+_encode = msgspec.json.Encoder().encode
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+class RecordedTime(NamedTuple):
+    """What the file knows of the time: the latest one, and how far its clock is ahead of the machine's.
+
+    The store's clock is the machine's, except that it goes on where that is set back. Gaps of hosts, delays
+    and leases end at times: if the clock were set back by an hour, all of them would last an hour longer, and
+    the run would stand still.
+    """
+
+    latest: int
+    ahead: int
+
+    def ahead_at(self, machine: int) -> int:
+        """Return how far the store's clock is ahead, by the machine's clock; zero unless it was set back."""
+        if machine >= self.latest:  # it was set right, or nothing was claimed for as long as it was set back
+            return 0
+        if machine + self.ahead >= self.latest - TOLERANCE:
+            return self.ahead
+        return self.latest - machine
+
+    def is_outdated(self, now: int, ahead: int) -> bool:
+        """Whether this time of the store must be recorded."""
+        return ahead != self.ahead or now >= self.latest + RECORD_INTERVAL_MICROS
 
 
 class Store:
@@ -51,7 +86,7 @@ class Store:
         return now
 
     def _recorded_time(self) -> RecordedTime:
-        return RecordedTime(*self.connection.execute(query("clock_read")).get)
+        return RecordedTime(*self.connection.execute(QUERIES["clock_read"]).get)
 
     def roll_back(self, to: str | None = None) -> None:
         """Roll back the transaction, or to a savepoint, and clear the cached lanes."""
@@ -63,7 +98,7 @@ class Store:
 
     def run(self, name: str, /, **values: Any) -> int:
         """Run a statement and return the number of changed rows."""
-        self.connection.execute(query(name), values)
+        self.connection.execute(QUERIES[name], values)
         return self.connection.changes()
 
     def run_many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> int:
@@ -79,7 +114,7 @@ class Store:
 
     def value(self, name: str, /, **values: Any) -> Any:
         """Return the single value of a query; None if it finds no row."""
-        row = self.connection.execute(query(name), values).fetchone()
+        row = self.connection.execute(QUERIES[name], values).fetchone()
         return None if row is None else row[0]
 
     def read(self, name: str, kind: type[T], /, **values: Any) -> T:
@@ -93,24 +128,13 @@ class Store:
 
 
 @cache
-def query(name: str) -> str:
-    """Return the text of `<name>.sql`, which is in a folder of `sql/`."""
-    return _files()[name].read_text(encoding="utf-8")
-
-
-@cache
-def _files() -> dict[str, Path]:
-    return {file.stem: file for file in Path(__file__).with_name("sql").glob("*/*.sql")}
-
-
-@cache
 def query_for_rows(name: str, count: int) -> str:
     """Return a query with its `VALUES (?, ...)` repeated `count` times; the query ignores rows of NULL.
 
     Bound values cost a third of what JSON costs, and one statement for many rows releases the GIL once.
     """
     # Without spaces: apsw does not cache a prepared statement whose text is longer than 16 kB.
-    return _ROW.sub(lambda row: f"VALUES {','.join([row[1].replace(' ', '')] * count)}", query(name))
+    return _ROW.sub(lambda row: f"VALUES {','.join([row[1].replace(' ', '')] * count)}", QUERIES[name])
 
 
 def decode_as(text: str, kind: type[T]) -> T:
@@ -120,3 +144,38 @@ def decode_as(text: str, kind: type[T]) -> T:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     found: T = decoder.decode(text)
     return found
+
+
+def as_json(value: Any) -> str:
+    """Return plain values as one JSON text."""
+    return _encode(value).decode()
+
+
+class TaskRow(msgspec.Struct, array_like=True, frozen=True):
+    """A task as a query returns it."""
+
+    url: str | None
+    step: str
+    payload: str | None
+    key: str | None
+    partition: str
+    priority: int
+    ttl: int | None
+    delay: int | None
+    depth: int
+
+    def task(self) -> Task:
+        payload, options, found_on = read_payload(self.payload)
+        return Task(
+            url=self.url,
+            step=self.step,
+            payload=payload,
+            key=self.key,
+            partition=self.partition,
+            priority=self.priority,
+            ttl=optional_duration(self.ttl),
+            delay=ZERO if self.delay is None else duration(self.delay),
+            depth=self.depth,
+            request=options,
+            found_on=found_on,
+        )

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from shoal.core.model import TaskState, TaskStatus
-from shoal.queue.cursors import cursor_of, invalid_cursor, numbers_of, parts_of
+from shoal.queue.encoding import moment
+from shoal.queue.paging import cursor_of, invalid_cursor, numbers_of, parts_of
 from shoal.queue.sqlite import runs
-from shoal.queue.sqlite.encoding import TaskRow, as_json, moment
-from shoal.queue.sqlite.read import Page
-from shoal.queue.sqlite.store import Store
+from shoal.queue.sqlite.store import Page, Store, TaskRow, as_json
 
 PAGE = 10_000  # tasks per page of a long list
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from shoal.core.commands import record_command
 from shoal.core.errors import InvalidSetting
-from shoal.core.errors.commands import record_command
 from shoal.core.model import MINUTE
 from shoal.core.text import shorten
 from shoal.core.urls import OBJECT_SCHEMES, is_object_url

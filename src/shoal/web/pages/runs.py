@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Run
 from shoal.core.values import counted, read_typed
 from shoal.fleet.run.change import list_settings

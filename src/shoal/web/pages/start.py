@@ -19,7 +19,7 @@ from shoal.core.urls import canonical
 from shoal.core.values import counted
 from shoal.fleet.build_job import project_job
 from shoal.fleet.command_hints import joined, queue_option
-from shoal.queue.rules import new_run_id
+from shoal.queue.requests import new_run_id
 from shoal.web.actions import WEB_SETTINGS, OperatorActions, check_settings, check_workers, seeds_of_job
 from shoal.web.api.requests import Operator, RunId, Text
 from shoal.web.context import WebContext, context_of

@@ -13,8 +13,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import QueueUnavailable
-from shoal.core.errors.commands import shoal_command
 from shoal.core.redact import redacted
 from shoal.web.auth import may_act, principal_of
 from shoal.web.context import WebContext, context_of

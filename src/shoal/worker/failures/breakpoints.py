@@ -6,8 +6,8 @@ import sys
 from bdb import BdbQuit
 from typing import Any
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import BreakpointRefused
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import Lease
 from shoal.scrape.step import Step
 from shoal.worker.failures.tracebacks import shown_path

@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
 
+from shoal.core.commands import run_command
 from shoal.core.errors import StorageFailed
-from shoal.core.errors.commands import run_command
 from shoal.export.target import open_locked, remove_if_left, sync_folder
-from shoal.queue.disk import FULL
+from shoal.queue.outages import FULL
 from shoal.scrape.files import with_suffix
 from shoal.worker.files.store import FileStore, Spool
 

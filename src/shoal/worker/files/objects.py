@@ -7,8 +7,8 @@ from io import BytesIO
 from tempfile import TemporaryFile
 from typing import Any, cast
 
+from shoal.core.commands import run_command
 from shoal.core.errors import StorageFailed
-from shoal.core.errors.commands import run_command
 from shoal.export.objects import ObjectAddress, attributes_of_object, create_object, size_of_object
 from shoal.scrape.files import with_suffix
 from shoal.worker.files.local import SUFFIX_LENGTH, storage_error

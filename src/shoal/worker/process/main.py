@@ -20,8 +20,8 @@ from typing import Any, NoReturn
 
 import uvloop
 
+from shoal.core.commands import commands_use
 from shoal.core.errors import InvalidSetting, ShoalError
-from shoal.core.errors.commands import commands_use
 from shoal.core.events import LOG, Event, Level
 from shoal.core.model import Run
 from shoal.core.redact import redactor

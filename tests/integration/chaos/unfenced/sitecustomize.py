@@ -1,7 +1,7 @@
 """Takes the fence off the SQLite queue of every process that finds this folder on its path."""
 
 from shoal.core.model import Done, Fate
-from shoal.queue.sqlite.work import settle as settling
+from shoal.queue.sqlite import settle as settling
 
 fenced = settling.settle
 STORE_ANYWAY = """

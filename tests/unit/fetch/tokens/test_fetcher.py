@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shoal.core.errors import BrokenAnswer, NotNow, NoTokenLeft, OutOfScope, TokenSetAside, TokensResting
+from shoal.core.errors import BrokenAnswer, NotNow, NoTokenLeft, OutOfScope, TokensResting
 from shoal.core.http import Headers, Hop, Request, Response
 from shoal.fetch.tokens.fetcher import MAX_REQUEUES, TokenFetcher
 from shoal.fetch.tokens.pool import TokenPool
@@ -149,7 +149,7 @@ async def test_an_exhausted_token_rests_and_the_task_goes_back_at_once(opening, 
     fetcher = await opening("one", "two")
     pages.answer = lambda request: (429, {"retry-after": "30", "x-ratelimit-remaining": "0"}, b"")
     for _ in range(2):
-        with pytest.raises(TokenSetAside) as caught:
+        with pytest.raises(TokensResting) as caught:
             await fetcher.fetch(asking())
         assert caught.value.after == timedelta(0)
     assert set(pages.tokens()) == {"one", "two"}
@@ -165,7 +165,7 @@ async def test_an_exhausted_token_rests_and_the_task_goes_back_at_once(opening, 
 async def test_a_403_that_leaves_nothing_is_exhaustion_too(opening, pages):
     fetcher = await opening("one")
     pages.answer = lambda request: (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "7"}, b"")
-    with pytest.raises(TokenSetAside):
+    with pytest.raises(TokensResting):
         await fetcher.fetch(asking())
     await fetcher.close()
 
@@ -185,7 +185,7 @@ async def test_a_token_that_two_pages_refuse_is_retired_and_the_others_go_on(ope
         try:
             await fetcher.fetch(asking(f"/{number}"))
             done += 1
-        except TokenSetAside:
+        except TokensResting:
             continue
     assert pages.tokens().count("bad") == 2
     assert done == 88
@@ -208,7 +208,7 @@ async def test_a_page_that_refuses_every_token_is_to_blame_itself(opening, pages
     fetcher = await opening("one", "two")
     pages.answer = lambda request: (401 if request.url.endswith("/locked") else 200, {}, b"")
     for _ in range(2 + MAX_REQUEUES):
-        with pytest.raises(TokenSetAside):
+        with pytest.raises(TokensResting):
             await fetcher.fetch(asking("/locked"))
         await fetcher.fetch(asking("/fine"))
     assert (await fetcher.fetch(asking("/locked"))).status == 401
@@ -283,7 +283,7 @@ async def test_what_was_reserved_is_handed_back_at_the_end(opening, pages, queue
 async def test_notes_hold_no_token_and_no_page(opening, pages, queue):
     fetcher = await opening("sesame")
     pages.answer = lambda request: (401, {}, b"")
-    with pytest.raises(TokenSetAside):
+    with pytest.raises(TokensResting):
         await fetcher.fetch(asking("/private-page"))
     await fetcher.close()
     notes = await queue.notes("tokens")

@@ -1,7 +1,7 @@
-"""The SQL texts: read when they are needed, and sent together."""
+"""The SQL texts of a new schema are sent together."""
 
 from shoal.queue.postgres.migrate import MIGRATIONS, NEWEST, _upgrade
-from shoal.queue.postgres.sql import NamedQueries, scripts
+from shoal.queue.postgres.sql import scripts
 
 
 class Connection:
@@ -15,14 +15,6 @@ class Connection:
 
     async def fetchval(self, query, *_):
         return 0 if "max(version)" in query else None
-
-
-def test_a_named_query_is_read_at_its_first_use():
-    queries = NamedQueries()
-    assert queries._texts == {}
-    assert queries["runs"] == queries["runs"] and list(queries._texts) == ["runs"]
-    assert {"runs", "stats", "items", "tasks_leased"} <= queries.keys()
-    assert len(queries) == len(dict(queries))
 
 
 async def test_a_new_schema_is_sent_in_one_request_in_the_order_of_its_files():

@@ -8,12 +8,11 @@ from shoal.core.errors import QueueUnavailable
 from shoal.core.model import MINUTE
 from shoal.queue.rabbitmq.claim import RabbitClaim
 from shoal.queue.rabbitmq.state import ScriptReply
-from shoal.queue.redis.claim import RedisClaimRequest
-from shoal.queue.redis.records import ClaimHead, Element, Fields, LeaseGroup
-from shoal.queue.redis.wire import pack
+from shoal.queue.redis.records import ClaimHead, Element, Fields, LeaseGroup, pack
+from shoal.queue.requests import ClaimRequest
 
 NOW = 1_000_000
-REQUEST = RedisClaimRequest("worker-1", "run", 10, MINUTE, None, None)
+REQUEST = ClaimRequest("worker-1", "run", 10, MINUTE)
 
 
 def reply(*numbers):

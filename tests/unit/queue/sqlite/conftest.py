@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shoal.queue.sqlite.connection import SqliteAddress, WriteHandler
-from shoal.queue.sqlite.migrate import migrate
+from shoal.queue.sqlite.connection import SqliteAddress, WriteHandler, migrate
 from shoal.queue.sqlite.queue import SqliteQueue
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)

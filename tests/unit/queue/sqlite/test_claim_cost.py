@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.model import ZERO, RunSettings
+from shoal.queue.encoding import since_epoch
+from shoal.queue.requests import ClaimRequest
 from shoal.queue.sqlite import runs
-from shoal.queue.sqlite.encoding import since_epoch
-from shoal.queue.sqlite.work.claim import SqliteClaimRequest, claim
+from shoal.queue.sqlite.claim import claim
 from tests.unit.queue.sqlite.conftest import NOON
 
 LIMIT = 50
@@ -54,7 +55,7 @@ def steps_of_a_claim(store, run_id, asked):
 
     store.connection.set_progress_handler(step, 1)
     with store.connection:
-        grant = claim(store, SqliteClaimRequest("worker", run_id, LIMIT, timedelta(minutes=5), **asked))
+        grant = claim(store, ClaimRequest("worker", run_id, LIMIT, timedelta(minutes=5), **asked))
     store.connection.set_progress_handler(None)
     assert len(grant.leases) == LIMIT
     return count

@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from shoal.core.errors import QueueFull, QueueUnavailable
-from shoal.queue.sqlite.thread import ThreadCall
+from shoal.queue.sqlite.connection import ThreadCall
 
 
 @pytest.fixture

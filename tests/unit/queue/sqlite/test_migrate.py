@@ -4,8 +4,7 @@ import apsw
 import pytest
 
 from shoal.core.errors import InvalidSetting, QueueError, SchemaTooNew
-from shoal.queue.sqlite.connection import APPLICATION_ID, SqliteAddress, connect
-from shoal.queue.sqlite.migrate import migrate, scripts
+from shoal.queue.sqlite.connection import APPLICATION_ID, SqliteAddress, connect, migrate, scripts
 from shoal.queue.sqlite.queue import SqliteQueue
 
 
@@ -31,7 +30,7 @@ async def test_a_file_of_a_newer_shoal_is_refused_and_left_alone(store, address)
 
 async def test_a_script_that_breaks_leaves_the_old_version(store, monkeypatch):
     monkeypatch.setattr(
-        "shoal.queue.sqlite.migrate.scripts", lambda: [*scripts(), "CREATE TABLE more (a); nonsense"]
+        "shoal.queue.sqlite.connection.scripts", lambda: [*scripts(), "CREATE TABLE more (a); nonsense"]
     )
     with pytest.raises(apsw.SQLError), store.connection:
         migrate(store)

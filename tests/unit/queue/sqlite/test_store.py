@@ -1,15 +1,13 @@
-"""Queries by name: every file is a valid query, and any number of rows can be written."""
+"""Queries by name: every one is valid, and any number of rows can be written."""
 
 import re
-from pathlib import Path
 
 import apsw
 import pytest
 
-from shoal.queue import sqlite
-from shoal.queue.sqlite.store import ROWS, query, query_for_rows
+from shoal.queue.sqlite.store import QUERIES, ROWS, query_for_rows
 
-NAMES = sorted(file.stem for file in Path(sqlite.__file__).parent.glob("sql/*/*.sql"))
+NAMES = sorted(QUERIES)
 # Tables that may be large: no query of a verb may scan all of one.
 LARGE = "task|ready|delayed|expiry|item|reject|dead|expired|failure|lane|host"
 # Read by users, once per run, or when a user changes a run.
@@ -26,7 +24,7 @@ RARE = {
 
 def explain(store, name):
     """Return the steps of a query's plan."""
-    text = query(name)
+    text = QUERIES[name]
     values = [None] * text.count("?") or dict.fromkeys(re.findall(r":(\w+)", text))
     return [row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {text}", values)]
 
@@ -50,7 +48,7 @@ def test_each_size_is_one_statement(store):
         assert query_for_rows("ready_add", size).count("(?,?,?)") == size
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "VALUES (?" in query(name)])
+@pytest.mark.parametrize("name", [name for name in NAMES if "VALUES (?" in QUERIES[name]])
 def test_no_statement_is_too_long_for_apsw_to_keep(name):
     assert len(query_for_rows(name, ROWS[-1])) < 16_384
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from shoal.core.errors import QueueError
-from shoal.queue.sqlite.thread import MAX_BATCH, ConnectionThread
+from shoal.queue.sqlite.connection import MAX_BATCH, ConnectionThread
 
 
 class Recorder:

@@ -32,7 +32,7 @@ from shoal.fleet.run.pool import PoolExit
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue
-from shoal.queue.rules import new_run_id
+from shoal.queue.requests import new_run_id
 
 
 class RolePrinter:

@@ -20,8 +20,8 @@ from rich.text import Text
 from shoal.cli.console import counted, duration, megabytes, put_json
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
+from shoal.core.commands import shoal_command
 from shoal.core.errors import QueueUnavailable
-from shoal.core.errors.commands import shoal_command
 from shoal.core.model import HostStatus, ReportedState, WorkerState, WorkerStatus
 from shoal.core.tasks import wait_for_event
 from shoal.core.text import printable

@@ -11,8 +11,8 @@ from shoal.cli.console import put_rows, say
 from shoal.cli.exits import Exit
 from shoal.cli.options import common
 from shoal.cli.options.workers import read_change
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, ShoalError
-from shoal.core.errors.commands import shoal_command
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
 from shoal.fleet.status.rows import TableColumns
 from shoal.scrape.scraper import Scraper

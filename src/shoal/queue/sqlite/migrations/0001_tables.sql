@@ -54,7 +54,7 @@ INSERT INTO host (id, name) VALUES (0, '');
 
 -- A lane is the tasks of one section on one host, with their counts: the unit that a claim schedules. `priority` is that of its
 -- first pending task; `due` is the time from which its host may get a request of this run. Both are NULL when nothing is
--- pending, and `due` is NULL while the host has too many leases: see arm.sql, the only place that sets them.
+-- pending, and `due` is NULL while the host has too many leases: see arm in claim.sql, the only query that sets them.
 CREATE TABLE lane (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL,

@@ -1,0 +1,106 @@
+"""Dead letters: listed, replayed, dropped and edited."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from shoal.core.model import Attempt, DeadFilter, DeadLetter
+from shoal.queue.intake import QueuedTask
+from shoal.queue.paging import cursor_of, number_in
+from shoal.queue.postgres.arrays import bytes_array
+from shoal.queue.postgres.enqueue import ENTRY_TYPES, entry_columns
+from shoal.queue.postgres.reports import Row, stream_pages, task_from
+from shoal.queue.postgres.runs import find_run
+from shoal.queue.postgres.server import PostgresServer
+from shoal.queue.postgres.sql import ONCE, QUERIES, call
+from shoal.queue.requests import EditFate, LetterEdit
+
+EDIT_BATCH = 100  # dead letters that one call edits
+EDIT_FATES = (EditFate.EDITED, EditFate.DUPLICATE, EditFate.CHANGED)  # as `shoal.edit_dead` numbers them
+
+FILTER_TYPES = ("bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
+REPLAY = call("replay_after", *ONCE, *FILTER_TYPES, "interval")
+DROP = call("drop_dead", *ONCE, *FILTER_TYPES)
+EDIT = call("edit_dead", *ONCE, "text::bytea[]", "timestamptz[]", "int[]", "text[]", "text[]", *ENTRY_TYPES)
+
+
+def dead_letters(
+    server: PostgresServer, run_id: str, where: DeadFilter, after: str | None
+) -> AsyncIterator[DeadLetter]:
+    """Stream the dead letters of a run."""
+    return stream_pages(server, run_id, "dead", _letter, after, *_conditions(where))
+
+
+async def dead_letters_by_id(
+    server: PostgresServer, run_id: str, ids: Sequence[bytes], where: DeadFilter, after: str | None
+) -> AsyncIterator[DeadLetter]:
+    """Stream the dead letters of a run that have these ids; raises UnknownRun."""
+    await find_run(server, run_id)
+    conditions = _conditions(where)
+    for found in await server.fetch(QUERIES["dead_by_id"], run_id, number_in(after), ids, *conditions):
+        for row in await server.fetch(QUERIES["dead"], run_id, found["id"] - 1, 1, *conditions):
+            if row["id"] == found["id"]:
+                yield _letter(row)
+
+
+async def replay(
+    server: PostgresServer, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter, delay: timedelta
+) -> int:
+    """Make dead letters pending again, and return how many."""
+    return int((await server.once_long(REPLAY, run_id, ids, *_conditions(where), delay))[0][0])
+
+
+async def drop(server: PostgresServer, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter) -> int:
+    """Drop dead letters, and return how many."""
+    return int((await server.once_long(DROP, run_id, ids, *_conditions(where)))[0][0])
+
+
+async def edit(
+    server: PostgresServer, run_id: str, edits: Sequence[tuple[LetterEdit, QueuedTask]]
+) -> list[EditFate]:
+    """Replace the tasks of dead letters."""
+    fates: list[EditFate] = []
+    for start in range(0, len(edits), EDIT_BATCH):
+        columns = _edit_columns(edits[start : start + EDIT_BATCH])
+        (reply,) = (await server.once(EDIT, run_id, *columns))[0]
+        fates += [EDIT_FATES[number] for number in reply]
+    return fates
+
+
+def _edit_columns(edits: Sequence[tuple[LetterEdit, QueuedTask]]) -> list[Any]:
+    """Return the arguments of `shoal.edit_dead`: how each letter was, who edits it, and its new task."""
+    return [
+        bytes_array([edit.letter.id for edit, _ in edits]),
+        [edit.letter.buried_at for edit, _ in edits],
+        [len(edit.letter.history) for edit, _ in edits],
+        [edit.by for edit, _ in edits],
+        [edit.note for edit, _ in edits],
+        *entry_columns([entry for _, entry in edits]),
+    ]
+
+
+def _conditions(where: DeadFilter) -> list[Any]:
+    """Return the filter arguments of the queries."""
+    return [
+        where.step,
+        where.partition,
+        where.host,
+        where.error,
+        where.buried_before,
+        where.buried_after,
+    ]
+
+
+def _letter(row: Row) -> DeadLetter:
+    history = zip(row["h_attempts"], row["h_workers"], row["h_errors"], row["h_ended"], strict=True)
+    return DeadLetter(
+        id=row["task"].hex(),
+        task=task_from(row),
+        attempts=row["attempts"],
+        error=row["error"],
+        history=tuple(
+            Attempt.stored(attempt, worker, text, ended) for attempt, worker, text, ended in history
+        ),
+        buried_at=row["buried_at"],
+        cursor=cursor_of(row["id"]),
+    )

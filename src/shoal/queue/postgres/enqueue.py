@@ -1,0 +1,91 @@
+"""Enqueue tasks: each key of a (run, step) once, and with `dedup` once for all runs of a scraper."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from shoal.core.model import EnqueueReport
+from shoal.queue.intake import QueuedTask
+from shoal.queue.postgres.arrays import (
+    JOINED,
+    bytes_array,
+    int_array,
+    interval_array,
+    joined_texts,
+    text_array,
+)
+from shoal.queue.postgres.server import PostgresServer
+from shoal.queue.postgres.sql import ONCE, QUERIES, call
+
+FORGET_BATCH = 1_000  # keys that one call forgets
+
+# The parameter types of `entry_columns`, in their order.
+ENTRY_TYPES = (
+    *("text[]", "text[]", "text[]", "text::int[]"),
+    *("text::bytea[]", "text::int[]", "text::int[]", "text::smallint[]", "text::int[]"),
+    *("text::interval[]", "text::interval[]", JOINED, JOINED, JOINED),
+)
+ENQUEUE = call("enqueue", *ONCE, *ENTRY_TYPES, "text::bytea[]")
+
+
+async def enqueue(server: PostgresServer, run_id: str, batch: Sequence[QueuedTask]) -> EnqueueReport:
+    """Add tasks to a run; raises UnknownRun."""
+    first_of_id = {entry.id: entry for entry in reversed(batch)}
+    if not first_of_id:
+        return EnqueueReport()
+    entries = list(first_of_id.values())
+    keys = scraper_keys(entries)
+    rows = await server.once(ENQUEUE, run_id, *entry_columns(entries), keys)
+    added, known = map(int, rows[0])
+    report = EnqueueReport(added=added, duplicate=len(entries) - added - known, known=known)
+    if keys is None or len(entries) == len(batch):
+        return report + EnqueueReport(duplicate=len(batch) - len(entries))
+    # Repeated tasks are known or duplicates, as their first occurrence was: the server decides.
+    firsts = {id(entry) for entry in entries}
+    return report + await enqueue(server, run_id, [entry for entry in batch if id(entry) not in firsts])
+
+
+def entry_columns(entries: Sequence[QueuedTask]) -> list[Any]:
+    """Return the arguments of `shoal.put`: distinct names, and tasks that refer to them by position."""
+    hosts: dict[str, int] = {}
+    sections: dict[tuple[str, str], int] = {}
+    bands: dict[int, int] = {}
+    host_of: list[int] = []
+    section_of: list[int] = []
+    for entry in entries:
+        host_of.append(hosts.setdefault(entry.host, len(hosts) + 1))
+        section = sections.setdefault((entry.step, entry.partition), len(sections) + 1)
+        section_of.append(section)
+        bands[section] = bands.get(section, 0) | 1 << entry.priority
+    return [
+        list(hosts),
+        [step for step, _ in sections],
+        [partition for _, partition in sections],
+        int_array(bands.values()),
+        bytes_array([entry.id.hex() for entry in entries]),
+        int_array(host_of),
+        int_array(section_of),
+        int_array([entry.priority for entry in entries]),
+        int_array([entry.depth for entry in entries]),
+        interval_array([entry.ttl for entry in entries]),
+        interval_array([entry.delay or None for entry in entries]),
+        joined_texts([entry.url for entry in entries]),
+        joined_texts([entry.key for entry in entries]),
+        joined_texts([None if entry.payload == "{}" else entry.payload for entry in entries]),
+    ]
+
+
+def scraper_keys(entries: Sequence[QueuedTask]) -> str | None:
+    """Return the keys that all runs of a scraper share as an array literal; None if no task has one."""
+    if not any(entry.scraper_key for entry in entries):
+        return None
+    return text_array([f"\\x{entry.scraper_key.hex()}" if entry.scraper_key else None for entry in entries])
+
+
+async def forget(server: PostgresServer, scraper: str) -> int:
+    """Forget the keys that runs of a scraper have queued, and return their number."""
+    count = 0
+    after: bytes | None = b""
+    while after is not None:
+        known, after = (await server.fetch(QUERIES["forget"], scraper, after, FORGET_BATCH))[0]
+        count += known
+    return count

@@ -1,1 +1,0 @@
-SELECT latest, ahead FROM clock

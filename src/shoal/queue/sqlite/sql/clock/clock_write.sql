@@ -1,1 +1,0 @@
-UPDATE clock SET latest = :latest, ahead = :ahead

@@ -1,1 +1,0 @@
-SELECT ifnull(max(no), 0) FROM dead WHERE run = :run

@@ -1,1 +1,0 @@
-DELETE FROM dead WHERE no IN (SELECT value FROM json_each(:numbers))

@@ -1,1 +1,0 @@
-DELETE FROM delayed WHERE seq IN (SELECT value & 0xfffffffffffff FROM json_each(:places))

@@ -1,1 +1,0 @@
-SELECT section FROM lane WHERE id = :lane

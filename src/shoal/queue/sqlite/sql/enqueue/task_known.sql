@@ -1,1 +1,0 @@
-SELECT 1 FROM task WHERE run = :run AND id = :id

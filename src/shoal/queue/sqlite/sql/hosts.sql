@@ -1,0 +1,56 @@
+-- Hosts: their limits, their last starts, and the counts of their tasks.
+
+-- name: host_know
+-- The number of a host, which is created if necessary.
+INSERT INTO host (name) VALUES (:name) ON CONFLICT (name) DO UPDATE SET name = name RETURNING id
+
+-- name: host_read
+-- A page of hosts after the name :after, and the last name read. Without a run, the counts are of all
+-- runs, and a host without tasks is listed while it has a pause or a delay of its own.
+SELECT json_array(
+    max(name),
+    json_group_array(json_array(
+        name, delay, paused_until, json_array(pending, delayed, leased, completed, dead, expired, dropped, items, rejected)
+    )) FILTER (WHERE tasks > 0 OR :run IS NULL AND (delay > 0 OR paused_until > :now))
+)
+FROM (
+    SELECT page.name, max(page.delay, page.slowdown) AS delay, page.paused_until,
+        ifnull(sum(lane.pending), 0) AS pending, ifnull(sum(lane.delayed), 0) AS delayed,
+        ifnull(sum(lane.leased), 0) AS leased, ifnull(sum(lane.completed), 0) AS completed,
+        ifnull(sum(lane.dead), 0) AS dead, ifnull(sum(lane.expired), 0) AS expired,
+        ifnull(sum(lane.dropped), 0) AS dropped, ifnull(sum(lane.items), 0) AS items,
+        ifnull(sum(lane.rejected), 0) AS rejected,
+        ifnull(sum(lane.pending + lane.delayed + lane.leased + lane.completed
+            + lane.dead + lane.expired + lane.dropped), 0) AS tasks
+    FROM (SELECT * FROM host WHERE name > :after ORDER BY name LIMIT :limit) page
+    LEFT JOIN lane ON lane.host = page.id
+        AND iif(:run IS NULL, lane.run IN (SELECT no FROM run), lane.run = :run)
+    GROUP BY page.name
+)
+
+-- name: host_shorten
+-- The hosts of a run keep the gap of their last start, which may be of another run. One that equals the run's old delay becomes
+-- the new one, or a run that gets faster would wait for its old delay once more.
+UPDATE host SET last_delay = :new
+WHERE last_delay = :old AND last_delay > :new AND id IN (SELECT host FROM lane WHERE run = :run)
+
+-- name: host_slow
+-- Set by an operator: it also ends the slowdown caused by errors of the host.
+UPDATE host SET delay = :delay, slowdown = 0 WHERE id = :host
+
+-- name: host_starts
+SELECT json_group_array(json_array(id, last_start, last_delay, earlier))
+FROM host WHERE id IN (SELECT value FROM json_each(:hosts))
+
+-- name: host_treat
+-- A pause is never shortened; NULL leaves the slowdown unchanged.
+WITH given (host, paused_until, slowdown) AS (
+    VALUES (?, ?, ?)
+)
+UPDATE host SET
+    paused_until = max(host.paused_until, ifnull(given.paused_until, 0)),
+    slowdown = ifnull(given.slowdown, host.slowdown)
+FROM given WHERE host.id = given.host
+
+-- name: host_unpause
+UPDATE host SET paused_until = 0 WHERE id = :host

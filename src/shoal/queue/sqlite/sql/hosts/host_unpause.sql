@@ -1,1 +1,0 @@
-UPDATE host SET paused_until = 0 WHERE id = :host

@@ -1,1 +1,0 @@
-DELETE FROM known WHERE scraper = :scraper AND key > unhex(:after) AND key <= unhex(:last)

@@ -1,1 +1,0 @@
-DELETE FROM note WHERE topic = :topic AND key IN (SELECT value FROM json_each(:keys))

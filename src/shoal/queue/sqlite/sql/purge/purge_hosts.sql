@@ -1,1 +1,0 @@
-SELECT json_group_array(DISTINCT host) FROM lease WHERE run = :run

@@ -1,1 +1,0 @@
-INSERT INTO purged (run) VALUES (:run)

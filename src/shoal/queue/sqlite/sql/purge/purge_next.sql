@@ -1,1 +1,0 @@
-SELECT min(run) FROM purged

@@ -1,1 +1,0 @@
-DELETE FROM section WHERE run = :run

@@ -1,1 +1,0 @@
-DELETE FROM worker WHERE run = :run

@@ -1,1 +1,0 @@
-SELECT json_group_array(id) FROM lane WHERE run = :run

@@ -1,1 +1,0 @@
-"""The work verbs: enqueue, claim, settle, and what time alone moves."""
