@@ -27,8 +27,8 @@ SETTINGS = settings(
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-# Sixteen shards make histories slow, and so does a broker; the plain server covers the same scripts.
-SLOW = ("redis-cluster", "rabbitmq")
+# Sixteen shards make histories slow, and so do a broker and a pooler; the plain servers run the same code.
+SLOW = ("redis-cluster", "rabbitmq", "pgbouncer")
 FEW, MANY = 3, HISTORIES  # histories in the short tier, and in the long one
 ONE_TRY = RunSettings(host_delay=ZERO, max_attempts=1)
 CLAIM = Claimed(
@@ -56,6 +56,8 @@ STEPS = {
     "RevivesLostLeases": 25,
     "ShortensPauses": 25,
 }
+# These show in one of hundreds of histories, which take half a minute.
+RARE = ("GivesBackTheLastStart", "LosesHistory", "ShortensPauses")
 
 
 @pytest.mark.timeout(600)
@@ -75,7 +77,9 @@ def test_every_history_goes_as_the_rules_say(store: StoreUnderTest, histories: i
 
 @pytest.mark.long
 @pytest.mark.timeout(600)  # seconds: some take ten of processor time, which a busy machine makes minutes
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", [pytest.param(name, marks=[pytest.mark.full] if name in RARE else []) for name in FAULTS]
+)
 def test_a_queue_that_breaks_a_rule_is_found_out(fault: str) -> None:
     clock = VirtualClock()
     bench = Bench(FAULTS[fault](clock.now), clock)

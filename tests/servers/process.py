@@ -96,7 +96,6 @@ class ServerProcess:
         self.folder = Path(tempfile.mkdtemp(prefix=f"shoal-{self.name}-"))
         self.log = self.folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._owner = os.getpid()
         if self.user:
             shutil.chown(self.folder, self.user)
         atexit.register(self.close)
@@ -108,10 +107,8 @@ class ServerProcess:
         return self._process.pid
 
     def close(self) -> None:
-        """Stop the server if it runs, and remove its folder; a copy in a forked process does nothing."""
+        """Stop the server if it runs, and remove its folder."""
         atexit.unregister(self.close)
-        if os.getpid() != self._owner:
-            return
         self.resume()
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)

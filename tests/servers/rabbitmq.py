@@ -140,8 +140,7 @@ class RabbitServer(ServerProcess):
 
     def close(self) -> None:
         """End the node and remove its folder; an end in good order takes seconds, and nothing is kept."""
-        if os.getpid() == self._owner:
-            self.kill()
+        self.kill()
         super().close()
         if not self._shares_epmd:
             self._epmd.close()

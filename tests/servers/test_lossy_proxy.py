@@ -6,7 +6,6 @@ import pytest
 from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.postgres import USER
 from tests.servers.postgres_talk import PostgresTalk
-from tests.servers.process import free_port
 
 LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError)
 INSERT = "INSERT INTO written (n) VALUES ($1) RETURNING n"
@@ -51,24 +50,6 @@ async def test_the_server_has_committed_what_the_client_never_hears_of(proxy, co
     assert proxy.connections == 0
 
 
-async def test_a_statement_prepared_before_is_known_by_its_text(proxy, connect, direct):
-    client = await connect()
-    assert await client.fetchval(INSERT, 1) == 1
-    async with proxy.lose_next_reply(matching=b"INTO written"):
-        with pytest.raises(LOST):
-            await client.fetchval(INSERT, 2)
-    assert await written(direct) == [1, 2]
-
-
-async def test_the_answer_to_a_commit_can_be_lost(proxy, connect, direct):
-    client = await connect()
-    async with proxy.lose_next_reply(matching=b"COMMIT"):
-        with pytest.raises(LOST):
-            async with client.transaction():
-                await client.fetchval(INSERT, 1)
-    assert await written(direct) == [1]
-
-
 async def test_a_request_of_many_chunks_is_lost_as_a_whole(proxy, connect, direct):
     client = await connect()
     numbers = list(range(200_000))
@@ -95,29 +76,3 @@ async def test_an_order_that_was_never_carried_out_fails_the_test(proxy):
     with pytest.raises(AssertionError, match="lost 0 of 1"):
         async with proxy.lose_next_reply(matching=b"never"):
             pass
-
-
-async def test_a_cut_drops_connections_and_lets_new_ones_in(proxy, connect):
-    client = await connect()
-    await proxy.cut()
-    with pytest.raises(LOST):
-        await client.fetchval("SELECT 1")
-    client = await connect()
-    assert await client.fetchval("SELECT 1") == 1
-    await client.close()
-
-
-async def test_a_refusing_proxy_lets_nobody_in_until_it_accepts_again(proxy, connect):
-    await proxy.refuse()
-    with pytest.raises(OSError, match=r"refused|Connect call failed"):
-        await connect()
-    await proxy.accept()
-    client = await connect()
-    assert await client.fetchval("SELECT 1") == 1
-    await client.close()
-
-
-async def test_a_server_that_is_down_is_a_connection_that_ends():
-    async with LossyProxy(free_port(), PostgresTalk) as proxy:
-        with pytest.raises(LOST):
-            await asyncpg.connect(f"postgresql://{USER}@127.0.0.1:{proxy.port}/postgres")

@@ -1,6 +1,5 @@
 """The private PostgreSQL keeps its data through anything but its end, and leaves nothing behind."""
 
-import asyncio
 import os
 import shutil
 import signal
@@ -8,13 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from tests.cases import long
 from tests.conftest import or_skip
 from tests.servers.postgres import PostgresServer
-from tests.servers.process import ServerFailed, wait_until
+from tests.servers.process import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -31,25 +29,6 @@ def test_what_was_committed_is_there_after_a_restart(server, how):
     assert server.sql("SELECT answer FROM kept") == "42"
 
 
-async def test_a_kill_takes_every_connection_with_it(server):
-    connection = await asyncpg.connect(server.url())
-    server.kill()
-    with pytest.raises((asyncpg.PostgresConnectionError, ConnectionError)):
-        await connection.fetchval("SELECT 1")
-    server.start()
-
-
-async def test_a_paused_server_holds_its_answer_until_it_is_resumed(server):
-    connection = await asyncpg.connect(server.url())
-    server.pause()
-    answer = asyncio.ensure_future(connection.fetchval("SELECT 7"))
-    done, _ = await asyncio.wait([answer], timeout=0.2)
-    assert not done
-    server.resume()
-    assert await answer == 7
-    await connection.close()
-
-
 def test_it_listens_on_loopback_only_and_does_not_wait_for_the_disk(server):
     assert server.sql("SHOW listen_addresses", "SHOW fsync") == "127.0.0.1\noff"
 
@@ -60,13 +39,6 @@ def test_a_durable_one_waits_for_the_disk_and_leaves_nothing_when_it_is_closed()
         pid = durable.pid
     assert not durable.folder.exists()
     assert not _is_running(pid)
-
-
-def test_a_start_that_fails_says_why():
-    server = or_skip(lambda: PostgresServer(settings={"shared_buffers": "nonsense"}))
-    with pytest.raises(ServerFailed, match="nonsense"):
-        server.start()
-    server.close()
 
 
 LINGER = """

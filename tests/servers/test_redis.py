@@ -1,7 +1,5 @@
 """The private Redis keeps what it was told to keep, and leaves nothing behind."""
 
-import os
-
 import pytest
 
 from tests.conftest import or_skip
@@ -30,13 +28,3 @@ def test_it_listens_on_loopback_only_and_asks_for_its_password():
 def test_the_nodes_of_a_cluster_share_the_slots(redis_cluster):
     assert "cluster_slots_assigned:16384" in redis_cluster.nodes[2].cli("CLUSTER", "INFO")
     assert redis_cluster.nodes[0].cli("CLUSTER", "NODES").count("master") == 3
-
-
-def test_a_forked_copy_of_a_server_ends_nothing():
-    with RedisServer() as server:
-        if not (pid := os.fork()):
-            server.close()
-            os._exit(0)
-        os.waitpid(pid, 0)
-        assert server.cli("PING") == "PONG"
-        assert server.folder.exists()

@@ -2,7 +2,6 @@
 
 import sqlite3
 from contextlib import ExitStack
-from functools import partial
 
 import pytest
 
@@ -35,48 +34,6 @@ def test_redis_refuses_writes_while_it_is_full_or_a_replica(redis, kind, refusal
         server.cli("SET", "key", "value")
     undo()
     assert server.cli("SET", "key", "value") == "OK"
-
-
-def has(server, key, value):
-    try:
-        return server.cli("GET", key) == str(value)
-    except ServerFailed:  # it loads what its primary has sent
-        return False
-
-
-def test_a_failover_loses_what_the_replica_missed_and_can_be_done_again(redis):
-    for turn in range(2):
-        (old,) = redis.servers
-        old.cli("SET", "early", turn)
-        failover = redis.conditions["failover"].begin.__self__
-        # Not before the replica has it: what is lost is to be what came after.
-        wait_until(partial(has, failover.replica, "early", turn), "the replica to have it", TIMEOUT)
-        promote = failover.begin()
-        old.cli("SET", "late", turn)
-        promote()
-        (new,) = redis.servers
-        assert new is not old
-        assert (new.cli("GET", "early"), new.cli("GET", "late")) == (str(turn), "")
-        assert "role:master" in new.cli("INFO", "replication")
-        wait_until(lambda old=old: "role:slave" in old.cli("INFO", "replication"), "the old one", TIMEOUT)
-
-
-@pytest.mark.long
-def test_a_failover_of_postgresql_loses_what_the_standby_missed_and_can_be_done_again(postgres):
-    (first,) = postgres.servers
-    first.sql("CREATE TABLE kept (word text)")
-    for turn in range(2):
-        (old,) = postgres.servers
-        old.sql(f"INSERT INTO kept VALUES ('early {turn}')")
-        promote = postgres.conditions["failover"].begin()
-        old.sql(f"INSERT INTO kept VALUES ('late {turn}')")
-        promote()
-        (new,) = postgres.servers
-        assert new is not old
-        assert new.sql("SELECT string_agg(word, ', ' ORDER BY word) FROM kept").split(", ") == [
-            f"early {number}" for number in range(turn + 1)
-        ]
-        assert old.sql("SELECT pg_is_in_recovery()") == "t"
 
 
 def test_postgresql_refuses_writes_while_it_is_read_only(postgres):

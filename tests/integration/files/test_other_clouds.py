@@ -11,7 +11,6 @@ from shoal.core.errors import ExportFailed, InvalidSetting, StorageFailed
 from shoal.export import objects
 from shoal.export.objects import ObjectAddress
 from shoal.export.open import open_writer
-from shoal.worker.files.objects import ObjectFiles
 from tests.integration.files.conftest import content_of
 from tests.integration.files.test_objects import items
 from tests.servers.azurite import ACCOUNT, KEY, AzuriteServer
@@ -107,23 +106,6 @@ def test_an_export_is_visible_when_it_is_complete(cloud):
     assert cloud.read("a/items.jsonl").count(b"\n") == 1
 
 
-def test_a_large_export_is_uploaded_in_parts(cloud):
-    with open_writer(f"{cloud.shop}/items.jsonl") as writer:
-        for _ in range(120):
-            writer.write(items(1_000))
-    assert cloud.names() == ["items.jsonl"]
-    assert cloud.read("items.jsonl").count(b"\n") == 120_000
-
-
-def test_a_missing_bucket_is_named_before_and_after(cloud):
-    nothing = f"{cloud.scheme}://nothing/items.jsonl"
-    reason = f"there is no {cloud.bucket_word} 'nothing'"
-    with pytest.raises(InvalidSetting, match=reason):
-        open_writer(nothing, existing="refuse")
-    with pytest.raises(ExportFailed, match=reason):
-        open_writer(nothing).close()
-
-
 def test_wrong_credentials_are_named_with_the_variables_to_check(cloud, monkeypatch):
     use_wrong_key(cloud, monkeypatch)
     advice = "access is denied. Check " + (
@@ -171,20 +153,3 @@ async def assert_named_once(cloud, site, bucket, reason):
             [f"{site.url}/gallery/0"], files=f"{cloud.scheme}://{bucket}/images"
         )
     assert site.requests == []
-
-
-def test_files_of_one_name_never_replace_one_another(cloud):
-    store = ObjectFiles(f"{cloud.shop}/images")
-
-    def keep(data):
-        spool = store.open_spool()
-        spool.write(data)
-        try:
-            return store.keep(spool, "pic.png", "image/png")
-        finally:
-            store.discard(spool)
-
-    first, second = keep(b"one"), keep(b"two")
-    assert first == ("pic.png", True) and second[1] and second[0] != "pic.png"
-    assert keep(b"one") == ("pic.png", False)
-    assert cloud.read("images/pic.png") == b"one" and cloud.read(f"images/{second[0]}") == b"two"

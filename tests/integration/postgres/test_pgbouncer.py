@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 
-from shoal.core.model import MINUTE, Bury, Done, Fate, Retry
+from shoal.core.model import Done, Fate
 from shoal.queue.postgres.queue import PostgresQueue
 from shoal.queue.postgres.server import KeepaliveConnection
-from tests.conformance.helpers import claim, claim_all, data_of, page, pages, start
+from tests.conformance.helpers import claim_all, data_of, page, pages, start
 
 CLAIMERS = 8
 
@@ -88,44 +88,6 @@ async def test_claimers_at_once_complete_every_task_once(pooled, pooled_crowd):
     assert len(claimed) == claimed.total() == 800
     assert (await pooled.stats(run.id)).completed == 800
     assert len(set(await data_of(pooled, run))) == 800
-
-
-async def test_producers_at_once_store_each_key_once(pooled, pooled_crowd):
-    run = await start(pooled)
-    reports = await asyncio.gather(
-        *(queue.enqueue(run.id, pages(3000)[:: 1 - n % 2 * 2]) for n, queue in enumerate(pooled_crowd))
-    )
-    assert sum(report.added for report in reports) == 3000
-    assert (await pooled.stats(run.id)).pending == 3000
-
-
-async def test_leases_are_lost_and_taken_back_and_the_dead_are_replayed(pooled, direct):
-    run = await start(pooled, *pages(4), max_attempts=2)
-    first, second, *lost = await claim_all(pooled, run, lease=MINUTE)
-    assert await pooled.extend([first, second]) == [Fate.ACCEPTED] * 2
-    await direct.execute(
-        "UPDATE shoal.lease SET deadline = clock_timestamp() WHERE token = $1", lost[0].token
-    )
-    assert await pooled.reclaim() == 4
-    assert await pooled.settle([Done(first), Done(lost[0])]) == [Fate.STALE] * 2
-    again = await claim(pooled, run)
-    await pooled.settle([Bury(again[0], "gone"), *(Retry(lease, "again") for lease in again[1:])])
-    assert [letter.attempts async for letter in pooled.dead(run.id)] == [2] * 4
-    assert await pooled.replay(run.id) == 4
-    assert (await pooled.stats(run.id)).pending == 4
-
-
-async def test_everything_that_can_be_looked_at_can_be_looked_at(pooled):
-    run = await start(pooled, *pages(3))
-    (lease, *_) = await claim(pooled, run)
-    await pooled.settle([Done(lease, items=[{"title": "a"}])])
-    await pooled.beat("worker-1", run_id=run.id)
-    await pooled.pause_host("a.example", MINUTE)
-    assert [status.paused_for is None async for status in pooled.hosts(run.id)] == [False]
-    assert [worker.completed for worker in await pooled.workers(run.id)] == [1]
-    assert await data_of(pooled, run) == [{"title": "a"}]
-    await pooled.purge(run.id)
-    assert not await pooled.runs()
 
 
 async def test_a_pooler_that_is_restarted_is_found_again(pooled, pgbouncer):

@@ -31,22 +31,3 @@ def test_those_who_run_something_are_all_looked_at():
         run
     )
     assert {"deploy.md", "alerts.yml"} <= {found.where for found in FOUND}
-
-
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
-        ("shoal start --roll worker", "No such option: --roll"),
-        ("shoal metrics --listen", "requires an argument"),
-        ("shoal start --role boss", "is not one of"),
-        ("shoal start", "Missing parameter: role"),
-    ],
-)
-def test_a_wrong_option_would_be_noticed(typed, says):
-    with pytest.raises(Exception, match=says):
-        parse(typed.split())
-
-
-def test_a_command_that_is_not_there_would_be_noticed():
-    with pytest.raises(AssertionError, match="no command"):
-        parse(("shoal", "wurk"))

@@ -11,18 +11,6 @@ BOARD = json.loads(DASHBOARD.read_text())
 JOBS = {"shoal-worker", "shoal-queue"}
 
 
-def test_it_keeps_its_address():
-    assert BOARD["uid"] == "shoal-fleet"
-    assert "id" not in BOARD
-
-
-def test_any_prometheus_can_be_chosen():
-    kinds = {one["name"]: one["type"] for one in BOARD["templating"]["list"]}
-    assert kinds == {"datasource": "datasource", "scraper": "query"}
-    for panel in panels():
-        assert {one["datasource"]["uid"] for one in (panel, *panel["targets"])} == {"${datasource}"}
-
-
 def test_panels_have_ids_of_their_own_and_do_not_overlap():
     assert (
         len({panel["id"] for panel in panels()})

@@ -12,6 +12,7 @@ from shoal.core.model import MINUTE, SECOND, Task, WorkerStatus
 from shoal.fleet.dead_workers import MAX_SILENCE, is_dead, new_worker_id, release_leases_of
 from shoal.queue.open import open_queue
 from shoal.worker.process.procfs import pid_scope
+from tests.conformance.helpers import pages, start
 
 ROOT = Path(__file__).parents[3]
 FRESH = timedelta(seconds=0.04)
@@ -148,3 +149,26 @@ def test_leases_are_released_by_one_module_only_which_checks_at_most_once():
         if ".abandon(" in file.read_text() and "queue" not in file.relative_to(package).parts[0]
     ]
     assert calls == ["worker/settling/release.py"]
+
+
+async def test_a_worker_that_outlives_its_launcher_keeps_its_leases_until_it_is_dead_too(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    orphan = f"{socket.gethostname()}-{ended.pid}-abcd1234"
+    async with open_queue(f"sqlite:///{tmp_path / 'queue.db'}") as queue:
+        run = await start(queue, *pages(2))
+        await queue.claim(orphan, run_id=run.id, limit=1)
+        await queue.beat(
+            orphan, run_id=run.id, state="running", info={"pid": os.getpid(), "pid_scope": pid_scope()}
+        )
+        assert await release_leases_of(queue, run) == 0
+        await queue.beat(
+            orphan, run_id=run.id, state="running", info={"pid": ended.pid, "pid_scope": pid_scope()}
+        )
+        assert await release_leases_of(queue, run) == 1
+
+
+def test_a_process_that_has_ended_and_that_nobody_has_waited_for_is_dead():
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        assert is_dead(worker(f"{socket.gethostname()}-{ended.pid}-abcd1234"))

@@ -7,18 +7,12 @@ import pytest
 from shoal.core.model import SECOND, ZERO, TaskState
 from tests.conformance.helpers import pages, start
 from tests.integration.shaky import LOST
-from tests.integration.stands import STANDS, proxy, shaky, talk  # noqa: F401
 
 PLAY = SECOND / 100
 
 
-@pytest.fixture(params=list(STANDS))
-def stand(request):
-    return STANDS[request.param](request.getfixturevalue)
-
-
 @pytest.mark.parametrize("shaky", [LOST], indirect=True)
-async def test_a_repeated_claim_tells_the_starts_that_others_count_from(shaky):  # noqa: F811
+async def test_a_repeated_claim_tells_the_starts_that_others_count_from(shaky):
     run = await start(shaky.queue, *pages(3), host_delay=SECOND / 4)
     async with asyncio.timeout(30):
         # A claim grants nothing while the tasks are still on their way from the broker.
@@ -31,7 +25,7 @@ async def test_a_repeated_claim_tells_the_starts_that_others_count_from(shaky): 
         assert abs(one - other) < PLAY
 
 
-async def repeat_a_claim(shaky, run):  # noqa: F811
+async def repeat_a_claim(shaky, run):
     """Claim, lose the answer, and return that of the repetition, which comes after the planned starts."""
     async with shaky.on("claim") as queue:
         claiming = asyncio.create_task(queue.claim("worker-1", run_id=run.id))
