@@ -226,9 +226,9 @@ def prepare(outcomes: Iterable[Outcome], intakes: Mapping[str, Intake]) -> list[
 def _prepare_done(done: Done, intake: Intake | None) -> PreparedOutcome:
     return PreparedOutcome(
         done,
-        items=[encode_item(data) for data in done.items],
-        rejects=[(encode_item(reject.data), storable(reject.reason)) for reject in done.rejects],
-        follow=[intake.follow_up(task) for task in done.follow] if intake else (),
+        [encode_item(data) for data in done.items] if done.items else (),
+        [(encode_item(one.data), storable(one.reason)) for one in done.rejects] if done.rejects else (),
+        [intake.follow_up(task) for task in done.follow] if done.follow and intake else (),
     )
 
 
