@@ -12,7 +12,7 @@ from shoal.queue.requests import ClaimRequest
 from shoal.queue.sqlite import hosts, notes, runs
 from shoal.queue.sqlite.counters import LEASED, PENDING, CounterChanges
 from shoal.queue.sqlite.leases import end_lost_leases, sweep_run
-from shoal.queue.sqlite.store import NO_HOST, Store, TaskRow, as_json
+from shoal.queue.sqlite.store import NO_HOST, Store, TaskRecord, as_json
 
 MAX_LEASES = 10_000  # per claim
 MIN_LANES = 8
@@ -143,7 +143,7 @@ class LeaseRow(msgspec.Struct, array_like=True):
     task_id: str
     attempt: int
     deadline: int
-    task: TaskRow
+    task: TaskRecord
 
 
 def claim(store: Store, request: ClaimRequest) -> Grant:

@@ -151,7 +151,7 @@ def as_json(value: Any) -> str:
     return _encode(value).decode()
 
 
-class TaskRow(msgspec.Struct, array_like=True, frozen=True):
+class TaskRecord(msgspec.Struct, array_like=True, frozen=True):
     """A task as a query returns it."""
 
     url: str | None
