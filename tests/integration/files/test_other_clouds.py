@@ -11,7 +11,7 @@ from shoal.core.errors import ExportFailed, InvalidSetting, StorageFailed
 from shoal.export import objects
 from shoal.export.objects import ObjectAddress
 from shoal.export.open import open_writer
-from shoal.worker.files.objects import ObjectFiles
+from shoal.worker.files.store import ObjectFiles
 from tests.integration.files.conftest import content_of
 from tests.integration.files.test_objects import items
 from tests.servers.azurite import ACCOUNT, KEY, AzuriteServer

@@ -147,4 +147,4 @@ def test_leases_are_released_by_one_module_only_which_checks_at_most_once():
         for file in package.rglob("*.py")
         if ".abandon(" in file.read_text() and "queue" not in file.relative_to(package).parts[0]
     ]
-    assert calls == ["worker/settling/release.py"]
+    assert calls == ["worker/process/dead_worker.py"]

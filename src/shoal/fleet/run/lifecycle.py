@@ -23,7 +23,7 @@ from shoal.worker.left_out.last_counts import COUNTING
 from shoal.worker.left_out.missing import MISSING_NOTES
 from shoal.worker.left_out.reasons import forget_cuts
 from shoal.worker.partitions import topic_of as partitions_topic
-from shoal.worker.recrawl.history import topic as index_topic
+from shoal.worker.recrawl import topic as index_topic
 from shoal.worker.run_settings import forget_private_hosts, forget_settings
 from shoal.worker.shared_budgets import BUDGETS, PageLimit, raise_page_limit, spent_topic
 from shoal.worker.skipped_links import LINK_NOTES

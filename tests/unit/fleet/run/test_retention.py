@@ -11,7 +11,7 @@ from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.run.retention import RetentionRule, apply_keep, purge_old
 from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.scrape.scraper import Scraper
-from shoal.worker.recrawl.history import topic
+from shoal.worker.recrawl import topic
 from shoal.worker.shared_budgets import BUDGETS, raise_page_limit, spent_topic
 
 DAY = timedelta(days=1)
