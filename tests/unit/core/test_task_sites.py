@@ -21,12 +21,10 @@ SUPERVISED = {
     "worker/process/heartbeat.py": {"send": "awaited by all whose heartbeats it sends; it returns its error"},
     "fleet/lock.py": {"__aenter__": "its callback tells the holders; the error is raised at the end"},
     "fleet/run/results.py": {"__aenter__": "its callback says so; `finish` writes again or raises"},
-    "fleet/run/app_workers.py": {
+    "fleet/run/background.py": {
         "__aenter__": "its callback says so; `check` raises for those who wait for the run"
     },
-    "fleet/scale/drivers/local.py": {
-        "_start_worker": "its callback reports it, and another worker is started later"
-    },
+    "fleet/scale/local.py": {"_start_worker": "its callback reports it, and another worker is started later"},
     "fetch/browser/proxy/server.py": {
         "_accept": "one connection of the browser, which is closed by its callback"
     },
