@@ -1,8 +1,8 @@
 """Trouble with the servers reaches the caller as Shoal's own errors, which say what to do."""
 
-import builtins
 import logging
 import re
+import sys
 
 import aiormq
 import msgspec
@@ -136,14 +136,9 @@ async def test_an_address_opens_the_queue(rabbitmq_url):
 
 
 async def test_without_its_driver_it_says_what_to_install(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args):
-        if name.startswith("shoal.queue.rabbitmq"):
-            raise ModuleNotFoundError(name=("aiormq"))
-        return real(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    for module in [name for name in sys.modules if name.startswith(("aiormq", "shoal.queue.rabbitmq"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "aiormq", None)
     with pytest.raises(MissingDriver, match=re.escape(install_command("rabbitmq"))):
         await open_queue("amqp://localhost/?state=redis://localhost")
 
