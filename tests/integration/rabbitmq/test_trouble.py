@@ -2,7 +2,6 @@
 
 import logging
 import re
-import sys
 
 import aiormq
 import msgspec
@@ -136,9 +135,10 @@ async def test_an_address_opens_the_queue(rabbitmq_url):
 
 
 async def test_without_its_driver_it_says_what_to_install(monkeypatch):
-    for module in [name for name in sys.modules if name.startswith(("aiormq", "shoal.queue.rabbitmq"))]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "aiormq", None)
+    def without(name):
+        raise ModuleNotFoundError(name="aiormq")
+
+    monkeypatch.setattr("shoal.queue.open.import_module", without)
     with pytest.raises(MissingDriver, match=re.escape(install_command("rabbitmq"))):
         await open_queue("amqp://localhost/?state=redis://localhost")
 
