@@ -56,7 +56,7 @@ class Row:
     @property
     def task(self) -> Task:
         entry = self.entry
-        payload, ask, found_on = read_payload(entry.payload)
+        payload, ask = read_payload(entry.payload)
         return Task(
             url=entry.url,
             step=entry.step,
@@ -68,7 +68,6 @@ class Row:
             delay=entry.delay,
             depth=entry.depth,
             request=ask,
-            found_on=found_on,
         )
 
     @property

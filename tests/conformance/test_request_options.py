@@ -33,17 +33,6 @@ async def test_a_task_is_handed_out_with_all_that_it_asks(queue, ask):
     assert (await claim_one(queue, run)).task.request == ask
 
 
-async def test_a_task_is_handed_out_with_the_page_it_was_found_on_which_is_no_part_of_its_identity(queue):
-    asks = [None, SEARCH, RequestOptions(post=b"", method="PUT")]
-    for number, ask in enumerate(asks):
-        given = page(request=ask, payload={"n": number}, found_on=2**32 - 1 - number)
-        run = await start(queue, given)
-        report = await queue.enqueue(run.id, [page(request=ask)])
-        assert report == EnqueueReport(duplicate=1)
-        task = (await claim_one(queue, run)).task
-        assert (task, task.found_on) == (given, given.found_on)
-
-
 async def test_what_is_sent_tells_tasks_of_one_url_apart(queue):
     run = await start(
         queue, page(), page(request=SEARCH), page(request=BYTES), page(request=RequestOptions(post=b""))

@@ -1,7 +1,7 @@
 """How a call of a verb is told on the wire of each server."""
 
-from shoal.queue.rabbitmq.scripts import SCRIPTS as RABBITMQ_SCRIPTS
-from shoal.queue.redis.scripts import SCRIPTS, Script
+from shoal.queue.rabbitmq.state import SCRIPTS as RABBITMQ_SCRIPTS
+from shoal.queue.redis.server import SCRIPTS, Script
 
 STATEMENTS = {
     "start_run": "INSERT INTO shoal.run",

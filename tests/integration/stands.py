@@ -8,8 +8,8 @@ import pytest
 from redis import Redis
 
 from shoal.queue.open import open_queue
-from shoal.queue.rabbitmq.scripts import SCRIPTS as RABBITMQ_SCRIPTS
-from shoal.queue.redis.scripts import SCRIPTS
+from shoal.queue.rabbitmq.state import SCRIPTS as RABBITMQ_SCRIPTS
+from shoal.queue.redis.server import SCRIPTS
 from tests.integration.marks import postgres_mark, rabbitmq_mark, redis_mark
 from tests.integration.shaky import TROUBLES, Shaky, deaf
 from tests.servers.lossy_proxy import LossyProxy

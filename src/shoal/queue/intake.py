@@ -108,7 +108,7 @@ class Intake:
     def follow_up(self, task: Task) -> QueuedTask:
         """Check and convert a follow-up task; a link that many pages have is converted once."""
         is_plain = task.key is None and task.ttl is None and task.delay is ZERO
-        if not is_plain or task.payload or task.request or task.found_on:
+        if not is_plain or task.payload or task.request:
             return self.entry(task)
         try:
             return self._known_link(task.url, task.step, task.partition, task.priority, task.depth)
@@ -226,9 +226,9 @@ def prepare(outcomes: Iterable[Outcome], intakes: Mapping[str, Intake]) -> list[
 def _prepare_done(done: Done, intake: Intake | None) -> PreparedOutcome:
     return PreparedOutcome(
         done,
-        items=[encode_item(data) for data in done.items],
-        rejects=[(encode_item(reject.data), storable(reject.reason)) for reject in done.rejects],
-        follow=[intake.follow_up(task) for task in done.follow] if intake else (),
+        [encode_item(data) for data in done.items] if done.items else (),
+        [(encode_item(one.data), storable(one.reason)) for one in done.rejects] if done.rejects else (),
+        [intake.follow_up(task) for task in done.follow] if done.follow and intake else (),
     )
 
 
@@ -328,7 +328,7 @@ def _identity(task: Task, url: str | None, payload: str) -> str:
 
 
 def _payload(task: Task) -> str:
-    if not (task.payload or task.request or task.found_on):
+    if not (task.payload or task.request):
         return "{}"
     try:
         text = _encode_sorted(_with_request(task)).decode()
@@ -342,15 +342,11 @@ def _payload(task: Task) -> str:
 
 
 def _with_request(task: Task) -> Any:
-    """Return what is stored as JSON: the payload, or a list of payload, body, headers, method, `found_on`."""
-    # The payload of a task without a URL is its identity, wherever it was found.
-    found_on = task.found_on if task.url is not None else 0
-    if task.request is None and not found_on:
+    """Return what is stored as JSON: the payload, or a list of payload, body, headers and method."""
+    if task.request is None:
         return dict(task.payload)
-    request = task.request or RequestOptions()
+    request = task.request
     stored: list[Any] = [dict(task.payload), request.post, dict(request.headers)]
-    if found_on:
-        return [*stored, request.method, found_on]
     return stored if request.method == POST else [*stored, request.method]
 
 
@@ -359,11 +355,10 @@ class StoredFields(NamedTuple):
 
     payload: Mapping[str, Any] = NOTHING
     request: RequestOptions | None = None
-    found_on: int = 0
 
 
 def read_payload(text: str | bytes | None) -> StoredFields:
-    """Decode the stored payload of a task, its request options, and the page that it was found on."""
+    """Decode the stored payload of a task and its request options."""
     return StoredFields() if text is None else stored_fields(decode(text))
 
 
@@ -373,8 +368,5 @@ def stored_fields(found: Any) -> StoredFields:
         return StoredFields(found)
     payload, post, headers, *more = found
     method: str = more[0] if more else POST
-    found_on: int = more[1] if len(more) > 1 else 0
-    if post is None and not headers and found_on:
-        return StoredFields(payload, None, found_on)
     body = None if post is None else b64decode(post)
-    return StoredFields(payload, RequestOptions(post=body, headers=headers, method=method), found_on)
+    return StoredFields(payload, RequestOptions(post=body, headers=headers, method=method))

@@ -5,17 +5,18 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from shoal.core.failures import error_text
 from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
 from shoal.core.redact import bare_url
 from shoal.worker.files.counts import FileCounts
-from shoal.worker.left_out.missing import MissingPages
 
 # The upper bounds of the histogram of fetch durations, in seconds; the last bucket has none.
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
+MAX_EXAMPLES = 5  # of missing pages
 MAX_FIRST_ERRORS = 5  # error classes of which the first error is remembered
 
 
@@ -51,6 +52,27 @@ class MetricCounters:
             fetches=[mine + others for mine, others in zip(self.fetches, other.fetches, strict=True)],
             fetch_seconds=self.fetch_seconds + other.fetch_seconds,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPages:
+    """Pages that links led to and that do not exist (404, 410)."""
+
+    count: int = 0
+    examples: list[str] = field(default_factory=list)  # their URLs
+
+    def with_one(self, url: str) -> "MissingPages":
+        """Return the pages with one more."""
+        some = self.examples if len(self.examples) >= MAX_EXAMPLES else [*self.examples, bare_url(url)]
+        return MissingPages(self.count + 1, some)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the pages with the field names of every report."""
+        return {"count": self.count, "examples": self.examples}
+
+    def __add__(self, other: "MissingPages") -> "MissingPages":
+        examples = [*self.examples, *other.examples][:MAX_EXAMPLES]
+        return MissingPages(self.count + other.count, examples)
 
 
 @dataclass(slots=True)

@@ -19,10 +19,10 @@ from shoal.fetch.robots.robots import Robots
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.failures.breakpoints import explain_quit
-from shoal.worker.failures.leave_out import LeftOutPages
 from shoal.worker.failures.repeated import RepeatedFailures
 from shoal.worker.failures.tracebacks import TracebackFormatter
 from shoal.worker.host_backoff import HostBackoff
+from shoal.worker.left_out import LeftOutPages
 from shoal.worker.prefetch import host_of
 
 NEARLY = 0.99  # a store may round a gap

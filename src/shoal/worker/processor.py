@@ -224,11 +224,11 @@ class TaskProcessor:
         return apply_decision(decision, usual, may_retry=self._judge.may_retry(lease))
 
     async def _fetch_and_run_step(self, step: Step, attempt: TaskAttempt) -> Harvest:
-        """Return what a task yields; nothing if it was queued before its section proved to be a maze."""
+        """Return what a task yields; nothing if it was queued before it proved to be part of a trap."""
         if self._tools.downloads and is_download(attempt.task):
             return await self._download(self._tools.downloads, step, attempt)
-        if maze := self._scraper.first.link_filter.find_maze(attempt.task):
-            return Harvest(dropped=Dropped(int, {maze: 1}))
+        if trap := self._scraper.first.link_filter.find_trap(attempt.task):
+            return Harvest(dropped=Dropped(int, {trap: 1}))
         if step.fetch is None:
             attempt.asked = True  # the requests that the step sends itself are not known here
             with sending_without_page(attempt.task, partial(self._send_for_page, attempt)):

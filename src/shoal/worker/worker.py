@@ -27,6 +27,7 @@ from shoal.worker.ipc.protocol import (
     WorkerConfig,
     WorkerProgress,
 )
+from shoal.worker.left_out import LeftOutCounts
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
@@ -36,9 +37,8 @@ from shoal.worker.requests.cache_lookups import CacheLookups
 from shoal.worker.scheduler import NextClaim, NumberedLease, Scheduler, Stop
 from shoal.worker.settling.settlements import Settlements
 from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
-from shoal.worker.shared_budgets import TrapBudgetSync
-from shoal.worker.skipped_links import SkippedLinkCounts
 from shoal.worker.task_waits import TaskWaits
+from shoal.worker.trap_counts import TrapCountSync
 
 PROGRESS_INTERVAL = timedelta(seconds=0.5)
 LAST_WRITE_TIMEOUT = timedelta(seconds=30)
@@ -78,9 +78,7 @@ class Worker:
             ),
             suspects=config.suspects,
         )
-        self._skipped_links = SkippedLinkCounts(
-            queue, scraper.first.link_filter, run.id, config.worker_id, self.tally
-        )
+        self._left_out = LeftOutCounts(queue, scraper.first.link_filter, run.id, config.worker_id, self.tally)
         # One that handles calls claims nothing, and its callers wait for each outcome.
         self._standby = config.listening is not None
         self._refusals = None if self._standby else PrivateRefusals(queue, run.id)
@@ -90,14 +88,12 @@ class Worker:
             replace(tools, on_private=self._refusals.add) if self._refusals else tools,
             self.tally,
             waits=TaskWaits(self._scheduler, self._on_slot_free, max_bytes=config.memory),
-            note_cuts=self._skipped_links.note_cuts_early,
+            note_cuts=self._left_out.note_cuts_early,
             may_cancel=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )
         self._markers, self._background = tools.markers, Background()
         self._claims = TaskClaims(queue, run, config, self._share, max_pages=self._settings.max_pages)
-        self._trap_budgets = TrapBudgetSync(
-            queue, scraper.first.link_filter, run.id, is_resting=lambda: self.is_resting
-        )
+        self._trap_counts = TrapCountSync(queue, scraper.first.link_filter, run.id)
         self._claim_retry = QueueRetry("claim tasks", config.lease)
         self._channel = channel or SupervisorChannel(None)
         self._settlements = Settlements(queue, self._on_settled, give_up_after=config.lease)
@@ -192,15 +188,15 @@ class Worker:
         except UnknownRun as error:  # it was there when the worker started
             raise RunGone(error.run_id) from error
         finally:
-            if not self._skipped_links.is_complete:  # after an error, too
-                await exchange_last(self._skipped_links.write_last, LAST_WRITE_TIMEOUT)
+            if not self._left_out.is_complete:  # after an error, too
+                await exchange_last(self._left_out.write_last, LAST_WRITE_TIMEOUT)
             self._channel.send(WorkerProgress(self.tally, self.in_hand))
 
     async def _work(self) -> ExitReason:
         settling = self.start(self._settlements.run(), "settling")
         self.start(self._report_progress(), "reporting progress")
-        self.start(self._trap_budgets.run(), "sharing trap budgets")
-        self.start(self._skipped_links.run(), "counting skipped links")
+        self.start(self._trap_counts.run(), "sharing trap counts")
+        self.start(self._left_out.run(), "counting skipped links")
         if self._share:
             share = self._share
             following = repeat(lambda: self._apply_plan(share), share.poll_interval, jitter=0, at_once=True)
@@ -213,7 +209,7 @@ class Worker:
             self._settlements.put(Release(lease))
         self._settlements.close()
         await settling
-        await exchange_last(self._skipped_links.write_last, LAST_WRITE_TIMEOUT)
+        await exchange_last(self._left_out.write_last, LAST_WRITE_TIMEOUT)
         return reason
 
     async def _stand_by(self) -> ExitReason:
@@ -299,7 +295,7 @@ class Worker:
             self._settlements.flush()
             leases = [lease for lease in leases if lease not in unwanted]
         for lease in leases:
-            if self._scraper.first.link_filter.find_maze(lease.task):
+            if self._scraper.first.link_filter.find_trap(lease.task):
                 # It needs no request, so it need not wait for its host.
                 self._scheduler.start_now(lease)
             if self._processor.may_be_cached(lease):

@@ -1,6 +1,5 @@
 """Trouble with the servers reaches the caller as Shoal's own errors, which say what to do."""
 
-import builtins
 import logging
 import re
 
@@ -136,14 +135,10 @@ async def test_an_address_opens_the_queue(rabbitmq_url):
 
 
 async def test_without_its_driver_it_says_what_to_install(monkeypatch):
-    real = builtins.__import__
+    def without(name):
+        raise ModuleNotFoundError(name="aiormq")
 
-    def without(name, *args):
-        if name.startswith("shoal.queue.rabbitmq"):
-            raise ModuleNotFoundError(name=("aiormq"))
-        return real(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr("shoal.queue.open.import_module", without)
     with pytest.raises(MissingDriver, match=re.escape(install_command("rabbitmq"))):
         await open_queue("amqp://localhost/?state=redis://localhost")
 

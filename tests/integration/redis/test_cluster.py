@@ -52,7 +52,7 @@ async def test_a_shard_that_goes_away_during_a_claim_does_not_take_the_tasks_of_
     queue, monkeypatch
 ):
     run = await start(queue, *elsewhere(40))
-    claim, given = queue._claim, []
+    claim, given = queue._run_claim, []
 
     async def claim_once(shard, leases, *args):
         if leases and given:
@@ -61,7 +61,7 @@ async def test_a_shard_that_goes_away_during_a_claim_does_not_take_the_tasks_of_
             given.append(shard)
         return await claim(shard, leases, *args)
 
-    monkeypatch.setattr(queue, "_claim", claim_once)
+    monkeypatch.setattr(queue, "_run_claim", claim_once)
     leases = (await queue.claim("worker-1", run_id=run.id, limit=40)).leases
     assert 0 < len(leases) == (await queue.stats(run.id)).leased
 

@@ -73,7 +73,7 @@ async def test_a_large_topic_is_spread_over_the_shards_of_a_cluster(on_cluster, 
 
 async def changed_under_way(queue, monkeypatch, run, fence):
     """Claim on a cluster while another client writes a new plan, once tasks have been leased."""
-    claim = queue._claim
+    claim = queue._run_claim
 
     async def and_then(shard, leases, *args):
         answer = await claim(shard, leases, *args)
@@ -81,7 +81,7 @@ async def changed_under_way(queue, monkeypatch, run, fence):
             await queue.write_notes(TOPIC, {KEY: b"new"})
         return answer
 
-    monkeypatch.setattr(queue, "_claim", and_then)
+    monkeypatch.setattr(queue, "_run_claim", and_then)
     grant = await queue.claim(ME, run_id=run.id, fence=fence)
     monkeypatch.undo()
     return grant

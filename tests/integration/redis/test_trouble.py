@@ -19,7 +19,7 @@ from shoal.core.errors import (
 from shoal.core.model import MINUTE, SECOND, ZERO, Done, Fate, Lease, Retry, Run, RunState
 from shoal.queue.open import open_queue
 from shoal.queue.redis.queue import RedisQueue
-from shoal.worker.shared_budgets import PageLimit
+from shoal.worker.page_limit import PageLimit
 from tests.conformance.helpers import claim, page, pages, start
 from tests.conftest import or_skip
 from tests.servers.process import free_port

@@ -129,7 +129,6 @@ def test_a_task_for_another_step_differs_in_nothing_else():
         delay=timedelta(minutes=1),
         depth=2,
         request=RequestOptions(post=b"a=1"),
-        found_on=7,
     )
     for each in msgspec.structs.fields(Task):
         expected = "two" if each.name == "step" else getattr(task, each.name)

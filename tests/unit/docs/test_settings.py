@@ -11,7 +11,7 @@ import pytest
 
 from shoal.fleet.project import cluster, config, deploy, file
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker import skipped_links
+from shoal.worker import left_out
 from tests.unit.docs.pages import DOCS, ROOT, rows
 
 SOURCE = ROOT / "src" / "shoal"
@@ -133,8 +133,8 @@ def test_every_key_of_the_project_file_is_in_the_reference():
 
 def test_the_reference_says_how_often_counts_are_written():
     pages, links = (interval for _, interval in rows(SCRAPER, "| counts | about every |"))
-    assert pages == f"{skipped_links.PAGES_INTERVAL.seconds} s"
-    assert links == f"{skipped_links.WRITE_INTERVAL.seconds} s"
+    assert pages == f"{left_out.PAGES_INTERVAL.seconds} s"
+    assert links == f"{left_out.WRITE_INTERVAL.seconds} s"
     anchor = "scraper.md#how-often-counts-are-written"
     linking = {page.name for page in Path(DOCS).rglob("*.md") if anchor in page.read_text()}
     assert linking == {"cli.md", "files.md", "walkthrough.md"}

@@ -61,7 +61,6 @@ def test_the_pages_of_a_host_share_the_beginning_of_their_ids():
         Task(url="https://a.example/", key="k"),
         Task(url="https://a.example/", ttl=MINUTE),
         Task(url="https://a.example/", delay=MINUTE),
-        Task(url="https://a.example/", found_on=7),
         Task(url="https://a.example/", request=RequestOptions(post=b"a=1")),
     ],
 )

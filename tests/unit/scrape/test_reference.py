@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from shoal.scrape import page
-from shoal.scrape import parsing as tree
-from shoal.scrape.links import budgets, mazes, traps
+from shoal.scrape.links import filter as link_filter
+from shoal.scrape.links import traps
+from shoal.scrape.parsing import tree
 from shoal.scrape.settings.scraper import ScraperSettings
 from tools.settings_table import with_table
 
@@ -58,22 +59,14 @@ def test_the_numbers_are_those_of_the_code():
         f"{tree.MAX_TEXT:,} characters",
         f"{tree.MAX_TREE >> 20} MB or ten seconds",
         f"{page.MAX_LINKS:,} links",
-        f"more than {traps.MAX_LENGTH:,} characters",
-        f"more than {traps.MAX_SEGMENTS} segments",
-        f"after {budgets.ENDLESS:,} URLs",
-        f"after {budgets.RECURRING:,} paths",
-        f"after {budgets.CALENDAR:,} pages",
-        f"after {budgets.VARIANTS:,} sorted",
-        f"after {budgets.FACETS:,} of one host and {budgets.PER_FACET_VALUE} for",
-        f"after {budgets.PAIRS:,} of one path and {budgets.PER_PAIR_VALUE} for",
-        f"after {budgets.MAZE:,} visited pages",
-        f"{budgets.MAZE_SAMPLE:,} of them",
-        f"of {mazes.WINDOW} visited pages",
-        f"and {budgets.PER_PAGE} for every page",
-        f"and {budgets.PER_NAME} for every different",
-        f"{100 * mazes.MIN_BRANCHING:.0f} of 100 pages",
-        f"fewer than {1000 * mazes.MAX_CROSS_LINKS:.0f} of 1,000",
-        f"After {budgets.PAGING:,} such links",
+        f"after {traps.LIMIT:,} of them",
+        f"After {traps.LIMIT:,} such pages",
+        f"takes back {traps.ENDED} |",
+        f"more than {traps.PER_VALUE} combinations",
+        f"Beyond {link_filter.MAX_REPORTED} traps",
     ):
         assert number in REFERENCE
-    assert (tree.MAX_SECONDS, traps.MAX_YEARS_AHEAD, traps.MAX_YEARS_BACK) == (10, 10, 100)
+    assert (tree.MAX_SECONDS, traps.MIN_NEW, traps.MIN_PARAMS, traps.REPEATED) == (10, 2, 3, 3)
+    assert traps.SHARED_PART == 100, "about 1 %"
+    for rule in (traps.MAZE, traps.FILTERS, traps.REPEATS, traps.PATTERN):
+        assert f"`{link_filter.TRAP}{rule} …`" in REFERENCE

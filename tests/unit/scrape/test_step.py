@@ -231,8 +231,8 @@ async def test_a_step_without_a_page_is_handed_its_task():
     harvest = await harvest_of(followers, task, fetch=None)
     assert harvest.items == [{"user": "a"}]
     assert [(task.url, task.depth, task.partition) for task in harvest.follow] == [
-        (None, 1, "p"),  # two links to its own step are paging
-        ("https://api.example/b", 1, "p"),
+        (None, 2, "p"),
+        ("https://api.example/b", 2, "p"),
     ]
 
 

@@ -10,7 +10,7 @@ from shoal import Page, Scraper
 from shoal.core.errors import Blocked, HttpStatus, NotNow, PrivateAddress, RobotsDenied
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Run, RunState, Task
 from shoal.worker.counters import TaskCounts, WorkerCounters
-from shoal.worker.left_out.reasons import ROBOTS
+from shoal.worker.left_out import ROBOTS
 from shoal.worker.outcomes import OutcomeJudge
 
 

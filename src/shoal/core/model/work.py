@@ -36,8 +36,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     delay: timedelta = ZERO
     depth: int = 0
     request: RequestOptions | None = None  # for more than a plain GET
-    # Checksum of the page with the link, of a link that may be paging; 0 for all others.
-    found_on: int = 0
 
     def __post_init__(self) -> None:
         # A step itself stands for its name; anything else is refused when the task is queued.

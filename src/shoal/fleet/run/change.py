@@ -17,6 +17,7 @@ from shoal.fleet.run.lifecycle import check_not_cancelled
 from shoal.fleet.run.settings import shown_value
 from shoal.queue.contract import Queue, RunLimits
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings, find_setting, same_names
+from shoal.worker.page_limit import raise_page_limit
 from shoal.worker.run_settings import (
     LIVE,
     MAX_TRIES,
@@ -28,7 +29,6 @@ from shoal.worker.run_settings import (
     storable,
     swap_settings,
 )
-from shoal.worker.shared_budgets import raise_page_limit
 
 _RATE = ("rate", "delay", "per_host")
 _ATTEMPTS = ("retries", "retry")

@@ -19,14 +19,12 @@ from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import INVALID_SEED, SEED_STEP, Scraper
 from shoal.worker.failures.pages import forget_failed_pages
 from shoal.worker.files.counts import FILE_NOTES
-from shoal.worker.left_out.last_counts import COUNTING
-from shoal.worker.left_out.missing import MISSING_NOTES
-from shoal.worker.left_out.reasons import forget_cuts
+from shoal.worker.left_out import forget_left_out
+from shoal.worker.page_limit import BUDGETS, PageLimit, raise_page_limit
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl.history import topic as index_topic
 from shoal.worker.run_settings import forget_private_hosts, forget_settings
-from shoal.worker.shared_budgets import BUDGETS, PageLimit, raise_page_limit, spent_topic
-from shoal.worker.skipped_links import LINK_NOTES
+from shoal.worker.trap_counts import trap_topic
 
 log = logging.getLogger(__name__)
 
@@ -105,15 +103,14 @@ async def purge(queue: Queue, run_id: str) -> None:
     await forget_failed_pages(queue, run_id)
     await queue.purge(run_id)
     for topic in (
-        spent_topic(run_id),
+        trap_topic(run_id),
         partitions_topic(run_id),
         index_topic("pages", run.scraper, run_id),
     ):
         await queue.trim_notes(topic, max_bytes=0)
     await queue.write_notes(BUDGETS, {run_id: None})
-    await forget_cuts(queue, run_id)
-    for counts in (LINK_NOTES, MISSING_NOTES, COUNTING, FILE_NOTES):
-        await counts.forget(queue, run_id)
+    await forget_left_out(queue, run_id)
+    await FILE_NOTES.forget(queue, run_id)
     await forget_settings(queue, run_id)
     await forget_private_hosts(queue, run_id)
     await forget_hook_records(queue, run_id)

@@ -21,6 +21,7 @@ from shoal.queue.contract import Queue
 from shoal.scrape.scope import Scope
 from shoal.scrape.settings.proxies import count_exits
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
+from shoal.worker.page_limit import raise_page_limit
 from shoal.worker.run_settings import (
     LIVE,
     MAX_TRIES,
@@ -31,7 +32,6 @@ from shoal.worker.run_settings import (
     storable,
     swap_settings,
 )
-from shoal.worker.shared_budgets import raise_page_limit
 
 NO_TASKS_LEFT = "It has no tasks left until you replay or add some."
 FOLLOWED = "Its workers follow within two seconds."

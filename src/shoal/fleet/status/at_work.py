@@ -6,7 +6,7 @@ from shoal.core.model import MINUTE, WorkerStatus
 from shoal.fleet.dead_workers import MAX_SILENCE, is_dead
 from shoal.fleet.status.stale import FINAL_STATES
 from shoal.queue.contract import Queue, QueueReports
-from shoal.worker.left_out.last_counts import counting_workers
+from shoal.worker.count_notes import counting_workers
 
 RECENT = MINUTE  # a worker that has been silent for longer counts as gone
 GONE_SHOWN = timedelta(days=1)  # how long a gone worker can be listed

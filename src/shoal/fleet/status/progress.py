@@ -26,11 +26,17 @@ from shoal.fleet.status.rows import (
 )
 from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
+from shoal.worker.counters import MissingPages
 from shoal.worker.files.counts import FileCounts, file_counts
-from shoal.worker.left_out.missing import MissingPages, missing_pages
-from shoal.worker.left_out.reasons import ROBOTS, cuts_of, describe_cuts
+from shoal.worker.left_out import (
+    ROBOTS,
+    SkippedLinks,
+    cuts_of,
+    describe_cuts,
+    links_not_followed,
+    missing_pages,
+)
 from shoal.worker.run_settings import private_hosts_to_allow
-from shoal.worker.skipped_links import SkippedLinks, links_not_followed
 
 POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS = 0.5, 10.0  # the longer one while nothing changes
 RATE_WINDOW = 15.0  # seconds over which the rate is measured

@@ -92,7 +92,7 @@ def leases_from(rows: Iterable[Row], run_id: str, lease: timedelta, lead: timede
     for row in rows:
         task_id, token, attempt, start_in, slowdown, *task_fields = row[:LEASE_WIDTH]
         url, step, key, partition, priority, ttl, delay, depth, stored = task_fields
-        payload, request, found_on = NOT_STORED if stored is None else read_payload(stored)
+        payload, request = NOT_STORED if stored is None else read_payload(stored)
         task = Task(
             url=url,
             step=step,
@@ -104,7 +104,6 @@ def leases_from(rows: Iterable[Row], run_id: str, lease: timedelta, lead: timede
             delay=delay or ZERO,
             depth=depth,
             request=request,
-            found_on=found_on,
         )
         start = (start_in or ZERO) + (ZERO if url is None else lead)  # a task without a host starts at once
         leases.append(

@@ -131,7 +131,7 @@ async def stream_pages(
 
 def task_from(row: Row) -> Task:
     """Return the task of a row."""
-    payload, options, found_on = read_payload(row["payload"])
+    payload, options = read_payload(row["payload"])
     return Task(
         url=row["url"],
         step=row["step"],
@@ -143,7 +143,6 @@ def task_from(row: Row) -> Task:
         delay=row["delay"] or ZERO,
         depth=row["depth"],
         request=options,
-        found_on=found_on,
     )
 
 

@@ -84,9 +84,11 @@ def outcome_columns(prepared: Sequence[PreparedOutcome]) -> list[Any]:
     follow: dict[bytes, tuple[int, QueuedTask]] = {}
     repeated: list[tuple[int, QueuedTask]] = []
     for position, one in enumerate(prepared, 1):
-        items_of += [position] * len(one.items)
-        items += one.items
-        rejects += [(position, *reject) for reject in one.rejects]
+        if one.items:
+            items_of += [position] * len(one.items)
+            items += one.items
+        if one.rejects:
+            rejects += [(position, *reject) for reject in one.rejects]
         for entry in one.follow:
             follow_up = position, entry
             if follow.setdefault(entry.id, follow_up) is not follow_up:

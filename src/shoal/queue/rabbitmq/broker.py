@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import aiormq
+from aiormq import exceptions
 from aiormq.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import (
     AMQPChannelError,
@@ -22,23 +23,30 @@ from aiormq.exceptions import (
 )
 from pamqp.commands import Basic
 
-from shoal.core.errors import HandshakeFailed, QueueError, QueueFull
+from shoal.core.errors import HandshakeFailed, QueueError, QueueFull, QueueRefused
 from shoal.core.tasks import watched
 from shoal.queue.address import check_files
 from shoal.queue.outages import CancellationCheck, Outage, RetryUntil, handshake_problem
 from shoal.queue.rabbitmq.address import FILE_OPTIONS
-from shoal.queue.rabbitmq.errors import (
-    ERRORS,
-    is_temporary,
-    is_virtual_host_refused,
-    reason_of,
-    translate_error,
-)
 from shoal.queue.rabbitmq.names import QueueName
 
 CALL_TIMEOUT_SECONDS = 10.0  # after that the connection is given up, and the call repeated
 CLOSE_TIMEOUT = timedelta(seconds=1)
 PERSISTENT = 2
+
+REFUSED = (
+    exceptions.AuthenticationError,
+    exceptions.ProbableAuthenticationError,
+    exceptions.ConnectionNotAllowed,
+    exceptions.ChannelAccessRefused,
+)
+PERMANENT = (
+    *REFUSED,
+    exceptions.IncompatibleProtocolError,
+    exceptions.ConnectionNotImplemented,
+    exceptions.ChannelPreconditionFailed,
+)
+ERRORS = (exceptions.AMQPError, exceptions.ChannelInvalidStateError, OSError, TimeoutError)
 
 Result = TypeVar("Result")
 # The driver logs every lost connection with a traceback, which is noise where no logging is configured.
@@ -324,3 +332,33 @@ async def _send(channel: AbstractChannel, message: BrokerMessage) -> Any:
         mandatory=True,
         timeout=CALL_TIMEOUT_SECONDS,
     )
+
+
+def is_virtual_host_refused(error: BaseException) -> bool:
+    """Return whether the broker closed the connection as soon as it got the name of the virtual host."""
+    return isinstance(error, exceptions.InvalidFrameError) and "Connection.Close" in str(error)
+
+
+def is_temporary(error: BaseException) -> bool:
+    """Return whether the same call may succeed a moment later."""
+    return not isinstance(error, PERMANENT)
+
+
+def translate_error(address: str, error: BaseException, queue: str = "") -> QueueError:
+    """Return the error to raise to the caller."""
+    if isinstance(error, REFUSED):
+        return QueueRefused(address, reason_of(error))
+    if is_virtual_host_refused(error):
+        return QueueRefused(address, "the virtual host does not exist, or this user may not use it")
+    if isinstance(error, exceptions.ChannelPreconditionFailed) and queue:
+        return QueueError(
+            f"The broker at {address} has a queue {queue!r} with other arguments than Shoal declares: "
+            f"{reason_of(error)}. Move its messages elsewhere and delete it: rabbitmqctl delete_queue {queue}"
+        )
+    return QueueError(f"The broker at {address} failed: {reason_of(error)}")
+
+
+def reason_of(error: BaseException) -> str:
+    """Return an error's text in one line, without a full stop: the message continues after it."""
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__

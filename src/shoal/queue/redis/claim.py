@@ -71,6 +71,7 @@ class RedisClaim:
     async def _claim_plain(self) -> Grant:
         while True:
             head, leases = await self._claim(0, self._limit, 0)
+            # A script ends early rather than block the server: `more` says that it has not seen everything.
             if head.outdated:
                 return Grant(outdated=True)
             if leases or not head.more:
@@ -78,6 +79,8 @@ class RedisClaim:
 
     async def _claim_cluster(self) -> Grant:
         heads = await self._peek()
+        # Tasks on their way to another shard come first: they may have the highest priority, and a run with
+        # one of them is not drained.
         full = [shard for shard, head in enumerate(heads) if head.outbox]
         delivered = [shard for shard, head in enumerate(heads) if head.redelivers]
         if full or delivered:
@@ -96,6 +99,7 @@ class RedisClaim:
             highest = max(head.highest for head in heads)
             if highest < 0:
                 break
+            # By chance among those with the highest priority: workers must not all call the same shard.
             shard = random.choice([n for n, head in enumerate(heads) if head.highest == highest])
             try:
                 heads[shard], got = await self._claim(shard, self._limit - len(leases), highest)

@@ -285,7 +285,7 @@ def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Tas
     step, partition = names[0], names[1]
     if fields.is_plain:
         return Task(url=url, step=step, partition=partition, priority=priority, depth=fields.depth)
-    payload, request, found_on = read_payload(fields.payload)
+    payload, request = read_payload(fields.payload)
     ttl = duration(fields.ttl) if fields.ttl else None
     delay = duration(fields.delay) if fields.delay else ZERO
     return Task(
@@ -299,7 +299,6 @@ def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Tas
         delay=delay,
         depth=fields.depth,
         request=request,
-        found_on=found_on,
     )
 
 

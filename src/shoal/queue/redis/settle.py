@@ -243,14 +243,6 @@ def _host_limits(outcome: Any) -> tuple[timedelta | None, timedelta | None]:
     return None if isinstance(outcome, Release) else outcome.pause_host, outcome.slow_host
 
 
-def _micros(span: timedelta | None) -> int | None:
-    return None if span is None else micros(span)
-
-
-def _storable(text: str) -> str:
-    return text.encode(errors="replace").decode()
-
-
 async def settle(
     server: RedisServer, outcomes: Sequence[PreparedOutcome], shards: int, forward: Forward
 ) -> list[Fate]:

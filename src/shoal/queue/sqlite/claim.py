@@ -12,7 +12,7 @@ from shoal.queue.requests import ClaimRequest
 from shoal.queue.sqlite import hosts, notes, runs
 from shoal.queue.sqlite.counters import LEASED, PENDING, CounterChanges
 from shoal.queue.sqlite.leases import end_lost_leases, sweep_run
-from shoal.queue.sqlite.store import NO_HOST, Store, TaskRow, as_json
+from shoal.queue.sqlite.store import NO_HOST, Store, TaskRecord, as_json
 
 MAX_LEASES = 10_000  # per claim
 MIN_LANES = 8
@@ -143,7 +143,7 @@ class LeaseRow(msgspec.Struct, array_like=True):
     task_id: str
     attempt: int
     deadline: int
-    task: TaskRow
+    task: TaskRecord
 
 
 def claim(store: Store, request: ClaimRequest) -> Grant:
@@ -163,6 +163,7 @@ class _Claim:
 
     def __init__(self, store: Store, request: ClaimRequest, run: ClaimableRun) -> None:
         self._store, self._request, self._run = store, request, run
+        # Recorded, so that the store's clock goes on from here if the machine's clock is set back.
         self._now = store.record_now()
         self._limit = min(request.limit, MAX_LEASES)
         self._lease_time, self._lead = micros(request.lease), micros(request.lead)
@@ -180,7 +181,7 @@ class _Claim:
                 # other processes may write before it.
                 return Grant(next_due=duration(0), claimed_at=moment(self._now))
         leases = self._lease_tasks()
-        if len(leases) == self._limit:
+        if len(leases) == self._limit:  # there may be more: to look for them is up to the next claim
             return Grant(leases=leases, next_due=duration(0), claimed_at=moment(self._now))
         return Grant(
             leases=leases,
@@ -208,6 +209,7 @@ class _Claim:
                 leases += self._create_leases(picks)
             if not picks or not more:
                 break
+            # Hosts gave less than a full burst. Doubled, so that many such hosts cost few rounds.
             width *= 2
         return leases
 
@@ -231,6 +233,7 @@ class _Claim:
         """Create leases for the picked tasks."""
         store = self._store
         store.run_many("claim_lease", self._lease_rows(picks))
+        # A transaction writes alone, so the new tokens are consecutive: those after `last` are of this claim.
         last = store.connection.last_insert_rowid() - len(picks)
         store.run("claim_unready", last=last)
         self._record_starts(picks)
@@ -239,6 +242,7 @@ class _Claim:
 
     def _lease_rows(self, picks: Sequence[Pick]) -> list[tuple[int, ...]]:
         run, worker, now, lease = self._run.no, self._worker(), self._now, self._lease_time
+        # The attempt is counted now: a task that kills its worker must run out of attempts too.
         return [
             (
                 run,

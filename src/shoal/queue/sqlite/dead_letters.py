@@ -13,7 +13,7 @@ from shoal.queue.requests import EditFate, LetterEdit
 from shoal.queue.sqlite import runs
 from shoal.queue.sqlite.counters import DEAD, DELAYED, DROPPED, PENDING, CounterChanges, CounterColumn
 from shoal.queue.sqlite.enqueue import lane_ids
-from shoal.queue.sqlite.store import Page, Store, TaskRow, as_json
+from shoal.queue.sqlite.store import Page, Store, TaskRecord, as_json
 
 BATCH = 500  # dead letters per transaction
 LetterAction = Callable[[Store, Sequence["LetterSelection"]], None]
@@ -168,7 +168,7 @@ class DeadRow(msgspec.Struct, array_like=True, frozen=True):
     attempts: int
     error: str
     buried_at: int
-    task: TaskRow
+    task: TaskRecord
     history: list[tuple[int, str, str, int]]
 
     def letter(self) -> DeadLetter:

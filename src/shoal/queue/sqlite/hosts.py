@@ -74,7 +74,7 @@ def slow_host(store: Store, name: str, delay: timedelta) -> None:
     store.run("arm", lanes="[]", hosts=as_json([host]))
 
 
-class HostRow(msgspec.Struct, array_like=True, frozen=True):
+class StoredHost(msgspec.Struct, array_like=True, frozen=True):
     """A host with its limits and the counts of its tasks."""
 
     name: str
@@ -97,7 +97,7 @@ class HostPage(msgspec.Struct, array_like=True, frozen=True):
     """Some hosts, and the last name that was read."""
 
     last: str | None
-    rows: list[HostRow]
+    rows: list[StoredHost]
 
 
 def list_hosts(store: Store, after: str, size: int, run_id: str | None) -> Page[str, HostStatus]:

@@ -10,13 +10,13 @@ from shoal.queue.encoding import moment
 from shoal.queue.intake import decode
 from shoal.queue.paging import cursor_of
 from shoal.queue.sqlite import runs
-from shoal.queue.sqlite.store import Page, Store, TaskRow
+from shoal.queue.sqlite.store import Page, Store, TaskRecord
 
 PAGE = 500
 MAX_PAGE_BYTES = 8 << 20  # a page ends early after this
 
 
-class ItemRow(msgspec.Struct, array_like=True, frozen=True):
+class ItemRecord(msgspec.Struct, array_like=True, frozen=True):
     """An item, or a reject with its reason."""
 
     id: int
@@ -42,7 +42,7 @@ class ItemPage(msgspec.Struct, array_like=True, frozen=True):
     """Some items, and the last id that was read."""
 
     last: int | None
-    rows: list[ItemRow]
+    rows: list[ItemRecord]
 
 
 class ExpiredRow(msgspec.Struct, array_like=True, frozen=True):
@@ -51,7 +51,7 @@ class ExpiredRow(msgspec.Struct, array_like=True, frozen=True):
     no: int
     id: str
     expired_at: int
-    task: TaskRow
+    task: TaskRecord
 
     def expired(self) -> ExpiredTask:
         return ExpiredTask(

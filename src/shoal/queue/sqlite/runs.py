@@ -28,7 +28,7 @@ _PURGED_IN_BATCHES = (
 _PURGED_LAST = ("purge_lanes", "purge_sections", "purge_workers", "purge_unmark")
 
 
-class RunRow(msgspec.Struct, array_like=True, frozen=True):
+class RunRecord(msgspec.Struct, array_like=True, frozen=True):
     """A run as stored."""
 
     no: int
@@ -68,7 +68,7 @@ def start(store: Store, scraper: str, settings: RunSettings, run_id: str | None)
     now = store.now()
     if run_id is None:
         run_id = new_run_id(moment(now))
-        while store.find("run_get", RunRow, run_id=run_id):
+        while store.find("run_get", RunRecord, run_id=run_id):
             run_id = new_run_id(moment(now))
     store.run(
         "run_add",
@@ -88,9 +88,9 @@ def start(store: Store, scraper: str, settings: RunSettings, run_id: str | None)
     return row.run()
 
 
-def get_row(store: Store, run_id: str) -> RunRow:
+def get_row(store: Store, run_id: str) -> RunRecord:
     """Return a run's row; raises UnknownRun."""
-    row = store.find("run_get", RunRow, run_id=run_id)
+    row = store.find("run_get", RunRecord, run_id=run_id)
     if row is None:
         raise unknown_run(store, run_id)
     return row
@@ -108,7 +108,7 @@ def unknown_run(store: Store, run_id: str) -> UnknownRun:
 
 def list_all(store: Store) -> list[Run]:
     """Return all runs, the newest first."""
-    return [row.run() for row in store.read("run_list", list[RunRow])]
+    return [row.run() for row in store.read("run_list", list[RunRecord])]
 
 
 def steer(store: Store, run_id: str, state: RunState, reason: str = "") -> Run:
@@ -192,7 +192,7 @@ def _group_counts(groups: dict[str, list[int]]) -> dict[str, Counts]:
 # Workers
 
 
-class WorkerRow(msgspec.Struct, array_like=True, frozen=True):
+class WorkerRecord(msgspec.Struct, array_like=True, frozen=True):
     """A worker in a run."""
 
     worker_id: str
@@ -230,4 +230,4 @@ def workers(store: Store, run_id: str | None) -> Sequence[WorkerStatus]:
     """Return the workers that have sent a heartbeat."""
     run = None if run_id is None else get_row(store, run_id).no
     now = store.now()
-    return [row.status(now) for row in store.read("worker_read", list[WorkerRow], run=run)]
+    return [row.status(now) for row in store.read("worker_read", list[WorkerRecord], run=run)]

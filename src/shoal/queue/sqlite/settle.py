@@ -111,7 +111,10 @@ class SettleBatch:
             self._unused.setdefault(held.host, []).append(held.start)
 
     def write(self) -> None:
-        """Write everything, in the caller's transaction."""
+        """Write everything, in the caller's transaction: all of it is stored, or nothing.
+
+        The counters come last, because they recompute when lanes are due from what the others have written.
+        """
         store = self._store
         store.run("lease_end", tokens=as_json(self._ended))
         self._write_requeued()
@@ -128,6 +131,7 @@ class SettleBatch:
 
     def _write_starts(self) -> None:
         if self._unused:
+            # The only known start of a host stays, because the one before it is unknown.
             remaining = [
                 (host.id, hosts.remove_starts(known, self._unused[host.id]))
                 for host in hosts.read_starts(self._store, self._unused)

@@ -151,7 +151,7 @@ def as_json(value: Any) -> str:
     return _encode(value).decode()
 
 
-class TaskRow(msgspec.Struct, array_like=True, frozen=True):
+class TaskRecord(msgspec.Struct, array_like=True, frozen=True):
     """A task as a query returns it."""
 
     url: str | None
@@ -165,7 +165,7 @@ class TaskRow(msgspec.Struct, array_like=True, frozen=True):
     depth: int
 
     def task(self) -> Task:
-        payload, options, found_on = read_payload(self.payload)
+        payload, options = read_payload(self.payload)
         return Task(
             url=self.url,
             step=self.step,
@@ -177,5 +177,4 @@ class TaskRow(msgspec.Struct, array_like=True, frozen=True):
             delay=ZERO if self.delay is None else duration(self.delay),
             depth=self.depth,
             request=options,
-            found_on=found_on,
         )

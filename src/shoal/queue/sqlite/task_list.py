@@ -10,7 +10,7 @@ from shoal.core.model import TaskState, TaskStatus
 from shoal.queue.encoding import moment
 from shoal.queue.paging import cursor_of, invalid_cursor, numbers_of, parts_of
 from shoal.queue.sqlite import runs
-from shoal.queue.sqlite.store import Page, Store, TaskRow, as_json
+from shoal.queue.sqlite.store import Page, Store, TaskRecord, as_json
 
 PAGE = 10_000  # tasks per page of a long list
 
@@ -45,7 +45,7 @@ class StatusRow(msgspec.Struct, array_like=True, frozen=True):
     since: int | None
     attempt: int
     items: int | None
-    task: TaskRow
+    task: TaskRecord
 
     def status(self, place: str) -> TaskStatus:
         return TaskStatus(

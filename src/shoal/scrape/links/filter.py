@@ -1,9 +1,7 @@
 """Filter follow-up tasks: keep those in scope, not too deep, and not in a spider trap."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import date
-from random import Random
 from threading import Lock
 
 from msgspec.structs import replace
@@ -14,23 +12,49 @@ from shoal.core.redact import bare_url
 from shoal.core.secrets import secret_headers
 from shoal.core.urls import canonical
 from shoal.scrape.harvest import Dropped
-from shoal.scrape.links.budgets import ShapeBudgets
-from shoal.scrape.links.mazes import Mazes, Section, SectionVisits
-from shoal.scrape.links.paging import NO_CHAIN, Chain, PagedList, checksum, name_of, paging_depth, read_chain
-from shoal.scrape.links.seen import SeenLinks
-from shoal.scrape.links.shape import UrlParts, url_parts
-from shoal.scrape.links.traps import strip_session
+from shoal.scrape.links.paging import PagedList, has_one_next, paging_depth
+from shoal.scrape.links.traps import MIN_NEW, TrapRules
+from shoal.scrape.links.url_parts import strip_session
 from shoal.scrape.settings.scraper import ScraperSettings
 
 OUT_OF_SCOPE, TOO_DEEP = "out of scope", "too deep"
-MIN_MAZE_DEPTH = 10  # from which links that are too deep count as pages of a maze
 SKIPPED = "setting skip"
 UNENCRYPTED = "secret headers would go unencrypted"
 SECRETS_ELSEWHERE = "secret headers would go to a host out of scope"
+TRAP, OTHER_TRAPS = "trap: ", "trap: others"
 MAX_REPORTED = 20  # traps that are reported by name
-OTHER_TRAPS = "trap: others"
+MIN_REMEMBERED = 100_000  # links
 
-Today = Callable[[], date]
+
+class SeenLinks:
+    """Remembers at least the last MIN_REMEMBERED links by their hashes, and at most twice as many."""
+
+    __slots__ = ("_before", "_now")
+
+    def __init__(self) -> None:
+        self._now: dict[int, int] = {}  # with the depth of the page; -1 once several pages link to it
+        self._before: dict[int, int] = {}
+
+    def add(self, link: int, depth: int = -1) -> None:
+        """Remember a link."""
+        if link not in self._now:
+            self._now[link] = self._before.get(link, depth)
+            if len(self._now) >= MIN_REMEMBERED:
+                self._now, self._before = {}, self._now
+
+    def __contains__(self, link: int) -> bool:
+        return link in self._now or link in self._before
+
+    def take_cross_link(self, link: int, depth: int) -> bool:
+        """Tell, once, whether a link of a page of this depth was found on another page.
+
+        A link up to where the page was found is part of any maze: it tells nothing.
+        """
+        links = self._now if link in self._now else self._before
+        if links.get(link, -1) < depth:
+            return False
+        links[link] = -1
+        return True
 
 
 @dataclass(slots=True)
@@ -39,30 +63,22 @@ class PageLinks:
 
     parent: Task
     dropped: Dropped
-    chain: Chain = NO_CHAIN
+    itself: int  # the hash of its step and URL, as those of the links
+    has_one_next: bool  # whether all links to its own step lead to one page
     pages: PagedList | None = None  # that it is one of; None until it matters
-    itself: int = 0  # the hash of its step and URL, as those of the links
-    section: Section | None = None  # None if it has no URL, or if mazes are not looked for
-    visits: SectionVisits | None = None
-    fresh: set[int] = field(default_factory=set)  # new links
-    within: dict[int, int] = field(
-        default_factory=dict
-    )  # those to its own section and step, with their depth
-    too_deep: int = 0  # new links to its own section and step that are not followed
+    may_page: bool | None = None  # whether the next page adds no depth; None until it matters
+    fresh: dict[int, int] = field(default_factory=dict)  # new links, with their depth
+    new: int = 0  # pages that a maze would lead to, up to MIN_NEW
+    cross_links: int = 0
 
 
 class LinkFilter:
     """The rules of one scraper for the tasks that its steps yield. Safe to use from several threads."""
 
-    def __init__(self, settings: ScraperSettings, *, today: Today = date.today) -> None:
-        self._settings, self._today = settings, today
+    def __init__(self, settings: ScraperSettings) -> None:
+        self._settings = settings
         self._has_secrets = bool(secret_headers(settings.headers))
-        self._now = today()
-        self._seen, self._too_deep = SeenLinks(), SeenLinks()
-        self._budgets = ShapeBudgets(settings.max_per_pattern)
-        self._mazes = Mazes() if settings.max_per_pattern is None else None
-        self._condemned: dict[Section, str] = {}  # sections that are mazes, with their names in reports
-        self._chance = Random()
+        self._seen, self._traps = SeenLinks(), TrapRules(settings.max_per_pattern)
         self._reported: set[str] = set()
         self.examples: dict[str, str] = {}  # one skipped link per reason
         self._has_followed = False  # until the first link, there is nothing to filter
@@ -80,100 +96,37 @@ class LinkFilter:
         if not self._has_followed:
             return []
         with self._lock:
-            self._now = self._today()
-            page = self._start(parent, dropped)
-            page.chain = read_chain((task for task, _ in candidates), parent)
+            one_next = has_one_next((task for task, _ in candidates), parent)
+            page = PageLinks(parent, dropped, hash((parent.step, parent.url)), one_next)
+            self._seen.add(page.itself)
             checked = [self._check(task, linked, page) for task, linked in candidates]
-            passed = [task for task in checked if task is not None]
-            if page.chain.is_possible:
-                passed = _name_parent(passed, parent)
-            self._finish(page, passed)
-            return passed
+            for link, depth in page.fresh.items():
+                self._seen.add(link, depth)
+            if not _is_post(parent):
+                self._traps.count_page(parent, page.new, page.cross_links)
+            return [task for task in checked if task is not None]
 
-    def _start(self, parent: Task, dropped: Dropped) -> PageLinks:
-        if parent.url is None:
-            return PageLinks(parent, dropped)
-        itself = hash((parent.step, parent.url))
-        self._seen.add(itself)
-        if self._mazes is None:
-            return PageLinks(parent, dropped, itself=itself)
-        section = (parent.step, self._mazes.section_of(url_parts(parent.url)))
-        return PageLinks(
-            parent, dropped, itself=itself, section=section, visits=self._mazes.visits_of(section)
-        )
-
-    def _finish(self, page: PageLinks, passed: list[Task]) -> None:
-        """Remember the new links of a page, and judge its section by it."""
-        visits = page.visits
-        for link in page.fresh:
-            if visits and link in page.within:
-                self._seen.add(link, visits.number, page.within[link])
-            else:
-                self._seen.add(link)
-        if visits is None or page.section is None:
-            return
-        visits.note_priorities(page.parent, passed)
-        visits.add_page(page.parent, len(page.within) + page.too_deep)
-        if visits.is_suspect and self._budgets.spend_on_maze(
-            page.section, page.parent, is_sample=visits.is_sample(page.parent)
-        ):
-            self._condemn(page.section)
-        if visits.is_sampled:
-            new = [index for index, task in enumerate(passed) if hash((task.step, task.url)) in page.within]
-            visits.sample(page.parent, passed, new, self._chance)
-
-    def set_shared_key(self, key: bytes) -> None:
-        """Set the key shared by the link filters of a run, so that their counts can be merged."""
+    def unshared(self) -> dict[str, int]:
+        """Return the pages of each trap that this worker has fetched and the others should know of."""
         with self._lock:
-            self._budgets.set_shared_key(key)
+            return self._traps.counts.unshared()
 
-    @property
-    def is_urgent(self) -> bool:
-        """Whether other workers should get some counts at once."""
+    def set_shared(self, trap: str, pages: int, total: int) -> None:
+        """Record that the others know of these pages, which makes this total of the fleet."""
         with self._lock:
-            return self._budgets.is_urgent
+            self._traps.counts.set_shared(trap, pages, total)
 
-    def unshared(self, limit: int) -> list[str]:
-        """Return up to `limit` link shapes whose counts other workers do not have yet."""
-        with self._lock:
-            return self._budgets.unshared(limit)
-
-    def exchange(self, shared: Mapping[str, bytes | None]) -> dict[str, bytes]:
-        """Merge the shared counts of these link shapes, and return those to write back."""
-        with self._lock:
-            return self._budgets.exchange(shared)
-
-    @property
-    def mazes(self) -> set[Section]:
-        """The sections that are mazes: none of their pages is visited any more."""
-        return set(self._condemned)
-
-    def add_mazes(self, sections: Iterable[Section]) -> None:
-        """Take over what other workers found to be mazes."""
-        with self._lock:
-            for section in sections:
-                self._condemn(section)
-
-    def find_maze(self, task: Task) -> str | None:
-        """Return why a queued task need not be visited any more; None if it is not in a maze."""
-        if not self._condemned or task.url is None or task.depth == 0 or _is_post(task):
+    def find_trap(self, task: Task) -> str | None:
+        """Return why a queued task is not fetched any more; None if it is."""
+        if not self._traps.counts.closed or task.url is None or task.depth == 0 or _is_post(task):
             return None
         with self._lock:
-            trap = self._maze_of(task, url_parts(task.url))
+            trap = self._traps.find(task.url)
             if trap is None:
                 return None
             reason = self._report_name(trap)
             self.examples.setdefault(reason, bare_url(task.url))
             return reason
-
-    def _condemn(self, section: Section) -> None:
-        step, name = section
-        self._condemned[section] = f"{name} (maze of step {step})"
-
-    def _maze_of(self, task: Task, address: UrlParts) -> str | None:
-        if not self._condemned or self._mazes is None:
-            return None
-        return self._condemned.get((task.step, self._mazes.section_of(address)))
 
     def _check(self, task: Task, linked: bool, page: PageLinks) -> Task | None:
         if task.url is None:
@@ -192,32 +145,47 @@ class LinkFilter:
         if _is_post(task):
             # A site cannot make a step send a POST, so a POST cannot be part of a trap.
             return self._check_depth(task, page)
-        link = hash(
-            (task.step, url)
-        )  # of text: different in every process, so a site cannot cause collisions
-        if link in self._seen or link in page.fresh:
-            return self._pass_known(task, link, page)
+        # The hash of a text is different in every process, so a site cannot cause collisions.
+        link = hash((task.step, url))
+        if self._is_known(link, page):
+            return task  # however deep it is here: it is queued already
         return self._check_new(task, url, link, page)
 
-    def _pass_known(self, task: Task, link: int, page: PageLinks) -> Task:
-        # Passed however deep it is here: it is queued already.
-        visits = page.visits
-        if (
-            visits
-            and link != page.itself
-            and link not in page.fresh
-            and self._seen.take_cross_link(link, visits.number, page.parent.depth)
-        ):
-            visits.add_cross_link()
-        return task
+    def _is_known(self, link: int, page: PageLinks) -> bool:
+        if link in page.fresh:
+            return True
+        if link not in self._seen:
+            return False
+        if link != page.itself and self._seen.take_cross_link(link, page.parent.depth):
+            page.cross_links += 1
+        return True
+
+    def _check_new(self, task: Task, url: str, link: int, page: PageLinks) -> Task | None:
+        bare = strip_session(url)
+        if bare != url:
+            task, link = replace(task, url=bare), hash((task.step, bare))
+            if self._is_known(link, page):
+                return task
+        deep = self._check_depth(task, page)
+        if deep is None:
+            return None
+        if trap := self._traps.follow(bare):
+            self._skip(self._report_name(trap), bare, page)
+            return None
+        page.fresh[link] = deep.depth
+        parent = page.parent
+        if page.new < MIN_NEW and task.step == parent.step and parent.url:
+            page.new += self._traps.is_part_of_maze(bare, parent.url)
+        return deep
 
     def _check_depth(self, task: Task, page: PageLinks) -> Task | None:
         """Return a task with its depth, or None if that is too deep."""
         if self._is_paging(task, page):
-            section = page.section[1] if page.section else page.parent.step
-            if self._budgets.spend_on_paging(section, name_of(task)):
-                depth = paging_depth(page.parent)
-                task = task if task.depth == depth else replace(task, depth=depth)
+            if page.may_page is None:
+                page.may_page = self._traps.may_page(page.parent)
+            depth = paging_depth(page.parent)
+            if page.may_page and task.depth != depth:
+                task = replace(task, depth=depth)
         if task.depth <= self._settings.max_depth:
             return task
         self._skip(TOO_DEEP, task.url, page)
@@ -226,8 +194,8 @@ class LinkFilter:
     def _is_paging(self, task: Task, page: PageLinks) -> bool:
         if task.step != page.parent.step:
             return False
-        if page.chain.is_certain or task.url is None or page.parent.url is None:
-            return page.chain.is_certain
+        if page.has_one_next or task.url is None or page.parent.url is None:
+            return page.has_one_next
         if page.pages is None:
             page.pages = PagedList.of(page.parent.url)
         return page.pages.contains(task.url)
@@ -237,44 +205,6 @@ class LinkFilter:
         if self._has_secrets or (task.request and secret_headers(task.request.headers)):
             return self._settings.scope.secure_url(url, origin=parent.url)
         return url
-
-    def _check_new(self, task: Task, url: str, link: int, page: PageLinks) -> Task | None:
-        bare = strip_session(url)
-        if bare != url:
-            task, link = replace(task, url=bare), hash((task.step, bare))
-            if link in self._seen or link in page.fresh:
-                return self._pass_known(task, link, page)
-        deep = self._check_depth(task, page)
-        address = url_parts(bare)
-        if deep is None:
-            self._count_too_deep(task, address, link, page)
-            return None
-        trap = self._maze_of(task, address) or self._budgets.spend(bare, address, self._now)
-        if trap is not None:
-            self._skip(self._report_name(trap), bare, page)
-            return None
-        page.fresh.add(link)
-        if self._is_within(task, address, page):
-            page.within[link] = deep.depth
-        return deep
-
-    def _count_too_deep(self, task: Task, address: UrlParts, link: int, page: PageLinks) -> None:
-        # Not followed, but found: a maze that is read depth first has most of its pages where no link passes.
-        # Not so near the start, where the limit is the user's: all pages of a flat site may lead deeper.
-        if page.visits and page.parent.depth >= MIN_MAZE_DEPTH and self._is_within(task, address, page):
-            if self._too_deep.add(link):
-                page.too_deep += 1
-            else:
-                page.visits.add_cross_link()
-
-    def _is_within(self, task: Task, address: UrlParts, page: PageLinks) -> bool:
-        """Tell whether a link leads to the step and the section of its page."""
-        return (
-            self._mazes is not None
-            and page.section is not None
-            and task.step == page.parent.step
-            and self._mazes.section_of(address) == page.section[1]
-        )
 
     def _skip(self, reason: str, url: str | None, page: PageLinks) -> None:
         page.dropped[reason] += 1
@@ -286,13 +216,7 @@ class LinkFilter:
         if trap not in self._reported and len(self._reported) >= MAX_REPORTED:
             return OTHER_TRAPS
         self._reported.add(trap)
-        return f"trap: {trap}"
-
-
-def _name_parent(tasks: list[Task], parent: Task) -> list[Task]:
-    """Return the follow-up tasks, those of the page's own step with the page that they were found on."""
-    found_on = checksum(parent)
-    return [replace(task, found_on=found_on) if task.step == parent.step else task for task in tasks]
+        return TRAP + trap
 
 
 def _is_post(task: Task) -> bool:

@@ -3,11 +3,8 @@
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
-from zlib import crc32
 
 from shoal.core.model import Task
-
-MAX_LINKS = 2  # to the page before and the page after
 
 _WORDS = "pages?|paged|pagenum(?:ber)?|pageno|pg|seite|pagina|strona|sida|sivu"
 _NAMES = rf"{_WORDS}|p|start|offset|from|skip|begin|first|pos|limitstart"
@@ -18,39 +15,10 @@ _NUMBER = re.compile(
 _NAME = re.compile(_NAMES, re.IGNORECASE)
 
 
-class Chain(NamedTuple):
-    """Whether the links of a page to its own step may be paging, and whether they are."""
-
-    is_possible: bool = False  # there are at most two
-    is_certain: bool = False  # and they form no tree
-
-
-NO_CHAIN = Chain()
-
-
-def read_chain(tasks: Iterable[Task], parent: Task) -> Chain:
-    """Tell whether a page follows so few links to its own step that they form a chain, and no tree.
-
-    One link is the next page. Of two links, one must lead back to the page that this one was found on.
-    """
-    targets: dict[str, Task] = {}
-    for task in tasks:
-        if task.step == parent.step:
-            targets[name_of(task)] = task
-            if len(targets) > MAX_LINKS:
-                return NO_CHAIN
-    if len(targets) < MAX_LINKS:
-        return Chain(bool(targets), bool(targets))
-    # Without a URL it is the scraper that chooses the next tasks, and no site can make it choose a tree.
-    is_certain = any(one.url is None or checksum(one) == parent.found_on for one in targets.values())
-    return Chain(is_possible=True, is_certain=is_certain)
-
-
-def checksum(task: Task) -> int:
-    """Return a number for a page, by which the pages that it leads to recognise a link back to it."""
-    # Known to the whole fleet, and stored with the task. A site that forges it gets the budget of paging.
-    post = task.request.post if task.request else None
-    return crc32(f"{task.url}".encode(), crc32(post or b"")) or 1
+def has_one_next(tasks: Iterable[Task], parent: Task) -> bool:
+    """Tell whether the tasks of a page's own step are all the same one: the next page."""
+    targets = {_name_of(task) for task in tasks if task.step == parent.step}
+    return len(targets) == 1
 
 
 class PagedList(NamedTuple):
@@ -81,6 +49,11 @@ def is_page_number(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def paging_depth(parent: Task) -> int:
+    """Return the depth of the next page of a list: that of its parent, or 1 if that is a seed."""
+    return max(1, parent.depth)
+
+
 def _without_number(url: str, number: re.Match[str]) -> str:
     before, after = url[: number.start()], url[number.end() :]
     if number["query"] and number["query"][0] == "?" and after:
@@ -88,13 +61,8 @@ def _without_number(url: str, number: re.Match[str]) -> str:
     return (before + after).rstrip("/")
 
 
-def paging_depth(parent: Task) -> int:
-    """Return the depth of the next page of a chain: that of its parent, or 1 if that is a seed."""
-    return max(1, parent.depth)
-
-
-def name_of(task: Task) -> str:
-    """Return what tells the tasks of a chain apart."""
+def _name_of(task: Task) -> str:
+    """Return what tells the tasks of one step apart."""
     if task.key is not None:
         return task.key
     post = task.request.post if task.request else None

@@ -9,8 +9,8 @@ from shoal.queue.contract import Fence, Queue
 from shoal.worker.claiming.clock import StoreClock
 from shoal.worker.claiming.lead import ClaimLead
 from shoal.worker.ipc.protocol import WorkerConfig
+from shoal.worker.page_limit import PageLimit
 from shoal.worker.partitions import PartitionShare
-from shoal.worker.shared_budgets import PageLimit
 
 CLOCK_SAMPLES = (
     5  # the first replies to a new worker are slow, and only the fastest of several shows the time

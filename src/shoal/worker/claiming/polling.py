@@ -23,7 +23,7 @@ MAX_MISSES = 20  # that are counted; enough to reach any maximum
 RESTING_AFTER = 5  # misses
 # With a gap most claims that follow a settlement find nothing, so they wait for more settlements.
 MAX_PAUSE, PAUSE_SHARE = 0.25, 0.25  # seconds; of the gap
-MAX_NEEDED_DELAY = 0.05  # seconds
+MAX_NEEDED_DELAY_SECONDS = 0.05  # seconds
 MIN_WAIT = 0.001  # seconds
 EARLY = 0.002  # seconds by which a timer may fire too early
 
@@ -98,5 +98,5 @@ class Polling:
         is_on_time = not self._misses or (is_holding and not self._gap)
         delay = 0.0 if is_on_time else min(backoff, longest)
         if self._is_needed:
-            delay = min(delay, MAX_NEEDED_DELAY, PAUSE_SHARE * self._gap)
+            delay = min(delay, MAX_NEEDED_DELAY_SECONDS, PAUSE_SHARE * self._gap)
         return max(due + self._uniform(0, delay), MIN_WAIT)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from shoal.queue.contract import SharedNotes
-from shoal.worker.left_out.notes import CountNotes
+from shoal.worker.count_notes import CountNotes
 
 FILE_NOTES = CountNotes("files")
 TYPE, SIZE, MISSING, OTHER = "type", "size", "missing", "other"  # why a file was refused

@@ -91,7 +91,7 @@ import asyncio
         summary = await bench.run(HEAD + hanging, urls(origin, 2), workers=2)
     assert summary.snapshot.stats.completed == 2 and not summary.ending.failures
     assert exit_code(summary) is Exit.FAILED
-    text = summary_text(summary, None, summary.job)
+    text = summary_text(summary, None)
     assert "The hook on_run_finish report failed: it took longer than 1 s" in text
     assert f"Again:    shoal run {summary.job.name} --resume {summary.run.id}" in text
 

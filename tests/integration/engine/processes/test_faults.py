@@ -13,7 +13,7 @@ from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, ShoalError
 from shoal.core.model import Done
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
-from shoal.worker import queue_retry, shared_budgets
+from shoal.worker import queue_retry, trap_counts
 from shoal.worker.requests import turns
 from shoal.worker.settling import settlements
 from shoal.worker.worker import Stop
@@ -78,7 +78,7 @@ async def queue(any_bench):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Let what a worker does every few seconds come at once."""
-    monkeypatch.setattr(shared_budgets, "SYNC_INTERVAL", timedelta(seconds=0.01))
+    monkeypatch.setattr(trap_counts, "INTERVAL", timedelta(seconds=0.01))
     monkeypatch.setattr(queue_retry, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(queue_retry, "MAX_WAIT", 0.2)
 

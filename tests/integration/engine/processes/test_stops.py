@@ -173,7 +173,11 @@ async def test_stopping_a_run_while_it_is_filled_prints_how_to_go_on(folder):
     async with asyncio.timeout(30):
         writer = await asyncio.to_thread(open, folder / "urls.txt", "w")
     with writer:
-        (row,) = (await typed("runs", "--json", folder=folder)).rows
+        writer.write("http://127.0.0.1:9/\n")
+        writer.flush()
+        while not (rows := (await typed("runs", "--json", folder=folder)).rows):
+            await asyncio.sleep(0.05)
+        (row,) = rows
         process.send_signal(signal.SIGINT)
         # A thread that reads is waited for. The end of the file must not come to it before the signal does.
         with suppress(TimeoutError):

@@ -7,8 +7,8 @@ import pytest
 from shoal import connect
 from shoal.cli.exits import Exit
 from shoal.queue.open import open_queue
-from shoal.scrape.links import budgets, mazes
-from shoal.worker.left_out.reasons import ROBOTS
+from shoal.scrape.links import traps
+from shoal.worker.left_out import ROBOTS
 from tests.cases import long
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import typed
@@ -176,9 +176,9 @@ async def test_links_that_robots_txt_forbids_are_counted_and_do_not_make_a_run_p
 
 MAZE = """
 from shoal import Scraper
-from shoal.scrape.links import budgets, mazes
+from shoal.scrape.links import traps
 
-budgets.MAZE, budgets.MAZE_SAMPLE, mazes.WINDOW = 60, 30, 20
+traps.LIMIT = 60
 pages = Scraper("pages", rate=None, retries=0)
 
 
@@ -191,26 +191,28 @@ def everything(page):
 
 
 @pytest.fixture
-def usual_limits(monkeypatch):
-    """The limits that a scraper changes in this process too, restored after the test."""
-    for module, name in ((budgets, "MAZE"), (budgets, "MAZE_SAMPLE"), (mazes, "WINDOW")):
-        monkeypatch.setattr(module, name, getattr(module, name))
+def usual_limit(monkeypatch):
+    """The limit that a scraper changes in this process too, restored after the test."""
+    monkeypatch.setattr(traps, "LIMIT", traps.LIMIT)
 
 
-@pytest.mark.usefixtures("usual_limits")
+@pytest.mark.usefixtures("usual_limit")
 async def test_what_is_queued_of_a_maze_is_completed_without_a_request_and_counted(bench, origin):
     fetched = []
 
     def maze(path):
+        if path == "/robots.txt":
+            return Answer(status=404)
         fetched.append(path)
-        return Answer("".join(f'<a href="{path}{n}x">x</a>' for n in range(10)))
+        number = int(path.rpartition("/")[2] or 1)
+        return Answer("".join(f'<a href="/maze/{10 * number + n}">x</a>' for n in range(10)))
 
     origin.answer = maze
     done = await bench.run(MAZE, [f"{origin.url}/maze/"], run_id="r")
     row = done.as_json()
     assert row["state"] == "partial" and "endless" in row["reason"]
     ((reason, skipped),) = row["not_followed"].items()
-    assert reason.endswith("/ (maze of step everything)") and skipped["example"]
-    pages = [path for path in fetched if path != "/robots.txt"]
-    assert len(pages) <= 200 < row["completed"]
-    assert skipped["count"] >= row["completed"] - len(pages)
+    assert reason.startswith("trap: maze in ") and reason.endswith("/maze/") and skipped["example"]
+    assert skipped["option"] == "--set max_per_pattern=1000000"
+    assert len(fetched) <= 200 < row["completed"]
+    assert skipped["count"] >= row["completed"] - len(fetched)

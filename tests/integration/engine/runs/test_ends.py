@@ -18,7 +18,7 @@ from shoal.fleet.scale.autoscaler import Autoscaler
 from shoal.fleet.scale.decide import ScaleBounds
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
-from shoal.worker.shared_budgets import PageLimit
+from shoal.worker.page_limit import PageLimit
 from tests.integration.engine.origin import Answer, Origin
 from tests.integration.engine.shell import start, typed
 

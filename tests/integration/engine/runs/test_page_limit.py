@@ -11,9 +11,9 @@ import pytest
 from shoal import Scraper
 from shoal.core.model import ZERO, Done, Release, RunSettings, Task
 from shoal.queue.open import open_queue
-from shoal.worker import shared_budgets
+from shoal.worker import page_limit
+from shoal.worker.page_limit import PageLimit
 from shoal.worker.partitions import PLAN, Holding, PartitionPlan, PartitionRole, topic_of
-from shoal.worker.shared_budgets import PageLimit
 from tests.cases import long
 from tests.integration.engine.faults import scene
 from tests.integration.engine.origin import Answer
@@ -104,7 +104,7 @@ async def test_without_turns_the_same_workers_do_more_than_they_may(bench):
 
 
 async def test_who_sleeps_through_the_end_of_its_turn_is_handed_nothing(any_bench, monkeypatch):
-    monkeypatch.setattr(shared_budgets, "LOCK_TTL", timedelta(seconds=0.2))
+    monkeypatch.setattr(page_limit, "LOCK_TTL", timedelta(seconds=0.2))
     async with claimers(any_bench.queue_url, 2) as (run, (sleeper, other)), asyncio.timeout(30):
         async with sleeper._page_limit.lock() as old, other._page_limit.lock() as new:
             late = await sleeper.queue.claim("s", run_id=run.id, limit=5, lease=MINUTE, fence=old)
@@ -116,7 +116,7 @@ async def test_who_sleeps_through_the_end_of_its_turn_is_handed_nothing(any_benc
 async def test_with_a_plan_who_sleeps_through_the_end_of_its_turn_starts_nothing_of_what_it_is_handed(
     any_bench, monkeypatch
 ):
-    monkeypatch.setattr(shared_budgets, "LOCK_TTL", timedelta(seconds=0.2))
+    monkeypatch.setattr(page_limit, "LOCK_TTL", timedelta(seconds=0.2))
     few = Scraper("few", rate=None, robots=False, max_pages=3)
     few.step(fetch=None)(a_job)
     tasks = [Task(payload={"n": n}, step="a_job") for n in range(10)]
@@ -125,7 +125,7 @@ async def test_with_a_plan_who_sleeps_through_the_end_of_its_turn_starts_nothing
         if not fence:
             return
         del worker.queue.before["claim"]
-        while await worker.queue.notes(shared_budgets.TOPIC, [worker.run.id]):
+        while await worker.queue.notes(page_limit.TOPIC, [worker.run.id]):
             await asyncio.sleep(0.02)
         grant = await queue.claim("another", run_id=worker.run.id, limit=3, lease=MINUTE)
         await queue.settle([Done(lease) for lease in grant.leases])

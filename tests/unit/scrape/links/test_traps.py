@@ -1,172 +1,183 @@
-"""Endless URLs, recognised by their form."""
+"""Each rule against spider traps: which pages it counts, what it refuses after the limit, and its name."""
 
-from datetime import date
+from random import Random
 
 import pytest
 
-from shoal.scrape.links.shape import url_parts, without_ids
-from shoal.scrape.links.traps import find_endless, is_calendar, is_recurring, is_variant, strip_session
+from shoal.core.model import Task
+from shoal.scrape.links import traps
+from shoal.scrape.links.traps import (
+    ENDED,
+    LIMIT,
+    MAX_FOLDERS,
+    TrapCounts,
+    TrapRules,
+    has_filters,
+    has_repeats,
+)
+from shoal.scrape.links.url_parts import url_parts
 
-TODAY = date(2026, 6, 1)
-HEX = "0123456789abcdef0123456789abcdef"
+SITE = "https://a.test/"
+LOW = 100  # in place of thousands
 
-ENDLESS = [
-    ("https://a.test/" + "x" * 2_000, "long addresses"),
-    ("https://a.test" + "".join(f"/d{n}" for n in range(21)), "deep paths"),
-    ("https://a.test/a/a/a", "repeating paths"),
-    ("https://a.test/x/a/a/a/y", "repeating paths"),
-    ("https://a.test/a/b/a/b", "repeating paths"),
-    ("https://a.test/a/b/c/a/b/c/d", "repeating paths"),
-    ("https://a.test/a//a//a", "repeating paths"),
-    ("https://a.test/calendar/2040/01", "far dates"),
-    ("https://a.test/calendar?month=2037-01", "far dates"),
-    ("https://a.test/calendar?year=1899&month=5", "far dates"),
-    ("https://a.test/events/1880/05/", "far dates"),
-    ("https://a.test/day/2037-01-31", "far dates"),
-    ("https://a.test/agenda?d=20370131", "far dates"),
+
+@pytest.fixture(autouse=True)
+def low_limit(monkeypatch):
+    monkeypatch.setattr(traps, "LIMIT", LOW)
+
+
+def fetch(rules, urls, *, new=0, cross_links=0, depth=3):
+    """Fetch pages until a rule refuses one; return how many were fetched, and the trap."""
+    for number, url in enumerate(urls):
+        if trap := rules.find(url):
+            return number, trap
+        rules.count_page(Task(url=url, depth=depth), new, cross_links)
+    return len(urls), None
+
+
+def pages(form, count=10 * LOW):
+    return [SITE + form.format(n=n, few=n % 7, some=n // 7 % 7, more=n // 49) for n in range(count)]
+
+
+RULES = [
+    # the pages, the new pages that each leads to, and how many are fetched until the rule refuses the rest
+    ("maze in a.test/wiki/", "wiki/x{n}", 2, LOW),
+    ("maze in a.test/list?", "list?id={n}", 2, LOW),
+    ("filters on a.test", "shop?color={few}&size={some}&brand={more}", 1, LOW + 35),
+    ("filters on a.test", "shop?color={few}&size={some}&brand={more}&page=1", 1, LOW + 35),
+    ("repeated names on a.test", "docs/{n}/docs/x/docs", 1, LOW),
 ]
-HONEST = [
-    "https://a.test/",
-    "https://a.test/a/a",
-    "https://a.test/a/b/a",
-    "https://a.test/1/1/1",
-    "https://a.test/2024/01/01/01-news",
-    "https://github.test/django/django/blob/main/django/apps.py",
-    "https://a.test/calendar/2027/01",
-    "https://a.test/calendar?month=2016-06",
-    "https://a.test/events/1998/05/the-great-meeting",
-    "https://a.test/2040/05/",
-    "https://a.test/thread/2099/10",
-    "https://a.test/product/20991231",
-    "https://a.test/part/4532-10",
-    "https://a.test/holidays-2099/12",
-    "https://a.test/?t=98af2040-05",
-    "https://a.test" + "".join(f"/d{n}" for n in range(20)),
+
+
+@pytest.mark.parametrize(("trap", "form", "new", "fetched"), RULES)
+def test_a_rule_refuses_the_pages_that_fit_it_after_the_limit(trap, form, new, fetched):
+    rules = TrapRules(None)
+    assert fetch(rules, pages(form), new=new) == (fetched, trap)
+    assert rules.follow(pages(form)[-1]) == trap, "new links of it are not followed"
+    assert rules.find(f"{SITE}about") is None, "other pages of the site are fetched"
+
+
+ORDINARY = [
+    ("product/{n}", 0),  # pages without new links
+    ("product/{n}", 1),  # a chain
+    ("viewtopic.php?f={few}&t={n}&view=all", 0),  # as many values of an id as pages
+    ("viewtopic.php?f={few}&t={n}&view=all&start={some}", 0),
+    ("list?category={few}&color={some}&page={more}", 0),  # two filters and a page number
+    ("docs/{n}/docs/x", 0),
+    ("{few}/{few}/{few}/{few}/{n}", 0),  # numbers
 ]
 
 
-@pytest.mark.parametrize(("url", "why"), ENDLESS)
-def test_an_endless_url_is_recognised(url, why):
-    assert find_endless(url, url_parts(url), TODAY) == why
+@pytest.mark.parametrize(("form", "new"), ORDINARY)
+def test_ordinary_pages_are_fetched_without_limit(form, new):
+    urls = pages(form)
+    assert fetch(TrapRules(None), urls, new=new) == (len(urls), None)
 
 
-@pytest.mark.parametrize("url", HONEST)
-def test_an_ordinary_url_is_left_alone(url):
-    assert find_endless(url, url_parts(url), TODAY) is None
+def test_seeds_are_not_counted():
+    urls = pages("wiki/x{n}")
+    assert fetch(TrapRules(None), urls, new=5, depth=0) == (len(urls), None)
 
 
-def test_what_is_far_depends_on_today():
-    url = "https://a.test/calendar/2040/01"
-    assert find_endless(url, url_parts(url), date(2035, 1, 1)) is None
+def test_a_page_that_ends_somewhere_or_that_several_others_lead_to_is_no_maze():
+    for ending in ({"new": 1}, {"new": 2, "cross_links": 1}):
+        rules = TrapRules(None)
+        for _ in range(20):
+            assert fetch(rules, pages("wiki/x{n}", ENDED), new=2)[1] is None
+            assert fetch(rules, pages("wiki/y{n}", 1), **ending)[1] is None
 
 
-@pytest.mark.parametrize(
-    ("url", "bare"),
-    [
-        ("https://a.test/x;jsessionid=ABC123", "https://a.test/x"),
-        ("https://a.test/x;jsessionid=ABC123?b=1", "https://a.test/x?b=1"),
-        ("https://a.test/x;JSESSIONID=A/y", "https://a.test/x/y"),
-        ("https://a.test/x?PHPSESSID=abc", "https://a.test/x"),
-        ("https://a.test/x?a=1&phpsessid=abc&b=2", "https://a.test/x?a=1&b=2"),
-        ("https://a.test/x?phpsessid=abc&b=2", "https://a.test/x?b=2"),
-        (f"https://a.test/x?sid={HEX}", "https://a.test/x"),
-        (f"https://a.test/x?t=5&sid={HEX}&s={HEX}", "https://a.test/x?t=5"),
-        ("https://a.test/(S(abcdefghij0123456789abcd))/x.aspx", "https://a.test/x.aspx"),
-        ("https://a.test/x?ASPSESSIONIDQQQ=1", "https://a.test/x"),
-        ("https://a.test/x?CFID=1&CFTOKEN=2&id=3", "https://a.test/x?id=3"),
-    ],
-)
-def test_session_ids_are_taken_out(url, bare):
-    assert strip_session(url) == bare
+IN_A_MAZE = [
+    # a page, a link of it, and whether it would be one of a maze
+    ("wiki/a", "wiki/b", True),
+    ("list?id=1", "list?id=2", True),
+    ("wiki/a", "shop/b", False),
+    ("product/1", "product/1/reviews", False),
+    ("product/1.html", "product/1-reviews.html", False),
+    ("photo/1/", "photo/1/?size=large", False),
+    ("product/1", "product/12", True),
+    ("a/b/c/d", "a/b/c/d/e", True),  # so deep that wrong relative links are more likely
+]
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://a.test/x?sid=5",
-        "https://a.test/x?s=summer+shoes",
-        "https://a.test/x?side=1",
-        "https://a.test/x?session=autumn",
-        "https://a.test/x?a=&&b",
-        "https://a.test/x;v=1",
-        "https://a.test/sid/0123456789abcdef",
-        "https://a.test/x?basid=0123456789abcdef01",
-    ],
-)
-def test_what_is_no_session_id_stays(url):
-    assert strip_session(url) == url
+@pytest.mark.parametrize(("page", "link", "is_part"), IN_A_MAZE)
+def test_a_maze_leads_to_pages_of_its_section_that_are_not_below_the_page(page, link, is_part):
+    assert TrapRules(None).is_part_of_maze(SITE + link, SITE + page) is is_part
 
 
-def test_views_of_the_same_page_are_recognised():
-    for query in (
-        "sort=price",
-        "a=1&sort_by=x",
-        "orderby=name",
-        "print=1",
-        "d=desc",
-        "C=N;O=D",
-        "replytocom=5",
-    ):
-        assert is_variant(url_parts(f"https://a.test/x?{query}")), query
-    for query in (
-        "",
-        "order=12345",
-        "page=2",
-        "view=article",
-        "dir=/tmp",
-        "sorted_id=5",
-        "C=Nice",
-        "q=print",
-    ):
-        assert not is_variant(url_parts(f"https://a.test/x?{query}")), query
+def test_after_the_limit_of_a_section_paging_adds_depth_again():
+    rules = TrapRules(None)
+    allowed = [rules.may_page(Task(url=f"{SITE}list?page={n}")) for n in range(2 * LOW)]
+    assert allowed == [True] * LOW + [False] * LOW
+    assert rules.may_page(Task(url=f"{SITE}other?page=1"))
+    assert [rules.may_page(Task(step="api")) for _ in range(2 * LOW)] == allowed
+    assert all(TrapRules(5).may_page(Task(step="api")) for _ in range(2 * LOW)), "max_per_pattern lifts it"
 
 
-def test_a_name_three_times_in_a_path_recurs():
-    assert is_recurring(["django", "django", "blob", "django"])
-    assert not is_recurring(["django", "django", "1", "1", "1"])
-
-
-def test_a_sheet_of_a_calendar_has_a_date_at_its_end():
-    assert is_calendar(url_parts("https://a.test/calendar/2026/05"))
-    assert is_calendar(url_parts("https://a.test/x?y=2026&month=5"))
-    assert not is_calendar(url_parts("https://a.test/calendar/2026/05/concert"))
-    assert not is_calendar(url_parts("https://a.test/today/2026/05"))
-
-
-def test_an_address_is_taken_apart():
-    address = url_parts("https://a.test:81/Shop/item-12/?b=2&a&b=3")
-    assert address.host == "a.test:81"
-    assert address.segments == ["Shop", "item-12"]
-    assert address.params == [("b", "2"), ("a", ""), ("b", "3")]
-    assert address.shape == "a.test:81/Shop/item-#/?a&b"
-    assert address.section == "a.test:81/Shop/"
+def test_max_per_pattern_is_the_only_rule():
+    rules = TrapRules(10**6)
+    for trap, form, new, _ in RULES:
+        assert fetch(rules, pages(form), new=new)[1] is None, trap
 
 
 @pytest.mark.parametrize(
-    ("url", "section"),
-    [
-        ("https://a.test/", "a.test/"),
-        ("https://a.test/about", "a.test/"),
-        ("https://a.test/list?page=2", "a.test/list?"),
-        ("https://a.test/12/x", "a.test/#/"),
-        ("https://a.test/blog/2024/x?y", "a.test/blog/"),
-    ],
+    ("query", "has"),
+    [("a=1&b=2&c=3", True), ("a=1&b=2", False), ("a=1&b=2&page=3", False), ("f=1&t=2&start=40", False)],
 )
-def test_a_section_is_the_first_folder_or_the_page_that_has_a_query(url, section):
-    assert url_parts(url).section == section
+def test_page_numbers_are_no_filters(query, has):
+    assert has_filters(url_parts(f"{SITE}x?{query}")) is has
 
 
-@pytest.mark.parametrize(
-    ("text", "pattern"),
-    [
-        ("/product/123", "/product/#"),
-        ("/p/page-12.html", "/p/page-#.html"),
-        ("/u/6f1ed002-ab5f-4b1e-9c3a-0123456789ab", "/u/#"),
-        ("/c/deadbeef01", "/c/#"),
-        ("/t/aZ3kQ9xLmN0pR7sT2uV5wX8y", "/t/#"),
-        ("/facade/feedback", "/facade/feedback"),
-        ("/a-quite-long-title-of-an-article", "/a-quite-long-title-of-an-article"),
-    ],
-)
-def test_ids_are_replaced_and_words_are_not(text, pattern):
-    assert without_ids(text) == pattern
+def test_a_name_three_times_in_a_path_is_repeated():
+    assert has_repeats(url_parts(f"{SITE}django/django/blob/django"))
+    assert not has_repeats(url_parts(f"{SITE}django/django/1/1/1"))
+
+
+def test_made_up_folders_are_one_section_in_the_end():
+    rules, chance = TrapRules(None), Random(1)
+    names = ["".join(chance.choices("abcdefgh", k=8)) for _ in range(5 * MAX_FOLDERS)]
+    sections = {rules.section_of(url_parts(f"{SITE}{name}/x")) for name in names}
+    assert len(sections) == MAX_FOLDERS + 1 and "a.test/*/" in sections
+
+
+class Fleet:
+    """The counts of some workers, which share them after each round."""
+
+    def __init__(self, workers, limit):
+        self.workers, self.total = [TrapCounts(limit) for _ in range(workers)], 0
+
+    def fetch(self, rounds):
+        fetched = 0
+        for _ in range(rounds):
+            for worker in self.workers:
+                if "x" not in worker.closed:
+                    worker.add("x")
+                    fetched += 1
+            for worker in self.workers:
+                for pages in worker.unshared().values():
+                    self.total += pages
+                    worker.set_shared("x", pages, self.total)
+        return fetched
+
+
+@pytest.mark.parametrize(("workers", "limit"), [(1, LIMIT), (8, LIMIT), (8, 10)])
+def test_a_fleet_exceeds_a_limit_by_one_percent_for_each_worker(workers, limit):
+    fetched = Fleet(workers, limit).fetch(2 * limit)
+    assert limit <= fetched <= limit + workers * max(1, limit // 100)
+
+
+def test_pages_that_are_taken_back_are_taken_back_from_the_fleet():
+    counts = TrapCounts(LIMIT)
+    counts.add("x", 500)
+    counts.set_shared("x", 500, total=900)
+    counts.add("x", -500)
+    assert counts.unshared() == {"x": -500}
+    counts.set_shared("x", -500, total=400)
+    assert not counts.unshared()
+
+
+def test_what_is_remembered_of_traps_is_bounded():
+    rules = TrapRules(5)
+    for number in range(traps.MAX_GROUPS + 500):
+        rules.follow(f"{SITE}{chr(97 + number % 26)}{chr(97 + number // 26 % 26)}{chr(97 + number // 676)}")
+    assert len(rules._followed) == traps.MAX_GROUPS

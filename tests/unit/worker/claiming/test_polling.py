@@ -9,7 +9,7 @@ import pytest
 
 from shoal.core.model import MINUTE, SECOND, ZERO, Grant
 from shoal.worker.claiming.polling import (
-    MAX_NEEDED_DELAY,
+    MAX_NEEDED_DELAY_SECONDS,
     MAX_PAUSE,
     MAX_POLL_INTERVAL_SECONDS,
     MAX_RESTING_INTERVAL_SECONDS,
@@ -120,7 +120,9 @@ def test_without_a_gap_a_worker_that_holds_leases_never_comes_late():
 @pytest.mark.parametrize("is_holding", [True, False])
 def test_a_worker_with_proxies_of_its_own_never_comes_much_later(is_holding):
     clock = Clock(gap=SECOND, may_rest=True, is_needed=True)
-    assert max(clock.find_nothing(is_holding=is_holding) for _ in range(20)) == 0.25 + MAX_NEEDED_DELAY
+    assert (
+        max(clock.find_nothing(is_holding=is_holding) for _ in range(20)) == 0.25 + MAX_NEEDED_DELAY_SECONDS
+    )
 
 
 def test_claims_that_follow_settlements_wait_for_more_of_them_and_make_no_other_claim_late():

@@ -1,4 +1,4 @@
-"""The parts of a URL and its shape."""
+"""The parts of a URL, its section and its pattern, and a URL without session ids."""
 
 import re
 from typing import NamedTuple
@@ -7,6 +7,17 @@ from typing import NamedTuple
 _ID = re.compile(
     r"[0-9a-f]{8}-[0-9a-f-]{27}|(?=[a-z]*[0-9])[0-9a-f]{8,}|[A-Za-z0-9_]{24,}|[0-9]+", re.IGNORECASE
 )
+_SESSION_NAMES = (
+    "phpsessid|jsessionid|aspsessionid[a-z]*|sessionid|session_id|sessid|zenid|oscsid|cftoken|cfid"
+)
+_TOKEN = "(?:[0-9a-f]{16,}|(?=[a-z]*[0-9])[a-z0-9]{24,})"
+_SESSION = re.compile(
+    rf";(?:{_SESSION_NAMES})=[^/?;]*"
+    r"|/\((?:[a-z]\([a-z0-9]{20,}\))+\)(?=/)"
+    rf"|(?P<mark>[?&])(?:(?:{_SESSION_NAMES})=[^&]*|s(?:id)?={_TOKEN})(?=&|$)",
+    re.IGNORECASE,
+)
+_MAY_HOLD_SESSION = re.compile(r"[?;(]")
 
 
 class UrlParts(NamedTuple):
@@ -18,7 +29,7 @@ class UrlParts(NamedTuple):
     params: list[tuple[str, str]]
 
     @property
-    def shape(self) -> str:
+    def pattern(self) -> str:
         """The URL with ids replaced and only the names of its query: pages of one template share it."""
         names = "&".join(sorted({without_ids(name) for name, _ in self.params}))
         return f"{self.host}{without_ids(self.path)}{names and '?' + names}"
@@ -42,6 +53,18 @@ def url_parts(url: str) -> UrlParts:
 def without_ids(text: str) -> str:
     """Return a text with everything that looks like an id replaced by "#"."""
     return _ID.sub("#", text)
+
+
+def strip_session(url: str) -> str:
+    """Return a URL without the session ids that sites put into URLs of clients without cookies."""
+    if not _MAY_HOLD_SESSION.search(url):
+        return url
+    bare, found = _SESSION.subn(lambda session: session["mark"] or "", url)
+    if not found:
+        return url
+    page, _, query = bare.partition("?")
+    query = "&".join(param for param in query.split("&") if param)
+    return f"{page}?{query}" if query else page
 
 
 def _split(param: str) -> tuple[str, str]:

@@ -1,4 +1,8 @@
-"""What each worker of a run has counted: one note for each worker. Readers add them up."""
+"""What each worker of a run has counted: one note for each worker. Readers add them up.
+
+Counts are written every few seconds. A worker that is killed loses those since then, so the counts of its run
+are lower bounds from then on: workers that have not written their last counts are marked.
+"""
 
 from datetime import timedelta
 
@@ -6,6 +10,10 @@ from shoal.core.model import Note
 from shoal.queue.contract import SharedNotes
 
 COUNTS_TTL = timedelta(days=365)
+LOST = (
+    "A worker was killed before it wrote its last counts: missing pages, links not followed and files may be "
+    "more than counted, and pages fewer. Items and tasks are exact."
+)
 
 
 class CountNotes:
@@ -27,3 +35,11 @@ class CountNotes:
         """Remove the notes of a run."""
         if found := await self.read(queue, run_id):
             await queue.write_notes(f"{self._name} {run_id}", dict.fromkeys(found))
+
+
+COUNTING = CountNotes("counting")  # workers that have not written their last counts
+
+
+async def counting_workers(queue: SharedNotes, run_id: str) -> set[str]:
+    """Return the workers that still count, or were killed before they wrote their last counts."""
+    return set(await COUNTING.read(queue, run_id))

@@ -1,4 +1,4 @@
-"""The counts of what a run leaves out are written soon, and are lower bounds if a worker was killed."""
+"""What a run leaves out is counted by reason, written soon, and a lower bound if a worker was killed."""
 
 import asyncio
 from types import SimpleNamespace
@@ -11,8 +11,7 @@ from shoal.fleet.status.at_work import has_lost_counts
 from shoal.fleet.status.progress import ProgressReader, snapshot_of, with_details
 from shoal.queue.open import open_queue
 from shoal.worker.counters import WorkerCounters
-from shoal.worker.left_out.reasons import ROBOTS
-from shoal.worker.skipped_links import SkippedLinkCounts
+from shoal.worker.left_out import MAX_LENGTH, MAX_REASONS, ROBOTS, LeftOutCounts, skip_reason
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ async def queue(tmp_path):
 @pytest.fixture
 async def counts(queue):
     tally = WorkerCounters()
-    counts = SkippedLinkCounts(queue, SimpleNamespace(examples={}), "r1", "w", tally)
+    counts = LeftOutCounts(queue, SimpleNamespace(examples={}), "r1", "w", tally)
     writing = asyncio.create_task(counts.run())
     async with asyncio.timeout(10):
         while not await has_lost_counts(queue, "r1"):
@@ -83,3 +82,14 @@ async def test_a_worker_that_still_works_has_lost_nothing(queue, counts):
     assert not await has_lost_counts(queue, "r1")
     await queue.beat("w", run_id="r1", state="died")
     assert await has_lost_counts(queue, "r1")
+
+
+def test_a_reason_is_one_short_printable_line():
+    assert skip_reason("sold\n out\x1b", {}) == "skipped: sold out\ufffd"
+    assert len(skip_reason("x" * 1000, {})) == len("skipped: ") + MAX_LENGTH
+
+
+def test_after_many_reasons_new_ones_share_a_name():
+    counted = {"out of scope": 1} | {skip_reason(f"reason {n}", {}): 1 for n in range(MAX_REASONS)}
+    assert skip_reason("one more", counted) == "skipped: other reasons"
+    assert skip_reason("reason 3", counted) == "skipped: reason 3"
