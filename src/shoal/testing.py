@@ -40,13 +40,12 @@ from shoal.scrape.page import Page
 from shoal.scrape.requests import sending_without_page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
+from shoal.worker.attempts import ProcessorTools, TaskWaits
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
-from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.scheduler import Scheduler
-from shoal.worker.task_waits import TaskWaits
 
 MAX_TASKS = 100_000
 

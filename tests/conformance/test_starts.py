@@ -11,7 +11,7 @@ import pytest
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Done, Fate, Lease, Outcome, Release, Retry, Run, Task
 from shoal.core.urls import host_of
 from shoal.queue.contract import Queue
-from shoal.worker.claiming.claims import CLOCK_SAMPLES
+from shoal.worker.claims import CLOCK_SAMPLES
 from tests.cases import long
 from tests.conformance.backends import Bench, Clock, ServerClock, VirtualClock, lasting
 from tests.conformance.helpers import (

@@ -15,7 +15,7 @@ from shoal.fleet.project.file import LoadedScraper, Project, ProjectScraper
 from shoal.fleet.sources.declared import declared_private_hosts
 from shoal.fleet.status.rows import ScraperRow
 from shoal.scrape.scraper import HTTP_ONLY, Scraper
-from shoal.worker.fetchers.named import check_fetchers
+from shoal.worker.fetchers.chain import check_fetchers
 from shoal.worker.partitions import PartitionMode
 from shoal.worker.run_settings import replaced
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask
 from shoal.core.http import Headers, Response
 from shoal.core.model import NOTHING, RunSettings, Task
+from shoal.core.retry_policy import RetryPolicy
 from shoal.core.text import shorten
 from shoal.core.urls import canonical
 from shoal.core.values import read_positive_duration
-from shoal.core.verdict import RetryPolicy
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.hooks import HookFunction, ScraperHooks
 from shoal.scrape.items import validator_for

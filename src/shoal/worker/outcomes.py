@@ -12,18 +12,100 @@ from shoal.core.errors import NotNow, PrivateAddress, ShoalError
 from shoal.core.failures import error_text, message_of
 from shoal.core.http import Response
 from shoal.core.model import ZERO, Bury, Lease, Release, Retry, Run, Task
+from shoal.core.pacing import recovered
 from shoal.core.redact import Redact
+from shoal.core.retry_policy import RetryPolicy, judge
 from shoal.core.secrets import hidden
-from shoal.core.verdict import RetryPolicy, judge
 from shoal.fetch.robots.robots import Robots
+from shoal.fetch.singleflight import LruCache
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.counters import TaskCounts, WorkerCounters
-from shoal.worker.failures.breakpoints import explain_quit
-from shoal.worker.failures.repeated import RepeatedFailures
-from shoal.worker.failures.tracebacks import TracebackFormatter
-from shoal.worker.host_backoff import HostBackoff
+from shoal.worker.failures.tracebacks import TracebackFormatter, explain_quit
 from shoal.worker.left_out import LeftOutPages
 from shoal.worker.prefetch import host_of
+
+ONE_COMPLAINT = 1.0  # seconds: requests in flight together get the same response, and slow the host once
+LEASED_BEFORE = 5.0  # seconds after a complaint; most successes in them are of leases from before it
+REPLAN_AGAIN = 60.0  # seconds
+MAX_HOSTS = 10_000
+
+
+class HostBackoff:
+    """Decides the slowdown of a host that follows from an outcome."""
+
+    def __init__(self, gap: timedelta) -> None:
+        self._gap = gap  # between two requests to a host that has not complained
+        self._complaints: dict[
+            str, tuple[float, timedelta]
+        ] = {}  # the last one of each host, and its slowdown
+        self._replanned: dict[str, float] = {}  # when the crawl delay of a host was learned
+
+    def before_complaint(self, host: str | None, known: timedelta, now: float) -> timedelta:
+        """Return the delay that a complaint now increases; `known` is the slowdown in the lease."""
+        at, set_to = self._last_complaint(host, now)
+        delay = max(self._gap, known, set_to)
+        return delay / 2 if now - at < ONE_COMPLAINT else delay
+
+    def on_complaint(self, host: str | None, slowdown: timedelta | None, now: float) -> None:
+        """Record that a host complained, and was slowed to this delay."""
+        if host and slowdown:
+            at, _ = self._last_complaint(host, now)
+            self._complaints.pop(host, None)
+            self._complaints[host] = (at if now - at < ONE_COMPLAINT else now, slowdown)
+            if len(self._complaints) > MAX_HOSTS:
+                del self._complaints[next(iter(self._complaints))]
+
+    def must_replan(self, host: str, now: float) -> bool:
+        """Return whether starts that were planned without the crawl delay of a host are planned again.
+
+        For some seconds only, and again after a minute: if the delay does not stay in the store, because
+        a run that ignores robots.txt shortens it, the tasks must not be released for ever.
+        """
+        since = self._replanned.get(host, float("-inf"))
+        if now - since > REPLAN_AGAIN:
+            self._replanned.pop(host, None)
+            self._replanned[host] = since = now
+            if len(self._replanned) > MAX_HOSTS:
+                del self._replanned[next(iter(self._replanned))]
+        return now - since < LEASED_BEFORE
+
+    def after_success(
+        self, host: str | None, known: timedelta, floor: timedelta | None, now: float
+    ) -> timedelta | None:
+        """Return the new slowdown of a host after a success, at least `floor`; None if it does not change."""
+        floor = floor or ZERO
+        if host is None or known == floor:
+            return None
+        if known < self._last_complaint(host, now)[1]:
+            return None  # the lease is older than the complaint
+        self._complaints.pop(host, None)
+        eased = recovered(known, floor) if known > floor else floor
+        # Below the run's own gap a slowdown has no effect.
+        return eased if eased > max(self._gap, floor) else floor
+
+    def _last_complaint(self, host: str | None, now: float) -> tuple[float, timedelta]:
+        at, set_to = self._complaints.get(host or "", (float("-inf"), ZERO))
+        return (at, set_to) if now - at < LEASED_BEFORE else (float("-inf"), ZERO)
+
+
+MAX_TASKS = 10_000
+
+
+class RepeatedFailures:
+    """Remembers how the tasks of one worker failed; another worker does not know, and tries once more."""
+
+    def __init__(self) -> None:
+        self._failures: LruCache[tuple[str, int]] = LruCache(MAX_TASKS)
+
+    def is_repeated(self, lease: Lease, failure: str, response: Response | None) -> bool:
+        """Return whether the last attempt failed in the same way on the same page; remember this one."""
+        if response is None:
+            return False
+        this = failure, hash(response.body)
+        before = self._failures.get(lease.task_id)
+        self._failures.put(lease.task_id, this)
+        return before == this
+
 
 NEARLY = 0.99  # a store may round a gap
 

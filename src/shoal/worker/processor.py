@@ -28,17 +28,22 @@ from shoal.scrape.requests import sending_without_page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.settings.sites import NO_SETTINGS
 from shoal.scrape.step import Step
+from shoal.worker.attempts import (
+    NothingKnown,
+    ProcessorTools,
+    StepRequests,
+    StepRunner,
+    TaskAttempt,
+    TaskWaits,
+    TooLate,
+    TooSoon,
+)
 from shoal.worker.counters import TaskCounts, WorkerCounters
-from shoal.worker.files.downloads import UNCHANGED, Downloads, as_download, headers_for
-from shoal.worker.files.sink import FileSink
+from shoal.worker.files.downloads import UNCHANGED, Downloads, FileSink, as_download, headers_for
 from shoal.worker.hook_calls import HookCalls, apply_decision
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease
-from shoal.worker.recrawl.store import VisitStore
-from shoal.worker.requests.attempt import NothingKnown, ProcessorTools, TaskAttempt, TooLate, TooSoon
-from shoal.worker.requests.sender import StepRequests
-from shoal.worker.requests.step_runner import StepRunner
-from shoal.worker.task_waits import TaskWaits
+from shoal.worker.recrawl import VisitStore
 
 
 class TaskProcessor:

@@ -11,8 +11,8 @@ from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from shoal.core.model import Grant, Lease, Outcome
-from shoal.worker.claiming.polling import Polling
 from shoal.worker.ipc.protocol import ExitReason
+from shoal.worker.polling import Polling
 from shoal.worker.prefetch import LeaseKey, PrefetchBuffer, ScheduledLease, key_of
 from shoal.worker.slots import ConcurrencySlots
 

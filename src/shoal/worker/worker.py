@@ -15,9 +15,9 @@ from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
 from shoal.core.tasks import TIMER_ERROR, call_at, exact_time, exchange_last, repeat, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
+from shoal.worker.attempts import CacheLookups, ProcessorTools, TaskWaits
 from shoal.worker.background import Background
-from shoal.worker.claiming.claims import TaskClaims
-from shoal.worker.claiming.polling import Polling
+from shoal.worker.claims import TaskClaims
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import (
@@ -29,15 +29,12 @@ from shoal.worker.ipc.protocol import (
 )
 from shoal.worker.left_out import LeftOutCounts
 from shoal.worker.partitions import PartitionShare
+from shoal.worker.polling import Polling
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
 from shoal.worker.queue_retry import QueueRetry
-from shoal.worker.requests.attempt import ProcessorTools
-from shoal.worker.requests.cache_lookups import CacheLookups
 from shoal.worker.scheduler import NextClaim, NumberedLease, Scheduler, Stop
-from shoal.worker.settling.settlements import Settlements
-from shoal.worker.settling.waiting_callers import Verdict, WaitingCallers
-from shoal.worker.task_waits import TaskWaits
+from shoal.worker.settlements import Settlements, Verdict, WaitingCallers
 from shoal.worker.trap_counts import TrapCountSync
 
 PROGRESS_INTERVAL = timedelta(seconds=0.5)

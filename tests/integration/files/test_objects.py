@@ -15,7 +15,7 @@ from shoal.core.errors import ExportFailed, ExportUnavailable, InvalidSetting, S
 from shoal.core.model import StoredItem
 from shoal.export import objects
 from shoal.export.open import open_writer
-from shoal.worker.files.objects import ObjectFiles
+from shoal.worker.files.store import ObjectFiles
 from tests.integration.files.conftest import content_of
 
 

@@ -16,9 +16,8 @@ SUPERVISED = {
     "worker/background.py": {"start": "its callback ends the worker"},
     "worker/process/supervisor.py": {
         "_background": "the supervisor waits for all of them, and ends the worker when one fails",
-        "start_ahead": "awaited by `run`, or by `discard`",
+        "_fork": "the supervisor waits for it, and ends the worker when it fails",
     },
-    "worker/process/link.py": {"_fork": "the supervisor waits for it, and ends the worker when it fails"},
     "worker/process/heartbeat.py": {"send": "awaited by all whose heartbeats it sends; it returns its error"},
     "fleet/lock.py": {"__aenter__": "its callback tells the holders; the error is raised at the end"},
     "fleet/run/results.py": {"__aenter__": "its callback says so; `finish` writes again or raises"},

@@ -8,7 +8,7 @@ import pytest
 
 from shoal.core import errors
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Task
-from shoal.core.verdict import RetryPolicy, judge
+from shoal.core.retry_policy import RetryPolicy, judge
 from shoal.scrape.settings.scraper import ScraperSettings
 from tests.unit.docs.pages import DOCS, rows
 

@@ -2,13 +2,13 @@
 
 from datetime import timedelta
 
-from shoal.core import pacing, verdict
+from shoal.core import pacing, retry_policy
 from shoal.core.model import MINUTE, SECOND, ZERO
 from shoal.core.urls import host_of
 from shoal.fetch import status
 from shoal.fetch.robots import robots
 from shoal.scrape.settings import scraper
-from shoal.worker import host_backoff, prefetch
+from shoal.worker import outcomes, prefetch
 from tests.unit.docs.pages import DOCS, rows
 
 TEXT = (DOCS / "explanation" / "politeness.md").read_text()
@@ -46,10 +46,10 @@ def test_a_host_that_complains_is_treated_as_the_page_says():
     assert pacing.slower(3 * SECOND).delay == 6 * SECOND and pacing.slower(MINUTE).delay == MINUTE
     assert pacing.slower(ZERO, timedelta(days=1)).pause == timedelta(hours=1) and "at most an hour" in TEXT
     assert pacing.recovered(10 * SECOND) == 8 * SECOND and "shrinks by a fifth with every page" in TEXT
-    assert host_backoff.ONE_COMPLAINT == 1 and "within one second count as one" in TEXT
+    assert outcomes.ONE_COMPLAINT == 1 and "within one second count as one" in TEXT
     assert {403, 429, 503} == status.BLOCKING and "| 429, 503 or 403, or shows a" in TEXT
-    assert verdict.ROBOTS_WAIT == MINUTE and "| a minute and the backoff |" in TEXT
-    assert {200, 403} == verdict.UNWELCOME and "a 403 or a block page is about one client" in TEXT
+    assert retry_policy.ROBOTS_WAIT == MINUTE and "| a minute and the backoff |" in TEXT
+    assert {200, 403} == retry_policy.UNWELCOME and "a 403 or a block page is about one client" in TEXT
 
 
 def test_robots_txt_is_asked_for_as_often_as_the_page_says():

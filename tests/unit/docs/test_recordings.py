@@ -12,7 +12,7 @@ from shoal.core.http import Headers, Request, Response
 from shoal.export.archive.warc import WarcWriter
 from shoal.fetch.cache import fetcher, rules
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.recrawl import history
+from shoal.worker import recrawl
 
 FOLDER = Path(__file__).parents[3] / "docs" / "how-to"
 PAGES = {name: (FOLDER / f"{name}.md").read_text() for name in ("cache", "offline", "recrawl")}
@@ -73,7 +73,7 @@ def test_the_numbers_are_those_of_the_code():
     assert f"Cached are responses with status {first} and {last}" in PAGES["cache"]
     assert f"{fetcher.MAX_ENTRY_SIZE >> 20} MB compressed" in PAGES["cache"]
     assert fetcher.STALE_TTL.days == 1 and "for a day" in PAGES["cache"]
-    assert (history.VISIT_TTL.days, history.MAX_HARVEST) == (365, 1 << 20)
+    assert (recrawl.VISIT_TTL.days, recrawl.MAX_HARVEST) == (365, 1 << 20)
     assert all(words in PAGES["recrawl"] for words in ("for a year", "more than 1 MB"))
 
 

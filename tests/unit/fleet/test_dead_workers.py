@@ -148,7 +148,7 @@ def test_leases_are_released_by_one_module_only_which_checks_at_most_once():
         for file in package.rglob("*.py")
         if ".abandon(" in file.read_text() and "queue" not in file.relative_to(package).parts[0]
     ]
-    assert calls == ["worker/settling/release.py"]
+    assert calls == ["worker/process/dead_worker.py"]
 
 
 async def test_a_worker_that_outlives_its_launcher_keeps_its_leases_until_it_is_dead_too(tmp_path):

@@ -100,7 +100,7 @@ def test_late_starts_of_many_workers_are_shown_once_a_minute():
     log = WorkerLifecycleLog(NO_LOGS, "run", shown.append)
     for number in range(8):
         for at in (100.0 + number, 165.0 + number / 10):
-            fields = {"logger": "shoal.worker.task_waits", "message": f"late at {at:.0f}"}
+            fields = {"logger": "shoal.worker.attempts", "message": f"late at {at:.0f}"}
             event = Event(at=at, level=Level.WARNING, name=STARTS_LATE, fields=fields)
             log.entry(number, f"worker-{number}").log_event(event)
     assert shown == ["late at 100", "late at 165"]

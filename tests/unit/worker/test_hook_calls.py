@@ -14,14 +14,13 @@ from shoal.core.errors import HookFailed
 from shoal.core.http import Response
 from shoal.core.model import MINUTE, ZERO, Done, Lease, Retry, Run, RunState, Task
 from shoal.worker import hook_calls
+from shoal.worker.attempts import ProcessorTools, TaskWaits
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
-from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.scheduler import Scheduler
-from shoal.worker.task_waits import TaskWaits
 
 
 class Host:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from shoal.core.model import SECOND, ZERO
 from shoal.core.pacing import slower
-from shoal.worker.host_backoff import LEASED_BEFORE, ONE_COMPLAINT, HostBackoff
+from shoal.worker.outcomes import LEASED_BEFORE, ONE_COMPLAINT, HostBackoff
 
 HOST = "shop.example"
 GAP = timedelta(milliseconds=100)

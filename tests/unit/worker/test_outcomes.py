@@ -1,5 +1,3 @@
-"""What becomes of a task whose attempt failed or succeeded."""
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,10 +6,11 @@ import pytest
 
 from shoal import Page, Scraper
 from shoal.core.errors import Blocked, HttpStatus, NotNow, PrivateAddress, RobotsDenied
+from shoal.core.http import Response
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Run, RunState, Task
 from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.left_out import ROBOTS
-from shoal.worker.outcomes import OutcomeJudge
+from shoal.worker.outcomes import OutcomeJudge, RepeatedFailures
 
 
 class Bench:
@@ -42,10 +41,10 @@ class Bench:
         )
 
 
-def lease(*, attempt=1, depth=0, slowdown=ZERO, url="https://a.test/x"):
+def lease(*, task_id="t", attempt=1, depth=0, slowdown=ZERO, url="https://a.test/x"):
     return Lease(
         run_id="r",
-        task_id="t",
+        task_id=task_id,
         token=1,
         task=Task(url=url, step="page", depth=depth),
         attempt=attempt,
@@ -134,3 +133,20 @@ def test_a_start_that_was_planned_without_the_crawl_delay_is_planned_again():
     assert judge.new_crawl_delay(lease(slowdown=10 * SECOND)) is None
     assert Bench(robots=Rules(), delay=20).judge.new_crawl_delay(lease()) is None
     assert Bench(delay=1).judge.new_crawl_delay(lease()) is None
+
+
+def page(body):
+    return Response(url="https://example.com/", status=200, body=body)
+
+
+def test_only_the_same_failure_on_the_same_page_is_repeated():
+    failures = RepeatedFailures()
+    seen = [
+        failures.is_repeated(lease(), "KeyError (a.py:1)", page(b"one")),
+        failures.is_repeated(lease(task_id="other"), "KeyError (a.py:1)", page(b"one")),
+        failures.is_repeated(lease(), "KeyError (a.py:1)", page(b"two")),
+        failures.is_repeated(lease(), "KeyError (a.py:2)", page(b"two")),
+        failures.is_repeated(lease(), "KeyError (a.py:2)", None),
+        failures.is_repeated(lease(), "KeyError (a.py:2)", page(b"two")),
+    ]
+    assert seen == [False, False, False, False, False, True]

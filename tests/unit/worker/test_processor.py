@@ -24,13 +24,12 @@ from shoal.core.model import (
     RunState,
     Task,
 )
+from shoal.worker.attempts import ProcessorTools, TaskWaits
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
-from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.scheduler import Scheduler
-from shoal.worker.task_waits import TaskWaits
 
 
 class Host:

@@ -11,14 +11,13 @@ from shoal.core.http import Response
 from shoal.core.model import MINUTE, ZERO, Done, Lease, Release, Run, RunState, Task
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.cache.store import DiskStore
+from shoal.worker.attempts import ProcessorTools, TaskWaits
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
-from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.slots import MemoryLimit
-from shoal.worker.task_waits import TaskWaits
 
 URL = "https://shop.test/"
 

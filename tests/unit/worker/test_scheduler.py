@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from shoal.core.model import MINUTE, SECOND, ZERO, Done, Grant, Lease, Release, Task
-from shoal.worker.claiming.polling import MAX_POLL_INTERVAL_SECONDS, RESTING_AFTER
 from shoal.worker.ipc.protocol import ExitReason
+from shoal.worker.polling import MAX_POLL_INTERVAL_SECONDS, RESTING_AFTER
 from shoal.worker.scheduler import MAX_CALLS_PER_SLOT, Scheduler, Stop
 from shoal.worker.slots import HORIZON, SLOW, MemoryLimit
 

@@ -19,6 +19,7 @@ from shoal.fleet.run.pool import MIN_RESTART_DELAY_SECONDS, PoolExit, WorkerPool
 from shoal.fleet.status.progress import ProgressReader, follow_progress
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
+from shoal.worker.attempts import ProcessorTools
 from shoal.worker.ipc.protocol import Message, SupervisorChannel, WorkerConfig
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
@@ -26,7 +27,6 @@ from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.heartbeat import HeartbeatSender
 from shoal.worker.process.supervisor import WorkerSupervisor
-from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.run_settings import SUPERVISED_INTERVAL, SettingsFollower, read_note
 from shoal.worker.worker import Worker
 from tools.bench.fleet.workload import SCRAPER, latency, outcome_of

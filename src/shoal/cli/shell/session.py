@@ -30,8 +30,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.step import Step
 from shoal.worker.failures.tracebacks import TracebackFormatter, library_of
-from shoal.worker.fetchers.chain import open_fetcher
-from shoal.worker.fetchers.named import FETCHERS
+from shoal.worker.fetchers.chain import FETCHERS, open_fetcher
 from shoal.worker.process.inline import inspect_error
 from shoal.worker.process.main import USER_AGENT
 

@@ -11,8 +11,8 @@ from shoal.core.errors import BrokenAnswer, ConnectFailed, FetchError, FetchTime
 from shoal.core.http import Request, Response
 from shoal.core.model import MINUTE, SECOND
 from shoal.core.patterns import glob
+from shoal.core.retry_policy import RetryPolicy, is_transient
 from shoal.core.urls import bare_host, join, origin_of
-from shoal.core.verdict import RetryPolicy, is_transient
 from shoal.discover.source import Fetch
 
 Sleep = Callable[[float], Awaitable[object]]

@@ -19,7 +19,7 @@ from shoal.fleet.status.find import standing_run_id
 from shoal.queue.contract import Queue
 from shoal.queue.intake import task_id
 from shoal.worker.ipc.calls import Signer
-from shoal.worker.ondemand.auth import shared_secret
+from shoal.worker.ondemand import shared_secret
 
 CALL_TIMEOUT = 30 * SECOND
 

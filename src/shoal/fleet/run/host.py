@@ -33,7 +33,7 @@ from shoal.fleet.telemetry.metrics import PoolMetrics
 from shoal.fleet.telemetry.setup import logs_of, metrics_of
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import HTTP_ONLY
-from shoal.worker.fetchers.browser import sandbox_notice
+from shoal.worker.fetchers.chain import sandbox_notice
 from shoal.worker.secrets import all_secrets
 
 FINISH_TIMEOUT = timedelta(seconds=30)  # for running tasks to finish; then they are released

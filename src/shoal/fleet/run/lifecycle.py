@@ -22,7 +22,7 @@ from shoal.worker.files.counts import FILE_NOTES
 from shoal.worker.left_out import forget_left_out
 from shoal.worker.page_limit import BUDGETS, PageLimit, raise_page_limit
 from shoal.worker.partitions import topic_of as partitions_topic
-from shoal.worker.recrawl.history import topic as index_topic
+from shoal.worker.recrawl import topic as index_topic
 from shoal.worker.run_settings import forget_private_hosts, forget_settings
 from shoal.worker.trap_counts import trap_topic
 

@@ -24,13 +24,11 @@ from shoal.fleet.telemetry.worker_log import Warned, WorkerLifecycleLog, WorkerL
 from shoal.queue.contract import Queue
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
-from shoal.worker.process.dead_worker import once_steps
+from shoal.worker.process.dead_worker import Suspects, once_steps, release_leases
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.heartbeat import HeartbeatSender
 from shoal.worker.process.supervisor import WorkerExit, WorkerSupervisor
-from shoal.worker.process.suspects import Suspects
 from shoal.worker.run_settings import FOLLOW_INTERVAL, read_note
-from shoal.worker.settling.release import release_leases
 
 MAX_KILLERS = 5  # different tasks in a row, with none completed in between
 

@@ -12,7 +12,7 @@ from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.model import ZERO, Run, Task
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
-from shoal.worker.recrawl.history import (
+from shoal.worker.recrawl import (
     VISIT_TTL,
     PageChange,
     PageVisit,
@@ -20,9 +20,9 @@ from shoal.worker.recrawl.history import (
     canonical_json,
     encode,
     key_of,
+    read_index,
     topic,
 )
-from shoal.worker.recrawl.index import read_index
 
 NEWEST = "newest"
 BATCH = 500

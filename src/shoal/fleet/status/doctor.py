@@ -27,7 +27,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.proxies import TorSettings
 from shoal.scrape.settings.tokens import TokenSettings
 from shoal.scrape.step import discarded_calls
-from shoal.worker.fetchers.browser import RENDERED
+from shoal.worker.fetchers.chain import RENDERED
 from shoal.worker.fetchers.credentials import token_source
 
 MIN_OPEN_FILES = 4_096

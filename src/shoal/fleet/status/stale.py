@@ -9,7 +9,7 @@ from shoal.core.redact import bare_url
 from shoal.fleet.dead_workers import MAX_SILENCE, is_at_most_once, is_dead
 from shoal.fleet.status.rows import StaleRow, StaleTaskRow
 from shoal.queue.contract import Queue, QueueReports
-from shoal.worker.settling.release import release_leases
+from shoal.worker.process.dead_worker import release_leases
 
 OLD = 10 * MINUTE
 ENDINGS = (WorkerState.ENDED, WorkerState.DIED)

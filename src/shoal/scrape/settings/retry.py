@@ -10,9 +10,9 @@ from typing import Any
 
 from shoal.core.errors import InvalidSetting, NotNow, ShoalError, SkipTask
 from shoal.core.model import NOTHING
+from shoal.core.retry_policy import NO_RULE, PERMANENT, RetryPolicy, RetryRule
 from shoal.core.text import shorten
 from shoal.core.values import hint, read_flag, read_positive_duration, read_whole
-from shoal.core.verdict import NO_RULE, PERMANENT, RetryPolicy, RetryRule
 
 MAX_ATTEMPTS = 101  # the first attempt plus the maximum number of retries
 MAX_FACTOR = 100.0

@@ -1,7 +1,10 @@
-"""Tracebacks of the user's code: frames of libraries are folded into one line, and the size is bounded."""
+"""Errors of the user's code as text: tracebacks without secrets, and breakpoints that cannot work here."""
 
 import os
 import re
+import shlex
+import sys
+from bdb import BdbQuit
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,10 +12,15 @@ from itertools import groupby
 from pathlib import Path
 from traceback import FrameSummary, TracebackException, walk_tb
 from types import TracebackType
+from typing import Any
 
+from shoal.core.commands import shoal_command
+from shoal.core.errors import BreakpointRefused
 from shoal.core.failures import MAX_TRACEBACK
+from shoal.core.model import Lease
 from shoal.core.redact import Redact, redacted
 from shoal.core.text import printable
+from shoal.scrape.step import Step
 
 MAX_FRAMES = 20  # of one exception
 MAX_CHAINED = 5  # exceptions that led to another, and members of a group
@@ -188,3 +196,27 @@ def _fold(library: str, frames: Sequence[FrameSummary]) -> str:
 def _cut(line: str) -> str:
     line = printable(line)
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…"
+
+
+PDB = ("", "pdb.set_trace")  # values of PYTHONBREAKPOINT that need a terminal; others may not
+
+
+def refuse_breakpoints() -> None:
+    """Make `breakpoint()` raise BdbQuit in this process, unless PYTHONBREAKPOINT names another debugger."""
+    sys.breakpointhook = _quit
+
+
+def _quit(*args: Any, **kwargs: Any) -> Any:
+    if os.environ.get("PYTHONBREAKPOINT", "") in PDB:
+        raise BdbQuit
+    return sys.__breakpointhook__(*args, **kwargs)
+
+
+def explain_quit(lease: Lease, step: Step, *, is_first: bool) -> BreakpointRefused:
+    """Return the error for a step whose debugger has ended at once, with the command to type."""
+    url, file = lease.task.url, shlex.quote(shown_path(step.filename))
+    if is_first and url:
+        command = f"shoal run --debug {file} --url {shlex.quote(url)}"
+    else:
+        command = shoal_command(f"dead shell {lease.run_id} {lease.task_id} {file}") + ", and there: run()"
+    return BreakpointRefused(step.name, command)

@@ -1,35 +1,259 @@
-"""The fetchers of one worker: from a recording, from the cache, or from the hosts."""
+"""Opens the fetchers of a worker by the settings of its scraper, in the order in which requests pass them."""
 
 import asyncio
+import os
+import secrets
 from collections.abc import Collection, Iterable
+from datetime import timedelta
+from functools import partial
 
-from shoal.core.model import MINUTE, Run
+from shoal.core.errors import ShoalError
+from shoal.core.failures import error_with_place
+from shoal.core.http import Response
+from shoal.core.model import MINUTE, ZERO, Run, Task
+from shoal.core.proxies import ProxyRules
 from shoal.export.archive.warc import WarcWriter
 from shoal.export.archive.warc_read import WarcArchive
 from shoal.fetch.archive.playback import PlaybackFetcher
 from shoal.fetch.archive.recording import RecordingFetcher
+from shoal.fetch.browser.auto import AutoFetcher, RenderHints, RenderingFetcher
+from shoal.fetch.browser.fetcher import BrowserFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.cache.store import CacheStore, DiskStore
-from shoal.fetch.contract import Fetcher, FetcherOptions, Limits
+from shoal.fetch.contract import Fetcher, FetcherOptions, Limits, OpenFetcher
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.engines import open_engine
-from shoal.fetch.proxies.fetcher import RetryingFetcher
+from shoal.fetch.named import BROWSER, ChoosingFetcher, GuardedFetcher, NamingFetcher
+from shoal.fetch.proxies.fetcher import ProxiesFetcher, RetryingFetcher, SiteProxiesFetcher
+from shoal.fetch.proxies.pool import ProxyPool
+from shoal.fetch.proxies.source import ProxySource
+from shoal.fetch.proxies.sync import ProxySync
 from shoal.fetch.robots.robots import Robots
+from shoal.fetch.shared_state import secret_of
+from shoal.fetch.tor.fetcher import TorEgress, TorFetcher
+from shoal.fetch.tor.sync import TorSync
+from shoal.fetch.tor.tor import Tor
 from shoal.queue.contract import Queue
+from shoal.registry.registry import Registry
+from shoal.registry.signatures import check_call, is_async
 from shoal.scrape.login import Login
+from shoal.scrape.page import Page, needs_javascript
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.storage import CacheSettings
 from shoal.worker.failures.pages import FailedPageStore
 from shoal.worker.fetchers.credentials import realm_of, with_sessions, with_tokens
-from shoal.worker.fetchers.named import name_fetchers, plugin_fetchers, with_named
-from shoal.worker.fetchers.proxies import with_proxies
-from shoal.worker.fetchers.tor import tor_egress, with_tor
-from shoal.worker.files.downloads import Downloads
-from shoal.worker.files.known import KnownFiles
-from shoal.worker.files.open import open_files
-from shoal.worker.recrawl.store import VisitStore
+from shoal.worker.files.downloads import Downloads, KnownFiles
+from shoal.worker.files.store import open_files
+from shoal.worker.recrawl import VisitStore
+
+
+def _read_opener(value: object) -> OpenFetcher:
+    wanted = "it must be a function or class that takes FetcherOptions and returns a Fetcher"
+    check_call(value, 1, wanted)
+    if isinstance(value, type):
+        for name in ("fetch", "close"):
+            if not is_async(getattr(value, name, None)):
+                raise TypeError(f"{wanted}, and has no async method {name}")
+    opener: OpenFetcher = value  # type: ignore[assignment]
+    return opener
+
+
+def _reuse_http(options: FetcherOptions) -> Fetcher:
+    return options.http
+
+
+# What each one opens below the proxies, sessions and tokens of a run; "auto" uses HTTP and the browser.
+FETCHERS: Registry[OpenFetcher] = Registry(
+    "shoal.fetchers",
+    "fetcher",
+    {"http": lambda: _reuse_http, BROWSER: lambda: open_browser, "auto": lambda: open_browser},
+    _read_opener,
+)
+
+
+def plugin_fetchers(wanted: Collection[str | None]) -> list[str]:
+    """Return the names among those of a scraper's steps that are not built in."""
+    return sorted({name for name in wanted if name and name not in FETCHERS.builtin})
+
+
+def check_fetchers(wanted: Collection[str | None]) -> None:
+    """Import the fetchers of plugins; raises PluginFailed."""
+    for name in plugin_fetchers(wanted):
+        FETCHERS.find(name)
+
+
+def with_named(options: FetcherOptions, wanted: Collection[str | None]) -> Fetcher:
+    """Return a fetcher that uses the one that a request names; raises PluginFailed, BrowserMissing."""
+    others: dict[str, Fetcher] = {}
+    if RENDERED & set(wanted):
+        others[BROWSER] = open_browser(options)
+    for name in plugin_fetchers(wanted):
+        if opener := FETCHERS.find(name):
+            fetcher = _open_plugin(name, opener, options)
+            others[name] = GuardedFetcher(name, fetcher, limits=options.limits, egress=options.egress)
+    return ChoosingFetcher(options.http, others) if others else options.http
+
+
+def _open_plugin(name: str, opener: OpenFetcher, options: FetcherOptions) -> Fetcher:
+    try:
+        fetcher = opener(options)
+        for method in ("fetch", "close"):
+            if not callable(getattr(fetcher, method, None)):
+                raise TypeError(f"it returned a {type(fetcher).__name__}, which has no method {method}")
+    except ShoalError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise FETCHERS.failure(name, error_with_place(error)) from error
+    return fetcher
+
+
+def name_fetchers(
+    settings: ScraperSettings, queue: Queue, http: Fetcher, uncached: Fetcher, wanted: Collection[str | None]
+) -> dict[str, Fetcher]:
+    """Return the fetchers by the names that steps use: `http` may have a cache, the others have none."""
+    named: dict[str, Fetcher] = {"http": http}
+    if RENDERED & set(wanted):
+        named |= rendering_fetchers(settings, queue, http, uncached)
+    return named | {name: NamingFetcher(uncached, name) for name in plugin_fetchers(wanted)}
+
+
+SALT = "proxies"  # the key of the secret that salts the names of proxies with credentials
+
+
+async def with_proxies(
+    settings: ScraperSettings, queue: Queue | None, fetcher: Fetcher, *, run_id: str = ""
+) -> Fetcher:
+    """Return the fetcher with the proxies of the settings; without a queue their state is not shared."""
+    usual = fetcher
+    if settings.proxies:
+        usual = await _open_proxies(settings.proxies, settings, queue, fetcher, run_id)
+    if not any(site.proxies is not None for site in settings.sites.rules.values()):
+        return usual
+
+    by_rules = [
+        (rules, await _open_proxies(rules, settings, queue, fetcher, run_id, group=pattern))
+        for pattern, rules in settings.sites.proxies.items()
+    ]
+    return SiteProxiesFetcher(fetcher, usual, by_rules, lambda url: settings.sites.find(url).proxies)
+
+
+async def _open_proxies(
+    rules: ProxyRules,
+    settings: ScraperSettings,
+    queue: Queue | None,
+    fetcher: Fetcher,
+    run_id: str,
+    *,
+    group: str = "",
+) -> Fetcher:
+    # Imported only if used: every other run starts faster without.
+
+    source = ProxySource(rules, salt=await secret_of(queue, SALT) if queue else secrets.token_bytes(32))
+    gap = settings.delay.total_seconds() if rules.per_exit else 0.0
+    pool = ProxyPool(rules, await source.read(), gap=gap)
+    sync = ProxySync(queue, run_id, secrets.token_hex(8), pool, group=group) if queue else None
+    proxied = ProxiesFetcher(
+        fetcher, pool, source=source, sync=sync, statuses=settings.statuses, block=settings.block
+    )
+    await proxied.start()
+    return proxied
+
+
+def tor_egress(settings: ScraperSettings) -> Egress | None:
+    """Return the egress of a run through Tor, which opens no direct connection; None without Tor."""
+    if settings.tor is None:
+        return None
+
+    return TorEgress(settings.allow_private)
+
+
+async def with_tor(
+    settings: ScraperSettings,
+    queue: Queue | None,
+    fetcher: Fetcher,
+    *,
+    run_id: str = "",
+    wait: timedelta = ZERO,
+) -> Fetcher:
+    """Return the fetcher with its own Tor process, if the settings ask for one; `wait` until it is up.
+
+    Without a queue its state is not shared. Raises InvalidSetting, and TorDown if it is not up in time.
+    """
+    if settings.tor is None:
+        return fetcher
+    # Imported only if used: every other run starts faster without.
+
+    tor = await Tor.open(settings.tor.torrc)
+    try:
+        if wait:
+            await tor.wait_until_up(wait)
+    except BaseException:
+        await tor.close()
+        raise
+    proxied = TorFetcher(
+        fetcher,
+        tor,
+        renew=settings.tor.renew,
+        statuses=settings.statuses,
+        block=settings.block,
+    )
+    if queue:
+        proxied.start_sync(TorSync(queue, run_id))
+    return proxied
+
+
+RENDERED = frozenset({"browser", "auto"})
+
+
+def sandbox_notice(wanted: Collection[str | None]) -> str | None:
+    """Return the warning for the operator if the browser will run without its sandbox."""
+    if os.geteuid() != 0 or not RENDERED & set(wanted):
+        return None
+    return (
+        "Chromium runs without its sandbox because this is root: a page that exploits the browser controls "
+        "the whole machine. Run workers as a dedicated user."
+    )
+
+
+def open_browser(options: FetcherOptions) -> Fetcher:
+    """Return the fetcher that renders pages; raises BrowserMissing.
+
+    Where some tasks are attempted once at most, no page is fetched again when a browser crashes.
+    """
+    # Imported only if wanted: most runs need no browser.
+
+    settings = options.settings
+    return BrowserFetcher(
+        settings.browser,
+        Limits(max_body=settings.max_body),
+        egress=options.egress,
+        agent=options.user_agent,
+        user_agent=settings.user_agent,
+        may_return=not (options.once or settings.at_most_once),
+    )
+
+
+def rendering_fetchers(
+    settings: ScraperSettings, queue: Queue, http: Fetcher, uncached: Fetcher
+) -> dict[str, Fetcher]:
+    """Return the fetchers that use the browser by the names that steps use; they have no cache."""
+
+    rendering = RenderingFetcher(uncached)
+    auto = AutoFetcher(
+        http,
+        rendering,
+        RenderHints(queue),
+        partial(_needs_browser, settings.browser.selector),
+        gap=settings.delay,
+    )
+    return {"browser": rendering, "auto": auto}
+
+
+def _needs_browser(selector: str | None, response: Response) -> bool:
+    return needs_javascript(Page(response, Task(url=response.url)), selector)
+
 
 MAX_ROBOTS_BYTES = 64 << 20  # of robots.txt files in the shared cache
 TOR_TIMEOUT = 2 * MINUTE  # for a fetcher without a queue

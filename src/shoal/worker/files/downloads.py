@@ -1,10 +1,12 @@
-"""Downloads the file of a task, and returns what follows: its record in an item, or a step on it."""
+"""Downloads: tasks whose response is written to a file, and the files that are stored already."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from fnmatch import fnmatchcase
+from hashlib import blake2b
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -23,11 +25,14 @@ from shoal.core.errors import (
     WrongFileType,
 )
 from shoal.core.failures import error_text
-from shoal.core.http import BodySink, Request, Response, StoredFile
+from shoal.core.http import BodySink, Headers, Request, Response, StoredFile
 from shoal.core.model import Reject, Task
 from shoal.core.secrets import hidden
+from shoal.core.text import printable, shorten
 from shoal.core.urls import host_of
+from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.cache.rules import validators
+from shoal.fetch.shared_state import SharedState
 from shoal.scrape.files import (
     DownloadPlan,
     FileRequest,
@@ -43,10 +48,137 @@ from shoal.scrape.items import validate_item
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.step import Step
 from shoal.worker.files.counts import MISSING, OTHER, SIZE, TYPE, FileCounts
-from shoal.worker.files.known import KnownFile, KnownFiles
-from shoal.worker.files.sink import COMPLETE, FileSink, is_accepted
-from shoal.worker.files.store import FileStore, Spool
+from shoal.worker.files.store import FileStore, Spool, storage_error
 from shoal.worker.secrets import headers_towards
+
+BUFFER = 256 << 10  # bytes that are written at a time
+COMPLETE = (200, 203)  # statuses whose body is the whole file
+
+
+MAX_TYPE = 200  # characters, which are stored in the record of a file
+
+
+class FileSink:
+    """The file that one download is written to; nothing of it stays in memory."""
+
+    def __init__(self, store: FileStore, types: Sequence[str], max_bytes: int) -> None:
+        self._store, self._types, self._max_bytes = store, types, max_bytes
+        self._buffer = bytearray()
+        self.spool: Spool | None = None
+        self.is_begun = False
+        self.type = ""
+        self.headers = Headers()
+
+    def begin(self, status: int, headers: Headers) -> int | None:
+        """Begin with an empty file and return its size limit; None for a response that is no file."""
+        self.is_begun = status in COMPLETE
+        if not self.is_begun:
+            return None
+        self.headers, self.type = headers, type_of(headers)
+        if not is_accepted(self.type, self._types):
+            got = printable(shorten(self.type)) or "no type"
+            raise WrongFileType(f"The host sent {got}; accepted are {', '.join(self._types)}")
+        self._buffer.clear()
+        if self.spool:
+            self.spool.restart()
+        return self._max_bytes
+
+    async def write(self, data: bytes | memoryview) -> None:
+        """Take the next chunk; raises StorageFailed."""
+        self._buffer += data
+        if len(self._buffer) >= BUFFER:
+            await self.flush()
+
+    async def flush(self) -> Spool:
+        """Write what is in memory, and return the file."""
+        # In a thread: a slow disk must not delay everything else.
+        await asyncio.to_thread(self._flush)
+        assert self.spool is not None
+        return self.spool
+
+    def _flush(self) -> None:
+        if self.spool is None:
+            self.spool = self._store.open_spool()
+        try:
+            self.spool.write(self._buffer)
+        except OSError as error:
+            raise storage_error(self._store.place, error) from error
+        self._buffer = bytearray()
+
+    async def discard(self) -> None:
+        """Remove the file unless it was kept."""
+        if self.spool:
+            await asyncio.to_thread(self._store.discard, self.spool)
+
+
+def is_accepted(kind: str, types: Sequence[str]) -> bool:
+    """Return whether a file of a type is one of those that a download accepts."""
+    return not types or any(fnmatchcase(kind, one) for one in types)
+
+
+def type_of(headers: Headers) -> str:
+    """Return the type of a response without its parameters, in lower case."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()[:MAX_TYPE]
+
+
+TOPIC = "downloaded files"
+KNOWN_TTL = timedelta(days=365)
+MAX_TOTAL = (
+    512 << 20
+)  # bytes of all records in a queue; the oldest are removed, and their files fetched again
+
+
+class KnownFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A stored file, the run that stored it, and the headers by which its host tells if it has changed."""
+
+    run: str
+    path: str
+    sha256: str
+    size: int
+    type: str
+    validators: dict[str, str] = {}
+
+    def as_file(self, url: str, status: int) -> StoredFile:
+        """Return its record."""
+        return StoredFile(
+            url=url, path=self.path, sha256=self.sha256, size=self.size, type=self.type, status=status
+        )
+
+
+class KnownFiles:
+    """Remembers files by their URL; a write that fails is dropped, and the file is fetched again."""
+
+    def __init__(self, queue: SharedState, place: str) -> None:
+        self._place = place
+        self._store = QueueCacheStore(queue, max_bytes=MAX_TOTAL, topic=TOPIC)
+
+    async def find(self, url: str, template: str, headers: Mapping[str, str]) -> KnownFile | None:
+        """Return what is known of a file."""
+        entry = await self._store.get(self._key(url, template, headers))
+        if entry is None:
+            return None
+        try:
+            return _decode(entry.value)
+        except msgspec.MsgspecError:
+            return None
+
+    async def record(self, url: str, template: str, headers: Mapping[str, str], known: KnownFile) -> None:
+        """Remember a file that is stored."""
+        await self._store.put(self._key(url, template, headers), _encode(known), ttl=KNOWN_TTL)
+
+    async def close(self) -> None:
+        """Finish pending writes."""
+        await self._store.close()
+
+    def _key(self, url: str, template: str, headers: Mapping[str, str]) -> str:
+        # Files in another folder, and with other names, are other files.
+        text = msgspec.json.encode([self._place, url, template, sorted(headers.items())])
+        return blake2b(text, digest_size=20).hexdigest()
+
+
+_decode = msgspec.msgpack.Decoder(KnownFile).decode
+_encode = msgspec.msgpack.Encoder().encode
+
 
 TIMEOUTS = 4  # a download may take as many times the timeout of a page
 CHECK_INTERVAL = timedelta(seconds=5)

@@ -1,17 +1,67 @@
-"""What becomes of the leases of a worker that has died: who is charged, and what the error says. Pure."""
+"""What follows from the death of a worker: who is charged, and what becomes of its other leases.
+
+The task whose step was running is charged. If none was, as with a response that crashes a library, each task
+that was in progress, or had ended and was not settled yet, is a suspect: the next workers run it beside a
+quarter as many tasks, until it is alone. Then it is charged. Tasks that did nothing are only slowed down.
+"""
 
 import random
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
 from shoal.core.errors import DutyFailed
 from shoal.core.model import SECOND, Bury, Lease, Outcome, Release, Retry
-from shoal.core.verdict import RetryPolicy
+from shoal.core.retry_policy import RetryPolicy
+from shoal.queue.contract import WorkQueue
 from shoal.worker.process.liveness import LivenessProblem
-from shoal.worker.settling.release import ONCE
+
+SHARE = 4
+MAX_SUSPECTS = 10_000  # that are remembered, the newest
+
+
+class Suspects:
+    """The suspects of a pool, and how many tasks a worker may have in progress while it holds one."""
+
+    def __init__(self) -> None:
+        self._limits: dict[str, int] = {}  # by task, the newest last
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """How many tasks may be in progress beside each suspect, it included."""
+        return dict(self._limits)
+
+    def add(self, task_ids: Collection[str]) -> int:
+        """Record the tasks in progress at a death; return how many may be in progress from now on."""
+        limit = max(1, len(task_ids) // SHARE)
+        for task_id in task_ids:
+            # Moved to the end, because the oldest are forgotten.
+            self._limits[task_id] = min(limit, self._limits.pop(task_id, limit))
+        for task_id in list(self._limits)[:-MAX_SUSPECTS]:
+            del self._limits[task_id]
+        return limit
+
+
+def is_proven(in_progress: Sequence[str], limits: Mapping[str, int]) -> bool:
+    """Return whether the only task in progress is one that had to run alone."""
+    return len(in_progress) == 1 and limits.get(in_progress[0]) == 1
+
+
+ONCE = "delivery is at_most_once"
+
+
+async def release_leases(
+    queue: WorkQueue, worker_id: str, *, once: Collection[str] = (), how: str = "died"
+) -> int:
+    """Release every lease of a dead worker, and return how many.
+
+    Tasks of the steps `once` are not retried, because their requests may have been sent: they become dead
+    letters that say how the worker ended.
+    """
+    return await queue.abandon(worker_id, once=once, reason=f"WorkerDied: the worker {how}, and {ONCE}")
+
 
 AFTER_DEATH = RetryPolicy(base=2 * SECOND)
 

@@ -22,6 +22,7 @@ from shoal.fetch.singleflight import LruCache
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import SEED_STEP, Scraper
+from shoal.worker.attempts import ProcessorTools
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.tracebacks import TracebackFormatter, library_of
 from shoal.worker.fetchers.chain import open_egress
@@ -36,13 +37,12 @@ from shoal.worker.ipc.protocol import (
     WorkerProgress,
 )
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
+from shoal.worker.process.dead_worker import release_leases
 from shoal.worker.process.heartbeat import Heartbeat
 from shoal.worker.process.main import open_worker
 from shoal.worker.process.procfs import pid_scope
-from shoal.worker.requests.attempt import ProcessorTools
 from shoal.worker.run_settings import SettingsFollower, read_note
 from shoal.worker.scheduler import Stop
-from shoal.worker.settling.release import release_leases
 from shoal.worker.worker import Worker
 
 NO_TIME_LIMIT = timedelta(days=365)  # for steps: one may sit in the debugger

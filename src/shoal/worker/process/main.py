@@ -32,8 +32,8 @@ from shoal.queue.open import open_queue
 from shoal.queue.run_args import stored_args
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
-from shoal.worker.failures.breakpoints import refuse_breakpoints
-from shoal.worker.failures.tracebacks import TracebackFormatter
+from shoal.worker.attempts import HostTurns, ProcessorTools
+from shoal.worker.failures.tracebacks import TracebackFormatter, refuse_breakpoints
 from shoal.worker.fetchers.chain import (
     open_downloads,
     open_egress,
@@ -56,10 +56,8 @@ from shoal.worker.ipc.protocol import (
     read_config,
 )
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers
-from shoal.worker.ondemand.listener import CallListener
+from shoal.worker.ondemand import CallListener
 from shoal.worker.process.blocked_loop import BlockedLoopWatch
-from shoal.worker.requests.attempt import ProcessorTools
-from shoal.worker.requests.turns import HostTurns
 from shoal.worker.run_settings import SUPERVISED_INTERVAL, SettingsFollower, live_part, merged, read_note
 from shoal.worker.scheduler import Stop
 from shoal.worker.secrets import all_secrets

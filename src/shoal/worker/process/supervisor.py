@@ -6,13 +6,15 @@ while all others go back as if never claimed.
 """
 
 import asyncio
+import os
+import socket
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.events import Event
@@ -22,6 +24,7 @@ from shoal.queue.contract import Queue, WorkerBeat
 from shoal.worker.background import failure_of
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import (
+    MAX_MESSAGE_BYTES,
     SETTINGS_CHANGED,
     STOP,
     WAKE,
@@ -35,21 +38,107 @@ from shoal.worker.ipc.protocol import (
     WorkerFailed,
     WorkerProgress,
     read_message,
+    write_config,
 )
-from shoal.worker.ipc.step_markers import StepMarkers
-from shoal.worker.process.dead_worker import DeadWorkerJudge, StepLimit, describe_death, once_steps
-from shoal.worker.process.forkserver import ForkServer, WorkerProcess
+from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.process.dead_worker import (
+    DeadWorkerJudge,
+    StepLimit,
+    describe_death,
+    is_proven,
+    once_steps,
+    release_leases,
+)
+from shoal.worker.process.forkserver import ForkServer, ForkServerDied, WorkerProcess, read_pipe
 from shoal.worker.process.heartbeat import (
     HEARTBEAT_INTERVAL,
     IDLE_HEARTBEAT_INTERVAL,
     Heartbeat,
     HeartbeatSender,
 )
-from shoal.worker.process.link import WorkerLink
 from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, LivenessProblem, LivenessSample
 from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
-from shoal.worker.process.suspects import is_proven
-from shoal.worker.settling.release import release_leases
+
+
+class WorkerLink:
+    """A worker's process with its configuration sent, and the descriptors that its supervisor shares."""
+
+    def __init__(self, on_output: Callable[[str], None]) -> None:
+        self._on_output = on_output
+        self._file = make_file()
+        self.markers = StepMarkers(self._file)
+        self.process: WorkerProcess | None = None
+        self.reader: asyncio.StreamReader | None = None
+        self.writer: asyncio.StreamWriter | None = None
+        self.reading: asyncio.Task[None] | None = None  # of its output
+
+    @classmethod
+    async def open(
+        cls, fork_server: ForkServer, config: WorkerConfig, on_output: Callable[[str], None]
+    ) -> Self:
+        """Start a worker with this configuration."""
+        link = cls(on_output)
+        try:
+            await link._start(fork_server, config)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    async def _start(self, fork_server: ForkServer, config: WorkerConfig) -> None:
+        try:
+            ours = await self._fork(fork_server)
+        except ForkServerDied:
+            # With another channel: a worker that was forked nevertheless would read messages for this
+            # one. It ends, because its own is closed.
+            ours = await self._fork(fork_server)
+        self.reader, self.writer = await asyncio.open_unix_connection(sock=ours, limit=MAX_MESSAGE_BYTES)
+        self.writer.write(write_config(config))
+
+    async def _fork(self, fork_server: ForkServer) -> socket.socket:
+        """Fork the process, and return our end of its channel."""
+        ours, theirs = socket.socketpair()
+        output, output_writer = os.pipe()
+        if self.reading:
+            self.reading.cancel()
+        self.reading = asyncio.create_task(self._read_output(output), name="reading its output")
+        try:
+            self.process = await fork_server.spawn(theirs.fileno(), self._file, output_writer)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(output_writer)
+        return ours
+
+    def close(self) -> None:
+        """Kill the process, and close everything."""
+        if self.process:
+            self.process.kill()
+        if self.reading:
+            self.reading.cancel()
+        if self.writer:
+            self.writer.close()
+        self.markers.close()
+        os.close(self._file)
+
+    async def _read_output(self, output: int) -> None:
+        reader, pipe = await read_pipe(output)
+        try:
+            while piece := await _read_line(reader):
+                self._on_output(piece.decode(errors="replace").rstrip())
+        finally:
+            pipe.close()
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next line, a placeholder for one that is too long to hold, or nothing at the end."""
+    try:
+        return await reader.readline()
+    except ValueError:
+        return b"(a line that is too long to show)\n"
+
 
 RENEW_RETRY, MAX_RENEW_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
 CLOSE_TIMEOUT = 10 * SECOND  # for a worker to close its resources, once all its leases are settled

@@ -4,17 +4,18 @@ Without observers the worker gets the unwrapped objects, so that observation cos
 """
 
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import coroutine
 from typing import Any, TypeVar, cast
 
 from shoal.core.errors import QueueError
 from shoal.core.http import Request, Response
-from shoal.core.model import Fate, Grant, Lease, Outcome
+from shoal.core.model import Bury, Done, Fate, Grant, Lease, Outcome, Release, Retry
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
 from shoal.fetch.contract import Fetcher
 from shoal.queue.contract import Queue
+from shoal.worker.counters import MetricCounters
 from shoal.worker.ipc.step_markers import StepMarkers
 
 T = TypeVar("T")
@@ -195,3 +196,24 @@ def observe_fetcher(fetcher: Fetcher, observer: Observer | None) -> Fetcher:
     if isinstance(fetcher, CachingFetcher):
         return ObservedCache(fetcher, observer)
     return ObservedFetcher(fetcher, observer)
+
+
+OTHER = "other"
+_NAMES: dict[type, str] = {Done: "done", Retry: "retry", Bury: "bury", Release: "release"}
+
+
+class MetricsObserver(Observer):
+    """Counts outcomes by step, and fetches by duration."""
+
+    def __init__(self, steps: Collection[str]) -> None:
+        self.measures = MetricCounters()
+        self._steps = frozenset(steps)
+
+    def on_settle(self, outcome: Outcome, fate: Fate, began: float, ended: float) -> None:
+        name = "stale" if fate is Fate.STALE else _NAMES[type(outcome)]
+        # A producer may write any step into a task; a label needs few distinct values.
+        step = outcome.lease.task.step
+        self.measures.count_task(name, step if step in self._steps else OTHER)
+
+    def on_fetch(self, url: str, began: float, ended: float, status: int | None) -> None:
+        self.measures.count_fetch(ended - began, status)

@@ -11,8 +11,8 @@ from shoal.worker.counters import MetricCounters
 from shoal.worker.ipc.protocol import LoggedEvent, SupervisorChannel, WorkerConfig
 from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.telemetry.events import EventReporter, forward_logs
-from shoal.worker.telemetry.metrics import MetricsObserver
 from shoal.worker.telemetry.observer import (
+    MetricsObserver,
     ObservedStepMarkers,
     Observer,
     Observers,

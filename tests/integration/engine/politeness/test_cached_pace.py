@@ -21,7 +21,7 @@ SHOP = """
 """
 # Workers that give back every start, also those that they have used. What each remembers would hide it.
 LYING = """
-    from shoal.worker.requests.attempt import TaskAttempt
+    from shoal.worker.attempts import TaskAttempt
     from shoal.worker.prefetch import PrefetchBuffer
     TaskAttempt.asked = property(lambda self: False, lambda self, value: None)
     PrefetchBuffer._earliest = lambda self, host, *lasts: 0.0

@@ -316,7 +316,7 @@ async def test_a_step_that_leaves_what_ends_the_process_after_its_task_costs_its
     code = f"""
     import os
     from shoal.core.model import Done
-    from shoal.worker.settling.settlements import Settlements
+    from shoal.worker.settlements import Settlements
 
     put = Settlements.put
 

@@ -13,9 +13,7 @@ from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, ShoalError
 from shoal.core.model import Done
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
-from shoal.worker import queue_retry, trap_counts
-from shoal.worker.requests import turns
-from shoal.worker.settling import settlements
+from shoal.worker import attempts, queue_retry, settlements, trap_counts
 from shoal.worker.worker import Stop
 from tests.cases import long
 from tests.integration.engine.faults import Fault, scene
@@ -129,10 +127,10 @@ async def asks(page: Page):
 
 @pytest.mark.parametrize("verb", ["notes", "swap_note", "pause_host"])
 async def test_a_queue_that_gives_a_request_no_turn_costs_its_task_no_attempt(queue, verb, monkeypatch):
-    monkeypatch.setattr(turns, "OUTAGE_WAIT", timedelta(0))
+    monkeypatch.setattr(attempts, "OUTAGE_WAIT", timedelta(0))
 
     def is_turn(topic, *args, **options):
-        return topic in (turns.TOPIC, "b.example")
+        return topic in (attempts.TOPIC, "b.example")
 
     async with scene(queue, asking, URLS[:1]) as here, asyncio.timeout(30):
         here.queue.faults[verb] = Fault(full, 2, hits=is_turn)

@@ -14,8 +14,7 @@ from shoal.core.errors import DutyFailed
 from shoal.core.model import Task
 from shoal.queue.open import open_queue
 from shoal.worker.process import supervisor
-from shoal.worker.process.link import WorkerLink
-from shoal.worker.process.supervisor import WorkerSupervisor
+from shoal.worker.process.supervisor import WorkerLink, WorkerSupervisor
 from tests.cases import long
 from tests.integration.engine.origin import Answer
 from tests.servers.process import free_port

@@ -13,7 +13,7 @@ from shoal.fleet.run.open_run import find_unfinished, open_job
 from shoal.fleet.status.find import find_run
 from shoal.queue.open import open_queue
 from shoal.scrape.scraper import Scraper
-from shoal.worker.ondemand.auth import shared_secret
+from shoal.worker.ondemand import shared_secret
 
 PAGES = Scraper("pages")
 JOB = Job(scraper=PAGES, name="p.py", reference="p.py", queue_url="sqlite:///:memory:", workers=3)

@@ -12,7 +12,7 @@ from shoal.fleet.run.retention import RetentionRule, apply_keep, purge_old
 from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.page_limit import BUDGETS, raise_page_limit
-from shoal.worker.recrawl.history import topic
+from shoal.worker.recrawl import topic
 from shoal.worker.trap_counts import trap_topic
 
 DAY = timedelta(days=1)

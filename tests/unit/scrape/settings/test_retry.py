@@ -4,7 +4,7 @@ import pytest
 
 from shoal.core.errors import HttpStatus, InvalidSetting
 from shoal.core.model import MINUTE, SECOND
-from shoal.core.verdict import RetryRule
+from shoal.core.retry_policy import RetryRule
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.retry import NO_RETRY_SETTINGS, read_retry
 

@@ -1,8 +1,8 @@
-"""Which fetchers a scraper's settings give; a playback has no network access."""
+import os
 
 import pytest
 
-from shoal.core.errors import NotRecorded
+from shoal.core.errors import NotRecorded, PluginFailed
 from shoal.core.http import Request, Response
 from shoal.export.archive.warc import WarcWriter
 from shoal.fetch.archive.playback import PlaybackFetcher
@@ -13,6 +13,8 @@ from shoal.fetch.http.aiohttp import AioHttpFetcher
 from shoal.fetch.http.wreq import WreqFetcher
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.fetchers import chain
+from shoal.worker.fetchers.chain import FETCHERS, sandbox_notice, with_named
+from tests.packages import install
 
 URL = "https://shop.test/"
 
@@ -84,3 +86,48 @@ async def test_settings_are_layers_around_the_fetcher(tmp_path):
         fetcher = await open_http(**settings)
         assert type(fetcher) is kind
         await fetcher.close()
+
+
+@pytest.mark.parametrize(
+    ("user", "wanted", "is_warned"),
+    [(0, {"browser"}, True), (0, {"auto", None}, True), (0, {"http"}, False), (1000, {"browser"}, False)],
+)
+def test_the_operator_is_warned_of_a_browser_without_its_sandbox(monkeypatch, user, wanted, is_warned):
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert ("without its sandbox" in (sandbox_notice(wanted) or "")) is is_warned
+
+
+MODULE = """
+import os
+
+def no_fetcher(options):
+    return 7
+
+def raises(options):
+    return os.environ["NO_SUCH_GATEWAY"]
+"""
+
+
+class Options:
+    """What a fetcher is opened with."""
+
+    http = limits = egress = None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("no_fetcher", "TypeError: it returned a int, which has no method fetch"),
+        ("raises", r"KeyError: 'NO_SUCH_GATEWAY' \("),
+    ],
+)
+def test_a_fetcher_that_cannot_be_opened_is_named_with_its_package(tmp_path, monkeypatch, name, reason):
+    names = {"no_fetcher": "gateways:no_fetcher", "raises": "gateways:raises"}
+    monkeypatch.syspath_prepend(
+        str(install(tmp_path, "gateways", {"shoal.fetchers": names}, gateways=MODULE))
+    )
+    assert name in FETCHERS.plugin_names()
+    with pytest.raises(
+        PluginFailed, match=f"The fetcher '{name}' of the package gateways 1.0 cannot be used: {reason}"
+    ):
+        with_named(Options, [name])

@@ -1,5 +1,3 @@
-"""What becomes of the leases of a dead worker, and what is said about its death."""
-
 import signal
 from datetime import timedelta
 
@@ -7,7 +5,15 @@ import pytest
 
 from shoal.core.errors import DutyFailed
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Release, Retry, Task
-from shoal.worker.process.dead_worker import DeadWorkerJudge, StepLimit, describe_death, once_steps
+from shoal.worker.process import dead_worker as module
+from shoal.worker.process.dead_worker import (
+    DeadWorkerJudge,
+    StepLimit,
+    Suspects,
+    describe_death,
+    is_proven,
+    once_steps,
+)
 from shoal.worker.process.liveness import LivenessProblem
 
 LIMITS = {
@@ -93,3 +99,35 @@ def test_a_task_that_ended_two_workers_while_no_step_ran_is_charged_with_what_is
     assert outcome.error.startswith(
         "WorkerDied: the worker was ended by SIGSEGV while it had no other task in progress"
     )
+
+
+def test_each_death_leaves_a_quarter_of_the_tasks_that_were_in_progress():
+    suspects = Suspects()
+    assert suspects.add([f"t{number}" for number in range(64)]) == 16
+    assert suspects.add([f"t{number}" for number in range(16)]) == 4
+    assert suspects.limits["t0"] == 4 and suspects.limits["t16"] == 16
+    assert suspects.add(["t0", "t1"]) == 1
+    assert suspects.limits["t0"] == 1
+
+
+def test_a_death_beside_more_tasks_gives_a_suspect_no_larger_limit():
+    suspects = Suspects()
+    suspects.add(["t0"])
+    suspects.add([f"t{number}" for number in range(64)])
+    assert suspects.limits["t0"] == 1
+
+
+def test_the_oldest_suspects_are_forgotten(monkeypatch):
+    monkeypatch.setattr(module, "MAX_SUSPECTS", 2)
+    suspects = Suspects()
+    for task_id in ("t0", "t1", "t0", "t2"):
+        suspects.add([task_id])
+    assert list(suspects.limits) == ["t0", "t2"]
+
+
+def test_a_task_is_charged_only_if_it_had_to_run_alone():
+    assert is_proven(["t0"], {"t0": 1})
+    assert not is_proven(["t0"], {})
+    assert not is_proven(["t0"], {"t0": 4})
+    assert not is_proven(["t0", "t1"], {"t0": 1, "t1": 1})
+    assert not is_proven([], {})

@@ -13,8 +13,7 @@ from shoal.core.model import ZERO, Bury, Done, Fate, Grant, Lease, Reject, Relea
 from shoal.fetch.cache.fetcher import CacheLookup, CachingFetcher
 from shoal.worker.counters import BUCKETS, MetricCounters, WorkerCounters
 from shoal.worker.telemetry.events import EventReporter, LogForwarder, forward_logs
-from shoal.worker.telemetry.metrics import MetricsObserver
-from shoal.worker.telemetry.observer import observe_fetcher, observe_queue
+from shoal.worker.telemetry.observer import MetricsObserver, observe_fetcher, observe_queue
 
 SECOND = timedelta(seconds=1)
 

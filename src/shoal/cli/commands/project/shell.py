@@ -14,7 +14,7 @@ from shoal.fleet.build_job import load
 from shoal.scrape.node import Node
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
-from shoal.worker.fetchers.named import FETCHERS
+from shoal.worker.fetchers.chain import FETCHERS
 
 BANNER = (
     "Try: page.text('h1')   page.css('a')   page.xpath('//a')   page.links()   page.json()\n"

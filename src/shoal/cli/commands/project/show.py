@@ -18,7 +18,7 @@ from shoal.fleet.status.rows import ScraperRow, TableColumns
 from shoal.queue.open import QUEUES
 from shoal.registry.installed import installed_elsewhere
 from shoal.registry.registry import Registry
-from shoal.worker.fetchers.named import FETCHERS
+from shoal.worker.fetchers.chain import FETCHERS
 
 READY, REFUSED = "ready", "refused"
 PLUGIN_COLUMNS = TableColumns(

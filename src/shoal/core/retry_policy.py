@@ -1,4 +1,4 @@
-"""Decides what happens to a failed task; other modules carry it out."""
+"""The retry policy: decides whether a failed task is retried, and when; other modules carry it out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

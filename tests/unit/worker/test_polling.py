@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from shoal.core.model import MINUTE, SECOND, ZERO, Grant
-from shoal.worker.claiming.polling import (
+from shoal.worker.polling import (
     MAX_NEEDED_DELAY_SECONDS,
     MAX_PAUSE,
     MAX_POLL_INTERVAL_SECONDS,

@@ -1,4 +1,4 @@
-"""Outcomes on their way to the queue: collected into batches, settled, retried."""
+"""Outcomes on their way to the queue: collected into batches, settled, retried, and passed to callers."""
 
 import asyncio
 from collections import deque
@@ -7,9 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from shoal.core.errors import InvalidInput, QueueUnavailable, SettleFailed
 from shoal.core.failures import error_text
-from shoal.core.model import MINUTE, Bury, Fate, Outcome
+from shoal.core.model import MINUTE, Bury, Done, Fate, Lease, Outcome, Task
 from shoal.core.tasks import exact_time, wait_for_event
 from shoal.queue.contract import Queue, WorkQueue
 from shoal.worker.queue_retry import FINAL, TRANSIENT, QueueRetry
@@ -226,3 +228,37 @@ class Settlements:
             self._has_capacity.set()
         else:
             self._has_capacity.clear()
+
+
+Verdict = tuple[Outcome, Fate]
+
+
+class WaitingCallers:
+    """Passes the outcome of each lease to its caller as soon as the queue has settled it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, int], asyncio.Future[Verdict]] = {}
+        self._follow: dict[tuple[str, int], Sequence[Task]] = {}
+
+    def wait_for(self, lease: Lease) -> asyncio.Future[Verdict]:
+        """Return the future outcome of a lease and its fate."""
+        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self._waiting[lease.task_id, lease.token] = future
+        return future
+
+    def withhold_links(self, outcome: Outcome) -> Outcome:
+        """Return an outcome as the queue gets it: a call is for one page, and starts no crawl."""
+        key = outcome.lease.task_id, outcome.lease.token
+        if key not in self._waiting or not isinstance(outcome, Done):
+            return outcome
+        self._follow[key] = outcome.follow
+        return replace(outcome, follow=())
+
+    def resolve(self, outcome: Outcome, fate: Fate) -> None:
+        """Pass an outcome to the caller of its lease, if there is one, together with the page's links."""
+        key = outcome.lease.task_id, outcome.lease.token
+        follow = self._follow.pop(key, ())
+        future = self._waiting.pop(key, None)
+        if future and not future.done():
+            whole = replace(outcome, follow=follow) if isinstance(outcome, Done) else outcome
+            future.set_result((whole, fate))

@@ -9,7 +9,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.worker.ipc import http_server
 from shoal.worker.ipc.calls import NONCE, SIGNATURE, Listening, Signer
 from shoal.worker.ipc.http_server import MAX_BODY_BYTES, MAX_HEAD_BYTES, HttpReply
-from shoal.worker.ondemand.server import CallServer
+from shoal.worker.ondemand import CallServer
 
 HERE = Listening(host="127.0.0.1")
 

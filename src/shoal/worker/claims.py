@@ -1,16 +1,76 @@
-"""A worker's claims, limited to its share of the partitions and to the pages that its run may still fetch."""
+"""A worker's claims: limited to its share of the partitions and to the pages that its run may still fetch.
 
-from datetime import timedelta
+A claim returns starts by the store's clock, and ahead of time if the store is slow to reply.
+"""
+
+from collections import deque
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from shoal.core.model import Grant, Run
+from shoal.core.model import ZERO, Grant, Run
+from shoal.core.pacing import MAX_LEAD
 from shoal.core.tasks import exact_time
 from shoal.queue.contract import Fence, Queue
-from shoal.worker.claiming.clock import StoreClock
-from shoal.worker.claiming.lead import ClaimLead
 from shoal.worker.ipc.protocol import WorkerConfig
 from shoal.worker.page_limit import PageLimit
 from shoal.worker.partitions import PartitionShare
+from shoal.worker.prefetch import lag_of
+
+SAMPLES = 64
+
+
+class StoreClock:
+    """Converts times of the store to the worker's clock.
+
+    A reply arrives with an unknown delay. The fastest of many has hardly any, so the clock difference that it
+    shows is used for all of them. Its delay is at most its round trip: that is the `uncertainty` of the last
+    conversion, which is large as long as no reply was fast.
+    """
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, float]] = deque(maxlen=SAMPLES)  # clock difference, round trip
+        self.uncertainty = 0.0  # seconds
+
+    def to_local(self, moment: datetime | None, received_at: float, sent_at: float | None = None) -> float:
+        """Return a moment of the store by the worker's clock; the reply that carried it has just arrived."""
+        round_trip = 0.0 if sent_at is None else received_at - sent_at
+        if moment is None:
+            self.uncertainty = round_trip
+            return received_at
+        stamp = moment.timestamp()
+        self._samples.append((received_at - stamp, round_trip))
+        difference, self.uncertainty = min(self._samples)
+        # The store replies after the request was sent: an earlier moment only means its clock was set back.
+        return stamp + difference if sent_at is None else max(stamp + difference, sent_at)
+
+
+# Replies that brought leases: they wait for the disk, others do not. One that is slower than all
+# of these costs its starts and no more: the worker does not use a start that has passed.
+RECENT_REPLIES = 20
+MARGIN = 1.25
+
+
+class ClaimLead:
+    """Decides the lead from how long recent replies took; zero for a store that replies within the lag."""
+
+    def __init__(self, gap: timedelta) -> None:
+        self._recent: deque[float] = deque(maxlen=RECENT_REPLIES)
+        self.set_gap(gap)
+
+    def set_gap(self, gap: timedelta) -> None:
+        """Set the gap between two requests to a host."""
+        self._gap, self._lag = gap, lag_of(gap)
+
+    def record_reply(self, seconds: float) -> None:
+        """Record how long after its claim a reply arrived."""
+        self._recent.append(seconds)
+
+    def next(self) -> timedelta:
+        """Return the lead of the next claim."""
+        if not self._gap or not self._recent:
+            return ZERO
+        return min(max(ZERO, timedelta(seconds=MARGIN * max(self._recent) - self._lag)), MAX_LEAD)
+
 
 CLOCK_SAMPLES = (
     5  # the first replies to a new worker are slow, and only the fastest of several shows the time

@@ -1,18 +1,25 @@
-"""A worker on call: it announces itself in the queue, and handles the tasks that callers send."""
+"""Calls on demand, in the worker: it listens, checks who calls, handles the task, and replies."""
 
 import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
-from shoal.core.errors import QueueError
+from shoal.core.errors import InvalidSetting, QueueError
 from shoal.core.failures import error_text
 from shoal.core.model import SECOND, Bury, Done, Fate, Outcome, Release, Retry, Run
 from shoal.core.tasks import repeat
+from shoal.fetch.shared_state import secret_of
 from shoal.queue.contract import Queue
 from shoal.worker.ipc.calls import (
+    NONCE,
+    SIGNATURE,
+    BadSignature,
     CallFate,
     CallResult,
     FollowedLink,
@@ -24,10 +31,70 @@ from shoal.worker.ipc.calls import (
     read_call,
     topic_of,
 )
-from shoal.worker.ipc.http_server import HttpReply
-from shoal.worker.ondemand.auth import shared_secret
-from shoal.worker.ondemand.server import CallServer
+from shoal.worker.ipc.http_server import BadRequest, HttpReply, HttpRequest, SmallHttpServer
 from shoal.worker.worker import Worker
+
+VARIABLE = "SHOAL_SECRET"
+MIN_LENGTH = 16  # characters
+KEY = "calls"
+
+
+async def shared_secret(queue: Queue) -> bytes:
+    """Return the secret in the environment, or the queue's own, which is created at the first call."""
+    given = os.environ.get(VARIABLE, "")
+    if given and len(given) < MIN_LENGTH:
+        raise InvalidSetting(
+            VARIABLE, f"must have at least {MIN_LENGTH} characters. Create one: openssl rand -hex 32"
+        )
+    if given:
+        return given.encode()
+    return await secret_of(queue, KEY)
+
+
+MAX_CONNECTIONS = 512
+JSON = {"content-type": "application/json"}
+
+Handler = Callable[[str, str, bytes], Awaitable[HttpReply]]
+
+
+class CallServer:
+    """Accepts signed requests while it is open, and signs the responses."""
+
+    def __init__(self, listening: Listening, signer: Signer, handler: Handler) -> None:
+        self._listening, self._signer, self._handler = listening, signer, handler
+        first = listening.port
+        ports = range(first, first + max(1, listening.ports if first else 1))
+        self._server = SmallHttpServer(listening.host, ports, self._respond, max_connections=MAX_CONNECTIONS)
+
+    @property
+    def address(self) -> str:
+        """The address for callers."""
+        host, _, port = self._server.address.rpartition(":")
+        return self._listening.announce.format(host=host, port=port)
+
+    async def __aenter__(self) -> Self:
+        await self._server.open("--at")
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._server.close()
+
+    async def _respond(self, request: HttpRequest) -> HttpReply:
+        """Return the response; the client may send another request only if this one is signed."""
+        method, path, fields, read_body = request
+        if method not in ("GET", "POST"):
+            raise BadRequest("Use GET or POST.")
+        try:
+            # Before the body: a caller without the secret must not make the worker read megabytes.
+            self._signer.verify_request(method, path, fields, time.time())
+            body = await read_body()
+            self._signer.verify_body(fields, body)
+        except BadSignature as error:
+            return HttpReply(401, str(error).encode())
+        reply = await self._handler(method, path, body)
+        signature = self._signer.sign_response(fields[NONCE], reply.status, reply.body)
+        return HttpReply(reply.status, reply.body, JSON | {SIGNATURE: signature}, keep_alive=True)
+
 
 RECORD_TTL = 15 * SECOND
 ANNOUNCE_INTERVAL = 5 * SECOND

@@ -11,18 +11,21 @@ from hypothesis import strategies as st
 from shoal.core.http import Headers, Response
 from shoal.core.model import Note, Reject, Task
 from shoal.scrape.harvest import Harvest
-from shoal.worker.recrawl.history import (
+from shoal.worker.recrawl import (
+    LINGER,
+    IndexedPage,
     PageChange,
+    PageIndex,
     PageVisit,
+    VisitStore,
     canonical_json,
     compare_visits,
     digest_of,
     encode,
+    read_index,
     read_visit,
     topic,
 )
-from shoal.worker.recrawl.index import LINGER, IndexedPage, PageIndex, read_index
-from shoal.worker.recrawl.store import VisitStore
 
 TASK = Task(url="https://shop.test/hat", step="product", payload={"from": "front"}, partition="CA", depth=2)
 TAG = [("etag", '"1"')]
@@ -134,7 +137,7 @@ async def test_without_again_no_stored_harvest_is_used(notes):
 
 
 async def test_a_harvest_that_is_too_large_to_store_is_computed_again(notes, monkeypatch):
-    monkeypatch.setattr("shoal.worker.recrawl.history.MAX_HARVEST", 10)
+    monkeypatch.setattr("shoal.worker.recrawl.MAX_HARVEST", 10)
     await visit(notes, "1", page(fields=TAG), harvest_of("Hat"))
     assert await visit(notes, "2", page(fields=TAG), harvest_of("Hat")) == (PageChange.UNCHANGED, {})
 

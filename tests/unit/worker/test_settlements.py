@@ -12,9 +12,8 @@ from shoal.core.errors import (
     QueueUnavailable,
 )
 from shoal.core.model import SECOND, ZERO, Bury, Done, Fate, Lease, Task
-from shoal.worker import queue_retry
-from shoal.worker.settling import settlements
-from shoal.worker.settling.settlements import BATCH, Settlements
+from shoal.worker import queue_retry, settlements
+from shoal.worker.settlements import BATCH, Settlements
 
 
 def done(number):

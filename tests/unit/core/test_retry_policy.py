@@ -28,7 +28,7 @@ from shoal.core.errors import (
 )
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Task
 from shoal.core.pacing import MAX_PAUSE, MIN_SLOWDOWN
-from shoal.core.verdict import CONNECT_WAIT, DNS_WAIT, ROBOTS_WAIT, RetryPolicy, RetryRule, judge
+from shoal.core.retry_policy import CONNECT_WAIT, DNS_WAIT, ROBOTS_WAIT, RetryPolicy, RetryRule, judge
 
 POLICY = RetryPolicy(max_attempts=4)
 HALF = 0.5

@@ -6,10 +6,10 @@ import pytest
 from shoal.core.events import STARTS_LATE, event_of
 from shoal.core.model import MINUTE, SECOND, ZERO, Lease, Task
 from shoal.core.tasks import exact_time
+from shoal.worker.attempts import TaskWaits
 from shoal.worker.prefetch import RECENT_SPANS, ScheduledLease
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.slots import SLOW
-from shoal.worker.task_waits import TaskWaits
 
 
 class Bench:
@@ -166,7 +166,7 @@ async def test_a_page_that_is_given_up_releases_its_bytes():
 async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(monkeypatch, caplog):
     scheduler = Scheduler(lease=MINUTE, gap=SECOND, concurrency=2)
     waits, clock = TaskWaits(scheduler), 1000.0
-    monkeypatch.setattr("shoal.worker.task_waits.exact_time", lambda: clock)
+    monkeypatch.setattr("shoal.worker.attempts.exact_time", lambda: clock)
     with caplog.at_level(logging.WARNING):
         for number in range(3 * RECENT_SPANS):
             lease = a_lease(number)

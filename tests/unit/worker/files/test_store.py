@@ -9,7 +9,7 @@ from hashlib import sha256
 import pytest
 
 from shoal.core.errors import StorageFailed
-from shoal.worker.files.local import INCOMPLETE, LocalFiles
+from shoal.worker.files.store import INCOMPLETE, LocalFiles
 
 
 def put(store, path, data):
@@ -65,7 +65,7 @@ def test_leftovers_of_a_killed_process_are_removed_and_files_in_use_are_not(tmp_
     store = LocalFiles(tmp_path)
     mine = store.open_spool()
     code = (
-        "import os, sys, pathlib; from shoal.worker.files.local import LocalFiles\n"
+        "import os, sys, pathlib; from shoal.worker.files.store import LocalFiles\n"
         "spool = LocalFiles(pathlib.Path(sys.argv[1])).open_spool(); spool.write(b'half'); os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=60).returncode == 9

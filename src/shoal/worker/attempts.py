@@ -1,0 +1,388 @@
+"""One attempt at a task: what it waits for, its cache lookup, its step, and the requests of the step."""
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from shoal.core.errors import InvalidInput, NotNow, QueueError, StepEnded, StepTimeout
+from shoal.core.events import STARTS_LATE, as_event
+from shoal.core.http import BodySink, LiveTab, Request, Response
+from shoal.core.model import MINUTE, SECOND, ZERO, Lease, Outcome, Task
+from shoal.core.redact import Redact, redacted
+from shoal.core.request_options import POST
+from shoal.core.tasks import call_at, exact_time
+from shoal.core.urls import host_of
+from shoal.fetch.cache.fetcher import CacheLookup
+from shoal.fetch.contract import Fetcher
+from shoal.fetch.deadlines import Deadlines
+from shoal.fetch.robots.robots import Robots
+from shoal.queue.contract import Queue
+from shoal.scrape.harvest import Harvest
+from shoal.scrape.hooks import STEP_THREAD, StepThread
+from shoal.scrape.page import Page
+from shoal.scrape.scraper import Scraper
+from shoal.scrape.step import Step
+from shoal.worker.background import Background
+from shoal.worker.counters import TaskCounts, WorkerCounters
+from shoal.worker.failures.pages import FailedPageStore
+from shoal.worker.files.downloads import Downloads
+from shoal.worker.hook_calls import HookCalls, is_cancelled
+from shoal.worker.ipc.step_markers import StepMarkers
+from shoal.worker.prefetch import ScheduledLease
+from shoal.worker.recrawl import VisitStore
+from shoal.worker.scheduler import Scheduler
+from shoal.worker.secrets import headers_towards
+from shoal.worker.slots import MAX_PAGE_BYTES, MemoryLimit
+
+LATE_LOG_INTERVAL_SECONDS = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class TaskWaits:
+    """Lets tasks wait as the scheduler decides; calls `on_slot_free` when a slow request leaves its slot."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        on_slot_free: Callable[[], None] = lambda: None,
+        *,
+        max_bytes: int = MAX_PAGE_BYTES,
+    ) -> None:
+        """Hold at most this many bytes of pages."""
+        self._scheduler, self._slots, self.memory = scheduler, scheduler.slots, MemoryLimit(max_bytes)
+        self._on_slot_free = on_slot_free
+        self._slow_timer: asyncio.TimerHandle | None = None  # one for all requests
+        self._turns: dict[int, asyncio.Future[None]] = {}  # of tasks whose step waits
+        self._memory_freed = asyncio.Event()
+        self._late_logged_at: float | None = None
+
+    def try_request(self, start: ScheduledLease) -> bool:
+        """Return whether a task may still send its request; if so, the request counts as sent."""
+        now = exact_time()
+        may_request = self._scheduler.try_request(start, now)
+        if may_request and self._scheduler.is_always_late:
+            self._log_late_start(now, now - start.due)
+        return may_request
+
+    def _log_late_start(self, now: float, late: float) -> None:
+        if self._late_logged_at is None or now - self._late_logged_at >= LATE_LOG_INTERVAL_SECONDS:
+            self._late_logged_at = now
+            log.warning(
+                "Requests start late more often than not (now by %.0f ms). If several workers share a host, "
+                "their requests to it may follow each other sooner than its delay: start fewer workers on "
+                "this machine, or use a queue that responds faster",
+                1000 * late,
+                extra=as_event(STARTS_LATE),
+            )
+
+    def wait_for_host(self, number: int) -> None:
+        """Record that a task now waits for its host, and for nothing in this worker."""
+        self._slots.wait_for_host(number, exact_time())
+        if self._slow_timer is None:
+            self._set_slow_timer()
+
+    def stop_waiting(self, number: int) -> None:
+        """Record that a task no longer waits for its host; it has a slot again."""
+        self._slots.stop_waiting(number, exact_time())
+
+    async def begin_step(self, number: int) -> None:
+        """Wait until a task may run its step; `end_step` must follow, whatever happens here."""
+        if not self._slots.begin_step(number, exact_time()):
+            turn = self._turns[number] = asyncio.get_running_loop().create_future()
+            await turn
+
+    def end_step(self, number: int) -> None:
+        """Record that a task's step has ended, or was given up before it began."""
+        self._turns.pop(number, None)
+        following = self._slots.end_step(number)
+        turn = None if following is None else self._turns.pop(following, None)
+        if turn and not turn.done():  # else its task was cancelled, and passes the turn on when it ends
+            turn.set_result(None)
+
+    async def reserve_memory(self, number: int, size: int) -> None:
+        """Reserve more bytes for a page, and wait until they are available."""
+        self.memory.reserve(number, size)
+        while self.memory.must_wait(number):
+            self._memory_freed.clear()
+            await self._memory_freed.wait()
+
+    def release_memory(self, number: int) -> None:
+        """Release the bytes of a page."""
+        if self.memory.release(number):
+            self._memory_freed.set()
+
+    def _set_slow_timer(self) -> None:
+        due = self._slots.next_slow_at
+        self._slow_timer = None if due is None else call_at(due, self._free_slow)
+
+    def _free_slow(self) -> None:
+        is_any = self._slots.free_slow(exact_time())
+        self._set_slow_timer()
+        if is_any:
+            self._on_slot_free()
+
+
+TOPIC = "request turns"
+MAX_HOSTS = 10_000  # whose locks are kept
+OUTAGE_WAIT = 10 * SECOND  # until a task is tried again that the queue gave no turn
+
+
+class HostTurns:
+    """Waits until a host may get a request; the tasks of the host wait for the same time after it."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def take(self, host: str, gap: timedelta) -> None:
+        """Wait for a turn, and use it; raises NotNow if the queue cannot give one."""
+        if gap <= ZERO:
+            return
+        try:
+            async with self._lock_of(host):
+                await self._take(host, gap)
+        except QueueError as error:
+            # Not an error of the step, which would be charged an attempt or buried for it.
+            raise NotNow(f"no turn at {host} for page.request: {error}", OUTAGE_WAIT) from error
+        with suppress(QueueError):
+            await self._queue.pause_host(host, gap)
+
+    async def _take(self, host: str, gap: timedelta) -> None:
+        while True:
+            note = (await self._queue.notes(TOPIC, [host])).get(host)
+            if note and note.age < gap:
+                await asyncio.sleep((gap - note.age).total_seconds())
+            # The note's age is its value; one that another worker has written meanwhile wins.
+            stamp = note.stamp if note else None
+            if await self._queue.swap_note(TOPIC, host, b"", stamp=stamp, ttl=max(2 * gap, MINUTE)):
+                return
+
+    def _lock_of(self, host: str) -> asyncio.Lock:
+        if len(self._locks) >= MAX_HOSTS:
+            self._locks = {name: lock for name, lock in self._locks.items() if lock.locked()}
+        return self._locks.setdefault(host, asyncio.Lock())
+
+
+class NothingKnown(Exception):
+    """Whether robots.txt allows a page is not known without a request to its host."""
+
+
+class TooLate(Exception):
+    """No request may be sent to the host now: its turn has passed, or was used for robots.txt."""
+
+
+class TooSoon(Exception):
+    """The turn of a task was planned before the crawl delay of its host was known."""
+
+    def __init__(self, delay: timedelta) -> None:
+        self.delay = delay
+        super().__init__(f"its host wants {delay.total_seconds():g} s between requests")
+
+
+# Called with every error of a task; may return the outcome in place of the usual one.
+OnError = Callable[[Lease, Exception], Outcome | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorTools:
+    """The fetchers and other resources that tasks are processed with."""
+
+    fetchers: Mapping[str, Fetcher]
+    robots: Robots | None
+    threads: Executor
+    markers: StepMarkers
+    revisits: "VisitStore | None" = None
+    redact: Redact = redacted
+    on_begin: Callable[[Lease], None] | None = None
+    on_error: OnError | None = None
+    failed_pages: FailedPageStore | None = None
+    on_private: Callable[[Lease, str], None] | None = None  # its host is private, and not allowed
+    downloads: Downloads | None = None
+    turns: HostTurns | None = None  # of the requests that steps send; without, they do not wait
+
+
+@dataclass(slots=True)
+class TaskAttempt:
+    """One attempt at a task, and whether a request was sent to its host."""
+
+    start: ScheduledLease
+    number: int
+    lookup: CacheLookup | None = None  # what the cache lookup before its start has found
+    asked: bool = False
+    turn_used: bool = False  # for robots.txt, so that the page has to wait for another turn
+    live: LiveTab | None = None  # the browser tab that shows the page
+    response: Response | None = None
+    sink: BodySink | None = None  # the file that a download is written to
+    is_over: bool = False
+    counts: TaskCounts | None = None  # most attempts have nothing to count
+
+    @property
+    def task(self) -> Task:
+        return self.start.lease.task
+
+    def new_counts(self) -> TaskCounts:
+        """Return the counts of this attempt, to count in them."""
+        if self.counts is None:
+            self.counts = TaskCounts()
+        return self.counts
+
+
+LookUp = Callable[[Lease, int], Awaitable[CacheLookup | None]]
+
+
+class CacheLookups:
+    """Looks pages up in the cache while their leases are prefetched, by the number of the lease."""
+
+    def __init__(
+        self,
+        look_up: LookUp,
+        background: Background,
+        *,
+        on_hit: Callable[[Lease], None],
+        forget: Callable[[int], None],
+    ) -> None:
+        self._look_up, self._background, self._on_hit, self._forget = look_up, background, on_hit, forget
+        self._tasks: dict[int, asyncio.Task[CacheLookup | None]] = {}
+
+    def start(self, lease: Lease, number: int) -> None:
+        """Look up the page of a lease in the background; `on_hit` is called if it is cached."""
+        self._tasks[number] = self._background.start(self._run(lease, number))
+
+    async def take(self, number: int) -> CacheLookup | None:
+        """Return what the lookup for a lease found, when it has ended; None if there was none."""
+        task = self._tasks.pop(number, None)
+        return await task if task else None
+
+    def cancel(self, number: int) -> None:
+        """Drop the lookup for a lease that is released, if there is one."""
+        if task := self._tasks.pop(number, None):
+            task.cancel()
+            self._forget(number)
+
+    async def _run(self, lease: Lease, number: int) -> CacheLookup | None:
+        lookup = await self._look_up(lease, number)
+        if lookup and lookup.page:
+            self._on_hit(lease)
+        return lookup
+
+
+class StepRunner:
+    """Runs steps, as many at once as the slots of the worker allow."""
+
+    def __init__(self, tools: ProcessorTools, waits: TaskWaits, deadlines: Deadlines) -> None:
+        self._markers, self._threads = tools.markers, tools.threads
+        self._waits, self._deadlines = waits, deadlines
+
+    async def run(self, step: Step, subject: Page | Task, number: int, time_limit: timedelta) -> Harvest:
+        """Return what a step yields; raises StepTimeout, StepEnded, and what the step raises."""
+        try:
+            await self._waits.begin_step(number)
+            with self._deadlines.within(time_limit):
+                if step.is_async:
+                    if isinstance(subject, Page) and subject.is_long:
+                        # Parsing takes long enough to delay everything else on the loop.
+                        await asyncio.to_thread(subject.prepare)
+                    return await self._markers.run_marked(number, step.harvest_async(subject))
+                return await self._run_in_thread(step, subject, number, time_limit.total_seconds())
+        except TimeoutError as error:
+            raise StepTimeout(step.name, time_limit.total_seconds()) from error
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            raise StepEnded(step.name, error) from error
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # a panic of a library in Rust, for one
+            raise StepEnded(step.name, error) from error  # it must end neither the worker nor the run
+        finally:
+            self._waits.end_step(number)
+
+    async def _run_in_thread(self, step: Step, subject: Page | Task, number: int, seconds: float) -> Harvest:
+        def harvest() -> Harvest:
+            with self._markers.mark_thread(number):
+                try:
+                    return step.harvest(subject)
+                except (Exception, KeyboardInterrupt, asyncio.CancelledError):
+                    raise
+                except BaseException as error:
+                    # Here: a future does not carry these from one thread to another as it does others.
+                    raise StepEnded(step.name, error) from error
+
+        # In the task's context, so that what the step logs is attributed to its task.
+        context, loop = contextvars.copy_context(), asyncio.get_running_loop()
+        context.run(STEP_THREAD.set, StepThread(loop, loop.time() + seconds, seconds))
+        return await loop.run_in_executor(self._threads, context.run, harvest)
+
+
+class StepRequests:
+    """Sends requests for the steps of one scraper; `gap` is the run's."""
+
+    gap: timedelta = ZERO
+
+    def __init__(
+        self,
+        scraper: Scraper,
+        tools: ProcessorTools,
+        hooks: HookCalls,
+        waits: TaskWaits,
+        tally: WorkerCounters,
+    ) -> None:
+        self._scraper, self._tools, self._hooks = scraper, tools, hooks
+        self._waits, self._tally = waits, tally
+
+    async def send(self, attempt: TaskAttempt, task: Task, timeout: timedelta | None) -> Response:
+        """Return the response to a request, whatever its status; raises FetchError, RobotsDenied."""
+        if attempt.is_over:
+            raise InvalidInput("A step has called request after its end; await it in the step")
+        request = self._build(attempt, task, timeout)
+        settings, number, hooks = self._scraper.settings, attempt.number, self._scraper.hooks
+        if hooks.request:
+            changed = await self._hooks.change_request(request, task, number, settings.lease)
+            if isinstance(changed, Response):
+                return changed
+            request = changed
+        await self._check_robots(request.url)
+        if self._tools.turns:
+            await self._tools.turns.take(host_of(request.url) or "", self._gap_of(request.url))
+        if attempt.is_over:
+            raise InvalidInput("The step of this request has ended; await it in the step")
+        response = await self._tools.fetchers["http"].fetch(request)
+        self._tally.bytes += len(response.body)
+        if hooks.response:
+            response = await self._hooks.change_response(response, task, number, settings.lease)
+        return response
+
+    def _build(self, attempt: TaskAttempt, task: Task, timeout: timedelta | None) -> Request:
+        assert task.url is not None
+        settings, options, number = self._scraper.settings, task.request, attempt.number
+        site = settings.sites.find(task.url)
+        headers = {**headers_towards(settings, task.url, origin=attempt.task.url), **site.headers}
+        return Request(
+            url=task.url,
+            headers={**headers, **options.headers} if options else headers,
+            timeout=timeout
+            or self._scraper.handler(attempt.task).timeout
+            or site.timeout
+            or settings.timeout,
+            on_hop=self._check_robots,
+            on_bytes=lambda size: self._waits.reserve_memory(number, size),
+            post=options.post if options else None,
+            method=options.method if options else POST,
+            is_foreign=not settings.scope.allows(task.url, origin=attempt.task.url),
+            once=self._scraper.at_most_once(self._scraper.handler(attempt.task)),
+        )
+
+    async def _check_robots(self, url: str) -> None:
+        if self._tools.robots:
+            await self._tools.robots.check(url)
+
+    def _gap_of(self, url: str) -> timedelta:
+        crawl_delay = self._tools.robots.crawl_delay(url) if self._tools.robots else None
+        site = self._scraper.settings.sites.find(url)
+        return max(self.gap, crawl_delay or ZERO, site.delay or ZERO)

@@ -1,1 +1,0 @@
-"""On-demand calls, on the worker's side."""

@@ -1,0 +1,308 @@
+"""Recrawls: what earlier visits of a page left, so that an unchanged page is not handled again."""
+
+import asyncio
+import secrets
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from shoal.core.errors import ShoalError
+from shoal.core.http import Response
+from shoal.core.model import Note, Reject, Task
+from shoal.core.tasks import watched
+from shoal.fetch.cache.queue_store import QueueCacheStore
+from shoal.fetch.cache.rules import validators
+from shoal.fetch.shared_state import SharedState
+from shoal.queue.intake import decode, encode_item
+from shoal.scrape.harvest import Harvest
+
+FORM = 1
+VISIT_TTL = timedelta(days=365)
+MAX_HARVEST = 1 << 20  # bytes; a larger one is not stored
+MAX_TOPIC = 200  # characters
+
+_Unreadable = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class PageChange(StrEnum):
+    """How a page compares with its previous visit."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    GONE = "gone"
+
+
+class PageVisit(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """The last visit to a page: its run, what was found, and how to recognize the page."""
+
+    form: int = FORM
+    run: str
+    finding: PageChange
+    validators: dict[str, str] = {}
+    body: bytes = b""
+    items: bytes = b""
+    follow: bytes = b""
+
+    def is_like(self, other: "PageVisit") -> bool:
+        """Return whether two visits yielded the same: the same items, or without items the same links."""
+        return self.items == other.items and (bool(self.items) or self.follow == other.follow)
+
+
+class _StoredHarvest(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    form: int = FORM
+    body: bytes
+    items: list[bytes]  # as JSON
+    rejects: list[Reject]
+    follow: list[Task]
+
+
+encode = msgspec.msgpack.Encoder(enc_hook=dict).encode  # payloads are read-only views of a dict
+_encode_sorted = msgspec.json.Encoder(order="deterministic").encode
+_visits = msgspec.msgpack.Decoder(PageVisit)
+_harvests = msgspec.msgpack.Decoder(_StoredHarvest)
+
+
+def compare_visits(before: PageVisit | None, now: PageVisit) -> PageChange:
+    """Compare this visit of a page with the last one."""
+    if before and before.run == now.run:
+        return before.finding  # the task is repeated, and was judged before
+    if now.finding is PageChange.GONE:
+        return PageChange.GONE
+    if before is None or before.finding is PageChange.GONE:
+        return PageChange.NEW
+    return PageChange.UNCHANGED if now.is_like(before) else PageChange.CHANGED
+
+
+def topic(*words: str) -> str:
+    """Return the note topic of these words; the hash of one that is too long for a queue."""
+    text = ":".join(words)
+    return text if len(text) <= MAX_TOPIC else f"{words[0]}:{digest(text.encode()).hex()}"
+
+
+def key_of(task: Task) -> str:
+    """Return the key of a page, the same in every run."""
+    return blake2b(f"{task.step}\0{task.key or task.url}".encode(), digest_size=20).hexdigest()
+
+
+def read_visit(data: bytes) -> PageVisit | None:
+    """Read a visit; None if it is damaged."""
+    try:
+        visit = _visits.decode(data)
+    except _Unreadable:
+        return None
+    return visit if visit.form == FORM else None
+
+
+def write_harvest(harvest: Harvest, items: list[bytes], body: bytes) -> bytes | None:
+    """Return what a page with this body yielded as bytes; None if it is too large to store."""
+    data = encode(_StoredHarvest(body=body, items=items, rejects=harvest.rejects, follow=harvest.follow))
+    return data if len(data) <= MAX_HARVEST else None
+
+
+def read_harvest(data: bytes, body: bytes) -> Harvest | None:
+    """Read what a page yielded when it had this body; None if it is damaged."""
+    try:
+        stored = _harvests.decode(data)
+        items = [decode(item) for item in stored.items]
+    except _Unreadable:
+        return None
+    if stored.form != FORM or stored.body != body:
+        return None
+    return Harvest(items=items, rejects=stored.rejects, follow=stored.follow)
+
+
+def digest(data: bytes) -> bytes:
+    """Return the digest of bytes."""
+    return blake2b(data, digest_size=16).digest()
+
+
+def digest_of(parts: Iterable[bytes]) -> bytes:
+    """Return the digest of several values, independent of their order; empty for none."""
+    total = b""
+    for part in parts:
+        total = add_digest(total, part)
+    return total
+
+
+def add_digest(total: bytes, part: bytes) -> bytes:
+    """Return the digest of several values and one more."""
+    both = int.from_bytes(total) + int.from_bytes(digest(part))
+    return (both % (1 << 128)).to_bytes(16)
+
+
+def canonical_json(item: Any) -> bytes:
+    """Return an item as JSON, independent of the order of its fields; raises InvalidItem."""
+    return _encode_sorted(decode(encode_item(item)))
+
+
+LINGER = 0.05  # seconds in which pages are collected
+PAGES_PER_NOTE = 250
+MAX_NOTE_BYTES = 32 << 20  # decompressed
+
+
+class IndexedPage(msgspec.Struct, frozen=True, array_like=True):
+    """A page that a run has seen."""
+
+    task: Task
+    finding: PageChange
+
+
+_pages = msgspec.msgpack.Decoder(list[IndexedPage])
+
+
+class PageIndex:
+    """Writes pages to notes as they are seen, and rewrites one note until it is full.
+
+    If the process is killed, the pages of its last moment may be lost.
+    """
+
+    def __init__(self, queue: SharedState, scraper: str, run_id: str) -> None:
+        self._queue, self._topic = queue, topic("pages", scraper, run_id)
+        self._name, self._number = secrets.token_hex(6), 0
+        self._pages: list[IndexedPage] = []  # of the note that is being filled
+        self._is_written = True
+        self._writer: asyncio.Task[None] | None = None
+
+    def add(self, task: Task, finding: PageChange) -> None:
+        """Add a page."""
+        self._pages.append(IndexedPage(task, finding))
+        self._is_written = False
+        if self._writer is None:
+            self._writer = watched(asyncio.get_running_loop().create_task(self._write()))
+
+    async def close(self) -> None:
+        """Write what is not written yet."""
+        while self._writer:
+            await asyncio.wait([self._writer])
+
+    async def _write(self) -> None:
+        try:
+            while not self._is_written:
+                await asyncio.sleep(LINGER)
+                await self._write_note()
+        finally:
+            self._writer = None
+
+    async def _write_note(self) -> None:
+        key, pages = f"{self._name}-{self._number}", self._pages
+        self._is_written = True
+        if len(pages) >= PAGES_PER_NOTE:
+            self._pages, self._number = [], self._number + 1
+        with suppress(ShoalError):
+            note = {key: zlib.compress(encode(pages))}
+            await self._queue.write_notes(self._topic, note, ttl=VISIT_TTL)
+
+
+async def read_index(queue: SharedState, scraper: str, run_id: str) -> Iterator[IndexedPage]:
+    """Return every page that a run has seen, each once."""
+    return _iterate_once(await queue.notes(topic("pages", scraper, run_id)))
+
+
+def _iterate_once(notes: dict[str, Note]) -> Iterator[IndexedPage]:
+    seen: set[int] = set()
+    while notes:
+        _, note = notes.popitem()
+        for page in _decode_pages(note.value):
+            key = int(key_of(page.task)[:15], 16)  # half the memory of a string
+            if key not in seen:
+                seen.add(key)
+                yield page
+
+
+def _decode_pages(data: bytes) -> list[IndexedPage]:
+    """Read the pages of a note; none if it is damaged."""
+    try:
+        return _pages.decode(zlib.decompressobj().decompress(data, MAX_NOTE_BYTES))
+    except (zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
+
+
+GONE = frozenset({404, 410})
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierVisits:
+    """What is known of a page from earlier runs; `harvest` is None if its step must run again."""
+
+    visit: PageVisit | None = None
+    harvest: Harvest | None = None
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        """The headers of a conditional request."""
+        return self.visit.validators if self.visit and self.harvest else {}
+
+
+class VisitStore:
+    """Stores the visits of one scraper's pages for its next run, in the queue's notes.
+
+    Only a run with `again` uses what pages yielded before.
+    """
+
+    def __init__(self, queue: SharedState, scraper: str, run_id: str, *, again: bool) -> None:
+        self._run_id, self._again = run_id, again
+        self._visits = QueueCacheStore(queue, topic=topic("pages", scraper))
+        self._harvests = QueueCacheStore(queue, topic=topic("harvests", scraper))
+        self._index = PageIndex(queue, scraper, run_id)
+
+    async def read(self, task: Task) -> EarlierVisits:
+        """Return what is known of a task's page."""
+        key = key_of(task)
+        visit_note, harvest_note = await asyncio.gather(self._visits.get(key), self._harvests.get(key))
+        visit = read_visit(visit_note.value) if visit_note else None
+        if visit is None or harvest_note is None or not self._again or visit.finding is PageChange.GONE:
+            return EarlierVisits(visit)
+        return EarlierVisits(visit, read_harvest(harvest_note.value, visit.body))
+
+    def is_gone(self, past: EarlierVisits, response: Response) -> bool:
+        """Return whether a page that existed before is gone."""
+        return self._again and past.visit is not None and response.status in GONE
+
+    def harvest_if_unchanged(self, past: EarlierVisits, response: Response) -> Harvest | None:
+        """Return what the page yielded before if it is unchanged, else None."""
+        if past.visit is None or past.harvest is None:
+            return None
+        if response.status == 304 or (response.status == 200 and digest(response.body) == past.visit.body):
+            return past.harvest
+        return None
+
+    async def record(self, task: Task, past: EarlierVisits, response: Response, harvest: Harvest) -> None:
+        """Store what a page yielded now."""
+        if harvest is past.harvest and past.visit:
+            await self._put(task, past, past.visit)
+            return
+        items = [canonical_json(item) for item in harvest.items]
+        visit = PageVisit(
+            run=self._run_id,
+            finding=PageChange.NEW,
+            validators=validators(response.headers),
+            body=digest(response.body),
+            items=digest_of(items),
+            follow=digest_of(f"{one.step} {one.key or one.url}".encode() for one in harvest.follow),
+        )
+        await self._harvests.put(key_of(task), write_harvest(harvest, items, visit.body), ttl=VISIT_TTL)
+        await self._put(task, past, visit)
+
+    async def record_gone(self, task: Task, past: EarlierVisits) -> None:
+        """Store that a page is gone."""
+        await self._harvests.put(key_of(task), None, ttl=VISIT_TTL)
+        await self._put(task, past, PageVisit(run=self._run_id, finding=PageChange.GONE))
+
+    async def close(self) -> None:
+        """Write what is not written yet."""
+        for store in (self._harvests, self._visits, self._index):
+            await store.close()
+
+    async def _put(self, task: Task, past: EarlierVisits, now: PageVisit) -> None:
+        visit = msgspec.structs.replace(now, run=self._run_id)
+        visit = msgspec.structs.replace(visit, finding=compare_visits(past.visit, visit))
+        self._index.add(task, visit.finding)
+        await self._visits.put(key_of(task), encode(visit), ttl=VISIT_TTL)

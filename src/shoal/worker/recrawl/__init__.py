@@ -1,1 +1,0 @@
-"""Recrawls: what earlier runs recorded of a page."""

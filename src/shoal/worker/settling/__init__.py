@@ -1,1 +1,0 @@
-"""How tasks leave a worker: settled in batches, passed to callers, released when it has died."""
