@@ -65,8 +65,8 @@ quick: $(VENV)/installed ## Run the unit tests and the queue's promises on SQLit
 	SHOAL_TEST_BACKENDS=sqlite SHOAL_EXAMPLES=8 \
 		$(PYTEST) -n 4 -m 'not long and not alone and not full' $(NOT_QUICK) $(ARGS) tests/unit tests/conformance
 
-# Types are checked while the tests are collected, which keeps one core busy. Errors in them are printed at once,
-# and fail the target after the tests.
+# Types are checked beside the tests, which wait much of the time. Errors in them are printed at once, and fail the
+# target after the tests.
 check: lint imports setup ## Lint, import contracts, types and all tests: what CI runs
 	@$(MAKE) --no-print-directory types & types=$$!; \
 		$(MAKE) --no-print-directory test-long; tests=$$?; \

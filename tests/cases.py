@@ -1,5 +1,6 @@
 """Cases of a test's parameters."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -13,3 +14,8 @@ def long(*values: Any) -> list[Any]:
         else pytest.param(value, marks=pytest.mark.long)
         for value in values
     ]
+
+
+def long_but(short: Iterable[Any], cases: Iterable[Any]) -> list[Any]:
+    """Return all cases, of which those that are not `short` are of the long tier."""
+    return [*short, *long(*(case for case in cases if case not in tuple(short)))]

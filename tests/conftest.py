@@ -54,8 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Start once, before xdist starts its workers, what is too costly to start in each of them."""
-    config = session.config
-    if not config.getoption("numprocesses", 0) or config.option.collectonly:
+    config, chosen = session.config, os.environ.get("SHOAL_TEST_BACKENDS", "rabbitmq")
+    if not config.getoption("numprocesses", 0) or config.option.collectonly or "rabbitmq" not in chosen:
         return
     with suppress(ServerMissing):  # each test that needs it says so
         server = RabbitServer()

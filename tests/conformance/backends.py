@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from shoal.queue.contract import Queue
-from tests.cases import long
+from tests.cases import long_but
 from tests.conformance.model import ModelQueue
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
@@ -249,7 +249,7 @@ def short_on(*names: str) -> pytest.MarkDecorator:
 
 
 def _cases(short: Sequence[str]) -> list[Any]:
-    return list(CHOSEN) or [*short, *long(*(name for name in SHORT + LONG if name not in short))]
+    return list(CHOSEN) or long_but(short, SHORT + LONG)
 
 
 STORES = _cases(SHORT)
