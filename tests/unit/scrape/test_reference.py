@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from shoal.scrape import page
+from shoal.scrape import parsing as tree
 from shoal.scrape.links import filter as link_filter
 from shoal.scrape.links import traps
-from shoal.scrape.parsing import tree
 from shoal.scrape.settings.scraper import ScraperSettings
 from tools.settings_table import with_table
 

@@ -3,8 +3,6 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from shoal.core.model import Task
 from shoal.core.request_options import RequestOptions
 from shoal.scrape.links.filter import (
@@ -183,7 +181,6 @@ def test_many_threads_share_one_limit():
     assert passed == 100
 
 
-@pytest.mark.slow
 def test_what_is_remembered_is_bounded():
     seen = SeenLinks()
     seen.add(-1)

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from shoal.scrape.links import traps
+from tests.cases import long
 from tests.unit.scrape.generated_sites import GENERATED
 from tests.unit.scrape.links.fleet_crawl import HOME, FleetCrawl
 
@@ -70,6 +71,14 @@ ORDINARY = {
 }
 
 
+SHORT = ("pages with parts", "paged", "maze of 2", "relative loop", "next_month")
+
+
+def cases(sites):
+    """Return the names of sites; all but a few are of the long tier."""
+    return [*(site for site in sites if site in SHORT), *long(*(site for site in sites if site not in SHORT))]
+
+
 def reachable(links_of):
     seen, queue = {HOME}, [HOME]
     for url in queue:
@@ -79,8 +88,7 @@ def reachable(links_of):
     return seen
 
 
-@pytest.mark.short_for(site=("pages with parts", "paged"))
-@pytest.mark.parametrize("site", ORDINARY)
+@pytest.mark.parametrize("site", cases(ORDINARY))
 def test_an_ordinary_site_is_crawled_whole(site):
     crawl = FleetCrawl(ORDINARY[site], workers=WORKERS).run(10**5)
     assert not crawl.dropped
@@ -132,8 +140,7 @@ ENDLESS = {
 }
 
 
-@pytest.mark.short_for(site=("maze of 2", "relative loop", "next_month"))
-@pytest.mark.parametrize("site", ENDLESS)
+@pytest.mark.parametrize("site", cases(ENDLESS))
 def test_a_site_without_end_is_left(site):
     links_of, trap = ENDLESS[site]
     most = 10 * LIMIT  # of filters, the URLs with one and two parameters are finite, and fetched as well
