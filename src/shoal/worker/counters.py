@@ -5,7 +5,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from shoal.core.failures import error_text
 from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
@@ -65,10 +64,6 @@ class MissingPages:
         """Return the pages with one more."""
         some = self.examples if len(self.examples) >= MAX_EXAMPLES else [*self.examples, bare_url(url)]
         return MissingPages(self.count + 1, some)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the pages with the field names of every report."""
-        return {"count": self.count, "examples": self.examples}
 
     def __add__(self, other: "MissingPages") -> "MissingPages":
         examples = [*self.examples, *other.examples][:MAX_EXAMPLES]

@@ -57,10 +57,6 @@ class SkippedLinks:
     option: str | None = None  # that follows them
     is_cut: bool = False  # whether they make the run partial
 
-    def as_json(self) -> dict[str, int | str | None]:
-        """Return the links with the field names of every report."""
-        return {"count": self.count, "example": self.example, "option": self.option}
-
 
 async def links_not_followed(queue: SharedNotes, run_id: str) -> dict[str, SkippedLinks]:
     """Return the skipped links of a run by reason, the most frequent reason first."""
