@@ -55,7 +55,7 @@ async def test_every_command_of_the_closing_lines_does_what_it_says(folder, orig
     assert changed.code == Exit.OK and "rate=none" in changed.err
     words[words.index("1s")] = "60s"  # a second is short for a busy machine
     again = await typed(*words[1:], folder=folder)
-    assert f"Settings of the run: rate=none, allow_private=127.0.0.1:{origin.port}." in again.err, again.err
+    assert f"Settings of the run: allow_private=127.0.0.1:{origin.port}, rate=none." in again.err, again.err
     assert "Done: 6 pages, 6 items" in again.err
     exported = await typed(*shlex.split(lines_of(again.err)["Results"])[1:], folder=folder)
     assert exported.code == Exit.OK
