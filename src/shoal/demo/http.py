@@ -91,6 +91,8 @@ class HttpServer:
                 pass
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client has left
+        except asyncio.CancelledError:
+            pass  # the loop ends; Python 3.11 prints the traceback of a handler that was cancelled
         finally:
             self._writers.discard(writer)
             writer.close()

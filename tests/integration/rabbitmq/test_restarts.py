@@ -13,6 +13,7 @@ from tests.conformance.helpers import claim, claim_all, page, pages, start
 from tests.conftest import or_skip
 from tests.integration.programs import reports_of
 from tests.integration.queues.web import page_url, reachable
+from tests.servers.rabbitmq import SharedRabbit
 from tests.servers.redis import RedisServer
 
 PAGES = 20_000
@@ -102,7 +103,7 @@ async def test_while_the_broker_is_away_work_is_settled_and_a_queue_opens_and_se
         while "Waiting for the queue at amqp://" not in caplog.text:
             await asyncio.sleep(0.02)
         broker.begin()
-        await asyncio.to_thread(broker.join)
+        await asyncio.to_thread(SharedRabbit(broker.port, broker.pid).wait_until_ready)
         later = await asyncio.wait_for(opening, 10)
     async with later:
         assert len(await claim_all(later, run)) == 6

@@ -317,6 +317,7 @@ def type_templates(project):
         f"partitions {run_id} {queue}",
         f"pause {run_id} {queue}",
         f"resume {run_id} {queue}",
+        f"run books.py --out books.jsonl {queue}",
         f"proxies {run_id} {queue}",
         f"records {run_id} {queue}",
         f"records {run_id} --state completed {queue}",

@@ -7,7 +7,7 @@ import pytest
 
 from shoal import Page, Scraper, Task
 from shoal.queue.open import open_queue
-from shoal.worker import slots
+from shoal.worker import slots, worker
 from shoal.worker.ipc.protocol import LeasesClaimed
 from tests.cases import long
 from tests.integration.engine.faults import Web, scene
@@ -148,7 +148,7 @@ async def test_a_worker_that_holds_too_much_has_another_one_woken_for_the_hosts_
         pass
 
     urls = [f"http://{host}.example/{number}" for host in "ab" for number in range(2)]
-    async with scene(queue, polite, urls, web=Web(LONG), concurrency=1) as stage:
+    async with scene(queue, polite, urls, web=Web(2 * worker.MAX_FULL_SECONDS), concurrency=1) as stage:
         send = stage.ledger.send
 
         def listen(message):

@@ -180,7 +180,7 @@ def test_the_same_cookies_are_sent_as_by_the_standard_library(sets):
     ours, theirs = CookieJar(), http.cookiejar.CookieJar(POLICY)
     for number, (host, page, name, domain, path, age, secure) in enumerate(sets):
         url = f"https://{host}{page}"
-        if not host.endswith((domain or host).lstrip(".")):
+        if not f".{host}".endswith(f".{(domain or host).lstrip('.')}"):
             age = None  # there, a host may take back a cookie that it may not set
         attributes = {"Domain": domain, "Path": path, "Max-Age": age}
         line = f"{name}={number}" + "".join(
