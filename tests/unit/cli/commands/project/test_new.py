@@ -1,6 +1,7 @@
 """`shoal new`: what it writes, and what it refuses."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ FILES = {"README.md", "Dockerfile", ".gitignore", ".dockerignore", "shoal.toml"}
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "shop", raising=False)  # scrapers that other tests have loaded
 
 
 def test_help_has_a_line_for_each_template():
