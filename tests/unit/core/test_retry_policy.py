@@ -26,9 +26,10 @@ from shoal.core.errors import (
     TlsFailed,
     TooLarge,
 )
-from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Task
+from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Retry
 from shoal.core.pacing import MAX_PAUSE, MIN_SLOWDOWN
 from shoal.core.retry_policy import CONNECT_WAIT, DNS_WAIT, ROBOTS_WAIT, RetryPolicy, RetryRule, judge
+from tests.unit.builders import make_lease
 
 POLICY = RetryPolicy(max_attempts=4)
 HALF = 0.5
@@ -36,9 +37,7 @@ JITTERS = st.floats(0, 1, exclude_max=True)
 
 
 def lease(attempt=1):
-    return Lease(
-        run_id="r", task_id="t", token=1, task=Task(), attempt=attempt, start_in=ZERO, deadline_in=MINUTE
-    )
+    return make_lease(attempt=attempt)
 
 
 def verdict(error, attempt=1, jitter=HALF, **more):

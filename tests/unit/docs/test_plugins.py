@@ -31,24 +31,6 @@ pages = Scraper("pages", rate=None, robots=False)
 def page(page):
     yield {"number": page.payload["number"], "title": page.text("h1"), "url": page.url}
 """
-# What a build backend must do; hatchling needs the network to be installed for a build.
-BACKEND = """
-import zipfile, pathlib
-ENTRY_POINTS = {entry_points!r}
-
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    about = "shoal_extras-1.0.dist-info"
-    files = {{str(path): path.read_text() for path in pathlib.Path("shoal_extras").glob("*.py")}}
-    files[f"{{about}}/METADATA"] = "Metadata-Version: 2.1\\nName: shoal-extras\\nVersion: 1.0\\n"
-    files[f"{{about}}/WHEEL"] = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
-    files[f"{{about}}/entry_points.txt"] = ENTRY_POINTS
-    files[f"{{about}}/RECORD"] = "".join(f"{{name}},,\\n" for name in files) + f"{{about}}/RECORD,,\\n"
-    name = "shoal_extras-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as wheel:
-        for path, text in files.items():
-            wheel.writestr(path, text)
-    return name
-"""
 
 
 def write_modules(folder: Path) -> None:
@@ -65,10 +47,6 @@ def package(tmp_path):
     folder.mkdir()
     write_modules(folder)
     return install(folder, "shoal-extras", tomllib.loads(PROJECT)["project"]["entry-points"])
-
-
-def test_the_exporter_has_about_thirty_lines():
-    assert len(MODULES["exporter"].splitlines()) <= 30
 
 
 async def test_the_exporter_the_source_the_fetcher_and_the_command_work(package, tmp_path):
@@ -246,29 +224,6 @@ async def test_a_queue_of_a_plugin_runs_a_scraper_with_workers_and_is_looked_at(
     )
     assert json.loads(status.out)["completed"] == 8
     assert nothing.code == 2 and "none:// is of a plugin that returned a dict, no Queue" in nothing.err
-
-
-@pytest.mark.long
-async def test_the_package_installs_with_pip(tmp_path):
-    write_modules(tmp_path)
-    groups = tomllib.loads(PROJECT)["project"]["entry-points"]
-    lines = [
-        f"[{group}]\n" + "\n".join(f"{name} = {value}" for name, value in names.items())
-        for group, names in groups.items()
-    ]
-    (tmp_path / "backend.py").write_text(BACKEND.format(entry_points="\n".join(lines)))
-    built = PROJECT.replace('requires = ["hatchling"]', 'requires = []\nbackend-path = ["."]').replace(
-        "hatchling.build", "backend"
-    )
-    (tmp_path / "pyproject.toml").write_text(built)
-    target = tmp_path / "site"
-    flags = ("--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--disable-pip-version-check")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pip", "install", *flags, "--target", str(target), str(tmp_path)
-    )
-    assert await process.wait() == 0
-    listed = await typed("plugins", "--json", folder=tmp_path, PYTHONPATH=str(target))
-    assert {row["state"] for row in listed.rows} == {"ready"} and len(listed.rows) == 4
 
 
 ADDRESSES = """

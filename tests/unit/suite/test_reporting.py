@@ -8,32 +8,6 @@ import pytest
 pytestmark = pytest.mark.long
 
 
-def test_a_failure_that_pytest_cannot_format_is_named_with_its_error(run_pytest):
-    told = run_pytest("""
-import ast
-def test_of_a_bug_in_the_parser(monkeypatch):
-    def fail(*args, **kwargs):
-        raise SystemError("AST constructor recursion depth mismatch")
-    monkeypatch.setattr(ast, "parse", fail)
-    assert 1 == 2
-def test_after_it(): pass
-""")
-    assert (
-        "FAILED" in told and "test_of_a_bug_in_the_parser" in told and "AssertionError: assert 1 == 2" in told
-    )
-    assert "1 failed, 1 passed" in told
-
-
-def test_a_test_that_hangs_fails_by_name(run_pytest):
-    told = run_pytest("""
-import threading
-def test_that_hangs(): threading.Event().wait()
-def test_after_it(): pass
-""")
-    assert "test_that_hangs" in told
-    assert "1 failed, 1 passed" in told
-
-
 def test_a_test_that_cannot_be_interrupted_or_ends_its_process_is_named_and_the_others_go_on(run_pytest):
     told = run_pytest(
         """

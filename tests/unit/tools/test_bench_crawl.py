@@ -1,22 +1,16 @@
 """The crawl benchmark's judge, its clock and its tables."""
 
 import json
-import os
-import sys
-from html.parser import HTMLParser
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tools.bench.crawl.check import WrongOutput, check
-from tools.bench.crawl.field import RUNNERS, Heat, racers
-from tools.bench.crawl.measure import CommandFailed, run
+from tools.bench.crawl.field import racers
 from tools.bench.crawl.race import Result
 from tools.bench.crawl.report import write_docs, write_json
-from tools.bench.crawl.site import Manual, Truth
+from tools.bench.crawl.site import Truth
 from tools.bench.crawl.summary import figures, rows
-from tools.bench_crawl import main
 
 ORIGIN = "http://127.0.0.1:8000"
 TRUTHS = [Truth("/a", "A", 1), Truth("/b", "B", 2)]
@@ -24,23 +18,6 @@ GOOD = [
     {"url": f"{ORIGIN}/b#part", "title": "B", "links": 2},
     {"url": f"{ORIGIN}/a", "title": "A", "links": 1},
 ]
-
-
-class Reader(HTMLParser):
-    """Reads a title and the links of a page with nothing but the standard library."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.title, self.links, self._in_title = "", 0, False
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self._in_title = tag == "title"
-        self.links += tag == "a"
-
-    def handle_data(self, data):
-        if self._in_title:
-            self.title, self._in_title = data, False
 
 
 def result(racer: str, seconds: float, task: str = "A", **changes) -> Result:
@@ -58,15 +35,6 @@ def result(racer: str, seconds: float, task: str = "A", **changes) -> Result:
     return Result(**(facts | changes))
 
 
-def test_a_page_is_what_is_known_of_it_and_the_same_every_time():
-    manual = Manual(300)
-    for number in (0, 1, 3, 4, 77, 299):
-        truth, html = manual.page(number)
-        read = Reader(html)
-        assert (read.title, read.links) == (truth.title, truth.links)
-        assert Manual(300).page(number) == (truth, html)
-
-
 def test_lines_in_any_order_and_with_fragments_are_right_and_wrong_output_is_found_out():
     check(map(json.dumps, GOOD), TRUTHS, ORIGIN)
     for lines, says in (
@@ -77,25 +45,6 @@ def test_lines_in_any_order_and_with_fragments_are_right_and_wrong_output_is_fou
     ):
         with pytest.raises(WrongOutput, match=says):
             check(map(json.dumps, lines), TRUTHS, ORIGIN)
-
-
-def start(code: str, folder: Path, timeout: float = 30):
-    cores = os.sched_getaffinity(0)
-    return run([sys.executable, "-c", code], folder=folder, cores=cores, env={"A": "1"}, timeout=timeout)
-
-
-def test_a_command_is_measured_with_its_children(tmp_path):
-    child = "x = bytearray(60_000_000); sum(range(3_000_000)); import time; time.sleep(0.5)"
-    usage = start(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])", tmp_path)
-    assert usage.seconds > 0.5 and usage.cpu > 0.02 and usage.memory_mb > 60
-
-
-def test_a_command_that_fails_says_why_and_one_that_hangs_is_ended(tmp_path):
-    with pytest.raises(CommandFailed, match="no such luck") as caught:
-        start("import sys; print('no such luck'); sys.exit(3)", tmp_path)
-    assert caught.value.code == 3
-    with pytest.raises(CommandFailed, match="-9"):
-        start("import time; time.sleep(60)", tmp_path, timeout=0.3)
 
 
 def test_a_row_is_the_median_of_its_heats_without_those_that_others_disturbed():
@@ -112,14 +61,6 @@ def test_ratios_are_held_to_bars_by_both_clocks():
     by_name = {figure.scenario: figure for figure in figures(found)}
     assert by_name["A shoal-sqlite-1 / scrapy, crawling"].verdict == "met"
     assert by_name["A shoal-sqlite-1 / scrapy, start to end"].value == 6
-
-
-def test_every_racer_has_a_name_of_its_own_and_a_command(tmp_path):
-    assert len({racer.name for racer in racers()}) == len(racers())
-    heat = Heat(task="A", urls=tmp_path / "u", folder=tmp_path, host="127.0.0.1:1", peers=Path("python"))
-    for racer in racers():
-        files = [word for word in racer.command(heat) if str(word).startswith(str(RUNNERS))]
-        assert [Path(str(file).partition(":")[0]).exists() for file in files] == [True]
 
 
 def test_the_page_and_the_chart_are_made_from_the_json(tmp_path):
@@ -141,9 +82,3 @@ def test_the_page_and_the_chart_are_made_from_the_json(tmp_path):
     picture = ElementTree.parse(tmp_path / "benchmarks-crawl.svg")
     texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert {"Shoal, SQLite, 1 worker", "2,000"} <= set(texts)
-
-
-def test_a_name_that_means_nobody_is_refused_with_a_hint(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["bench", "--only", "A-scrappy"])
-    with pytest.raises(SystemExit, match="Did you mean 'A-scrapy'"):
-        main()

@@ -1,26 +1,17 @@
 """What a worker does next, decided with a clock that only the test moves."""
 
-from datetime import timedelta
-
-from shoal.core.model import MINUTE, SECOND, ZERO, Done, Grant, Lease, Release, Task
+from shoal.core.model import MINUTE, SECOND, ZERO, Done, Grant, Release, Task
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.polling import MAX_POLL_INTERVAL_SECONDS, RESTING_AFTER
 from shoal.worker.scheduler import MAX_CALLS_PER_SLOT, Scheduler, Stop
 from shoal.worker.slots import HORIZON, SLOW, MemoryLimit
-
-SOON = Grant(next_due=timedelta(milliseconds=250))
+from tests.unit.builders import make_lease
 
 
 def lease(number, *, host=None, start_in=ZERO, partition=""):
     url = f"https://{host or f'h{number}.test'}/{number}"
-    return Lease(
-        run_id="r",
-        task_id=f"t{number}",
-        token=1,
-        task=Task(url=url, step="page", partition=partition),
-        attempt=1,
-        start_in=start_in,
-        deadline_in=MINUTE,
+    return make_lease(
+        Task(url=url, step="page", partition=partition), task_id=f"t{number}", start_in=start_in
     )
 
 

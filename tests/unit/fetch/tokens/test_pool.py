@@ -94,41 +94,6 @@ def test_one_that_gives_up_waiting_hands_its_request_back():
     pooled(test)
 
 
-def test_a_worker_that_vanishes_costs_what_it_held_and_no_more():
-    async def test(loop, queue, open_pool):
-        dead, alive = await open_pool("a"), await open_pool("a")
-        await dead.finish(await dead.acquire(), rate_limit(99, 1_000))
-        await dead.acquire()
-        dead._maintaining.cancel()
-        got = 0
-        with pytest.raises(TokensResting):
-            while True:
-                await alive.acquire()
-                got += 1
-        assert 60 < got < 99
-        await alive.close()
-
-    pooled(test)
-
-
-def test_one_that_vanishes_while_it_asks_what_is_left_is_followed_by_another():
-    async def test(loop, queue, open_pool):
-        dead, alive = await open_pool("a"), await open_pool("a")
-        await dead.acquire()
-        dead._maintaining.cancel()
-        began = loop.time()
-        while True:
-            try:
-                await alive.acquire()
-                break
-            except TokensResting as wait:
-                await asyncio.sleep(wait.after.total_seconds())
-        assert loop.time() - began < 80
-        await alive.close()
-
-    pooled(test)
-
-
 def test_tokens_that_are_written_into_their_file_are_found(tmp_path):
     file = tmp_path / "tokens.txt"
     file.write_text("old")

@@ -1,12 +1,10 @@
 """When a pool replaces a worker, and when it gives up; no process is started."""
 
-from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
 from shoal import Scraper
-from shoal.core.model import Run, RunSettings, RunState
 from shoal.fleet.job import Job
 from shoal.fleet.run import pool as module
 from shoal.fleet.run.pool import (
@@ -19,8 +17,9 @@ from shoal.fleet.run.pool import (
 )
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.supervisor import WorkerExit
+from tests.unit.builders import make_run
 
-RUN = Run(id="r", scraper="s", settings=RunSettings(), state=RunState.RUNNING, started_at=datetime.now(UTC))
+RUN = make_run(scraper="s")
 PAGES = Scraper("s", retries=2)
 PAGES.step(fetch=None, name="page")(lambda task: [])
 JOB = Job(scraper=PAGES, name="s", reference="s.py", queue_url="sqlite:///")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shoal.core.http import Headers, Response
-from shoal.core.model import MINUTE, ZERO, Lease, Task
+from shoal.core.model import Lease, Task
 from shoal.core.secrets import begin_secrets
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
@@ -18,6 +18,7 @@ from shoal.worker.failures.pages import (
     FailedPageStore,
     read_failed_page,
 )
+from tests.unit.builders import make_lease
 
 DAY = timedelta(days=1)
 
@@ -30,9 +31,7 @@ async def queue(tmp_path: Path) -> AsyncIterator[Queue]:
 
 def lease(number: int = 1) -> Lease:
     task = Task(url=f"https://example.com/{number}")
-    return Lease(
-        run_id="r", task_id=f"{number:032x}", token=1, task=task, attempt=1, start_in=ZERO, deadline_in=MINUTE
-    )
+    return make_lease(task, task_id=f"{number:032x}")
 
 
 def response(body: bytes, **headers: str) -> Response:
