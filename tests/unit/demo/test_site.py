@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 import pytest
 
 from shoal.demo.catalogue import CATEGORIES, PageFault, open_shops
-from shoal.demo.http import MAX_HEAD
 from shoal.demo.site import SiteProcess
 from tests.unit.demo.client import Client
 
@@ -85,27 +84,6 @@ async def test_the_site_counts_its_responses(site, client):
         await client.get(path)
     assert site.statuses == {200: 2, 500: 1, 404: 3}
     assert site.visits[f"{site.seeds[0]}p/s0-00023"] == 1
-
-
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        (b"GET / HTTP/1.0\r\n\r\n", 200),
-        (b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n", 200),
-        (b"GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 200),
-        (b"POST / HTTP/1.1\r\n\r\n", 405),
-        (b"GET /\r\n\r\n", 400),
-        (b"GET /\xff HTTP/1.1\r\n\r\n", 400),
-        (b"\x16\x03\x01 hello\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nX: " + b"x" * MAX_HEAD, 431),
-        (b"POST /members/login HTTP/1.1\r\nContent-Length: 5000\r\n\r\n", 413),
-    ],
-)
-async def test_the_connection_is_closed_where_it_must_be(client, sent, status):
-    await client.send(sent)
-    reply = await client.reply()
-    assert (reply.status, reply.headers["connection"]) == (status, "close")
-    assert await client.is_closed()
 
 
 def test_the_process_of_a_site_serves_until_its_stdin_closes_or_on_sigterm():

@@ -66,22 +66,6 @@ class Stand:
         await self.others.check(Snapshot(run, stats(**left), 0, 0.0, None))
 
 
-async def test_a_run_says_what_is_left_to_other_steps_and_ends_if_no_worker_starts():
-    stand = Stand(joins=False)
-    await stand.check(detail=2, listing=1)
-    assert not stand.said
-    await stand.check(detail=2)
-    assert stand.said == [
-        "Only 2 tasks of detail are left, which --steps listing does not run, nor does any worker. "
-        "This command ends in 15 s if none starts. To run them: shoal work two.py --run r --steps detail"
-    ]
-    await stand.check(detail=2, after=UNSERVED_SECONDS - 1)
-    assert not stand.stops
-    await stand.check(detail=2, after=1)
-    await stand.check(detail=2, after=UNSERVED_SECONDS)
-    assert stand.stops == 1 and len(stand.said) == 1
-
-
 async def test_a_run_waits_while_another_worker_runs_the_other_steps():
     stand = Stand(joins=False)
     stand.at_work = [worker("listing"), worker("detail")]

@@ -1,10 +1,61 @@
-"""The arithmetic of the queue, fleet and haul benchmarks, and the processes that they start."""
+"""What benchmarks measure is what they say, and wrong output is found out."""
 
+import json
 import math
 
+import pytest
+
+from tools.bench.crawl.check import WrongOutput, check
+from tools.bench.crawl.field import racers
+from tools.bench.crawl.race import Result
+from tools.bench.crawl.site import Truth
+from tools.bench.crawl.summary import rows
 from tools.bench.draining import pace
 from tools.bench.report import Figure, at_least, at_most, percentile, table
 from tools.bench.workload import mostly_seen, new_tasks
+
+ORIGIN = "http://127.0.0.1:8000"
+TRUTHS = [Truth("/a", "A", 1), Truth("/b", "B", 2)]
+GOOD = [
+    {"url": f"{ORIGIN}/b#part", "title": "B", "links": 2},
+    {"url": f"{ORIGIN}/a", "title": "A", "links": 1},
+]
+
+
+def result(racer: str, seconds: float, task: str = "A", **changes) -> Result:
+    facts = {
+        "task": task,
+        "racer": racer,
+        "pages": 1_000,
+        "seconds": seconds,
+        "crawl_seconds": seconds / 2,
+        "cpu": seconds,
+        "store_cpu": 0.0,
+        "memory_mb": 100.0,
+        "others": 0.0,
+    }
+    return Result(**(facts | changes))
+
+
+def test_lines_in_any_order_and_with_fragments_are_right_and_wrong_output_is_found_out():
+    check(map(json.dumps, GOOD), TRUTHS, ORIGIN)
+    for lines, says in (
+        (GOOD[:1], "1 of 2 pages missing"),
+        ([*GOOD, GOOD[0]], "1 lines too many"),
+        ([GOOD[0], {**GOOD[1], "title": "Â"}], "1 of 2 pages missing"),
+        ([GOOD[0], {**GOOD[1], "links": 0}], "1 of 2 pages missing"),
+    ):
+        with pytest.raises(WrongOutput, match=says):
+            check(map(json.dumps, lines), TRUTHS, ORIGIN)
+
+
+def test_a_row_is_the_median_of_its_heats_without_those_that_others_disturbed():
+    (row,) = rows([result("bare", seconds) for seconds in (1, 2, 10)], racers())
+    assert (row.whole_rate, row.rate, row.cpu_ms, row.heats) == (500, 1_000, 2, 3)
+    (row,) = rows([result("bare", 10, others=1.2), result("bare", 2)], racers())
+    assert (row.whole_rate, row.heats) == (500, 1)
+    (row,) = rows([result("bare", 10, others=1.2)], racers())
+    assert (row.whole_rate, row.others) == (100, 1.2)
 
 
 def test_nine_in_ten_are_known_and_none_twice_within_a_batch():

@@ -66,14 +66,6 @@ async def test_an_empty_queue_shows_what_to_type(dashboard):
     assert "No runs yet" in text and "shoal run FILE" in text and "shoal demo" in text
 
 
-async def test_titles_show_the_progress(dashboard):
-    run = await dashboard.make_run(pages=3)
-    async with dashboard.client(OPERATOR) as client:
-        assert "<title>3 of 5 · books · Shoal</title>" in (await client.get(f"/runs/{run.id}")).text
-        assert "<title>3 items · books · Shoal</title>" in (await client.get(f"/runs/{run.id}/items")).text
-        assert "1 left · Shoal</title>" in (await client.get("/")).text
-
-
 async def test_a_run_is_stopped_when_its_last_worker_has_ended_in_pages_and_api(dashboard):
     run = await dashboard.make_run()
     for state in ("running", "stopped"):

@@ -3,25 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import Done, Task
 from shoal.queue.contract import Queue
-from shoal.queue.open import open_queue
 from shoal.web import sampler as sampling
 from shoal.web.sampler import GAP, MAX_POINTS, History, Point, Sampler, columns
 
 INTERVAL = timedelta(milliseconds=20)
 TABS = 20
-
-
-@pytest.fixture
-async def queue(tmp_path: Path) -> AsyncIterator[Queue]:
-    async with await open_queue(f"sqlite:///{tmp_path}/queue.db") as open_dashboard:
-        yield open_dashboard
 
 
 @pytest.fixture
@@ -91,15 +83,6 @@ async def test_an_old_run_is_in_the_samples_while_it_has_a_viewer(queue, monkeyp
     found = (await sampler.fresh_sample(old.id)).snapshot(old.id)
     assert found is not None and found.run.scraper == "old"
     assert sampler.history(old.id)
-
-
-async def test_a_run_that_becomes_too_old_for_the_overview_stays_for_its_viewers(queue, monkeypatch):
-    monkeypatch.setattr("shoal.fleet.status.overview.MAX_RUNS", 1)
-    old = await queue.start_run("old", run_id="20250101_000000_aaaa")
-    sampler = Sampler(queue, interval=timedelta(0))
-    assert (await sampler.fresh_sample(old.id)).snapshot(old.id)
-    await queue.start_run("new", run_id="20260101_000000_bbbb")
-    assert (await sampler.fresh_sample()).snapshot(old.id)
 
 
 async def test_an_unknown_run_cannot_be_watched(queue):

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 from tests.conformance.model import ModelQueue
@@ -50,26 +49,20 @@ class FarQueue(ModelQueue):
     def __init__(self, loop, chance, delay=0.003):
         super().__init__(loop.moment)
         self._chance, self._delay = chance, delay
-        self.calls = Counter()
-        self.pauses = []
 
     async def notes(self, topic, keys=None):
-        await self._travel("notes")
+        await self._travel()
         found = await super().notes(topic, keys)
-        await self._travel("")
+        await self._travel()
         return found
 
     async def swap_note(self, topic, key, value, *, stamp, ttl=None):
-        await self._travel("swap_note")
+        await self._travel()
         note = await super().swap_note(topic, key, value, stamp=stamp, ttl=ttl)
-        await self._travel("")
+        await self._travel()
         return note
 
-    async def pause_host(self, host, duration):
-        self.pauses.append((host, duration))
-
-    async def _travel(self, verb):
-        self.calls[verb] += 1
+    async def _travel(self):
         await asyncio.sleep(self._chance.uniform(0, 2 * self._delay))
 
 

@@ -78,11 +78,6 @@ def test_a_worker_with_missing_heartbeats_is_late(state):
     assert state_of(worker(state)) == state
 
 
-@pytest.mark.parametrize("state", ["ended", "died", "finished"])
-def test_after_its_final_state_a_worker_is_not_late(state):
-    assert state_of(worker(state, beat=2 * MAX_SILENCE)) == state
-
-
 def test_a_report_holds_no_query():
     row = judged(worker("died"), held(0)).row()
     assert "c4nary" not in str(row)

@@ -1,8 +1,6 @@
 """The pages of dead letters are kept: bounded, compressed, without secrets."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +8,6 @@ from shoal.core.http import Headers, Response
 from shoal.core.model import Lease, Task
 from shoal.core.secrets import begin_secrets
 from shoal.queue.contract import Queue
-from shoal.queue.open import open_queue
 from shoal.worker.failures.pages import (
     MAX_KEPT_BYTES,
     MAX_PER_KIND,
@@ -21,12 +18,6 @@ from shoal.worker.failures.pages import (
 from tests.unit.builders import make_lease
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-async def queue(tmp_path: Path) -> AsyncIterator[Queue]:
-    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as found:
-        yield found
 
 
 def lease(number: int = 1) -> Lease:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from shoal.cli.commands.inspect.top import brief, screen, short
+from shoal.cli.commands.inspect.top import screen
 from shoal.core.model import Counts, Stats
 from shoal.fleet.status.overview import Overview
 from shoal.fleet.status.progress import Snapshot
@@ -92,11 +92,3 @@ def test_names_of_hosts_and_errors_cannot_move_the_cursor():
     bad = make_host("a\x1b[2Jb[red]")
     text = "".join(drawn(Overview(hosts=[bad], errors={"\x1b[2J": 1}), 80, 24))
     assert "\x1b" not in text and "[red]" in text
-
-
-def test_numbers_and_names_are_short():
-    assert [short(one) for one in (None, 0, 99_999, 123_456, 9_999_999, 12_345_678)] == [
-        *("-", "0", "99,999", "123k", "10,000k", "12M"),
-    ]
-    assert brief("a-1-b", 20) == "a-1-b"
-    assert len(brief("a" * 60, 20)) <= 20
