@@ -1,4 +1,4 @@
-"""The core types: frozen, with safe defaults, and sums that add up."""
+"""The core types: safe defaults, sums that add up, and errors as text."""
 
 from dataclasses import fields
 from datetime import timedelta

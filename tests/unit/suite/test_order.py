@@ -1,4 +1,4 @@
-"""The order of the tests gives each worker its share of the slow ones, and costly servers to one."""
+"""The order of the tests gives each worker its share of the slow ones."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,6 +1,7 @@
 """The pool of one worker: what it does when tokens are paused, run out or change, or the queue fails."""
 
 import asyncio
+import random
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from shoal.core.errors import InvalidSetting, NoTokenLeft, QueueUnavailable, Tok
 from shoal.fetch.tokens.pool import TokenPool
 from shoal.fetch.tokens.rate_limit_headers import RateLimit
 from shoal.fetch.tokens.token import TokenSource
-from tests.unit.fetch.tokens.warp import FarQueue, chance_of, warped
+from tests.unit.fetch.tokens.warp import FarQueue, warped
 
 
 def rate_limit(left, seconds=10.0):
@@ -20,7 +21,7 @@ def pooled(test):
     """Run a test with a queue, and a function that opens pools on it, in simulated time."""
 
     async def run(loop):
-        queue = FarQueue(loop, chance_of(1))
+        queue = FarQueue(loop, random.Random(1))
 
         async def open_pool(*tokens, **source):
             given = TokenSource(given=tokens, **source)

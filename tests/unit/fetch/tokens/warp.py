@@ -1,7 +1,6 @@
 """An event loop in simulated time, and a queue in it whose calls take a while."""
 
 import asyncio
-import random
 from datetime import UTC, datetime, timedelta
 
 from tests.conformance.model import ModelQueue
@@ -64,7 +63,3 @@ class FarQueue(ModelQueue):
 
     async def _travel(self):
         await asyncio.sleep(self._chance.uniform(0, 2 * self._delay))
-
-
-def chance_of(seed):
-    return random.Random(seed)

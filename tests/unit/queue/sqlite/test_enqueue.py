@@ -1,4 +1,4 @@
-"""Batches are prepared while others are written: none is lost, and an error stops cleanly."""
+"""Batches are prepared while others are written: an error stops cleanly."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Expired notes are removed in batches, and values are read only where necessary."""
+"""Expired notes are removed in batches."""
 
 from datetime import datetime, timedelta
 

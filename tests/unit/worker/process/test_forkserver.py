@@ -1,4 +1,4 @@
-"""The supervisor's side of the fork server, and its exit reports, without a fork."""
+"""The supervisor's side of the fork server, where a real one cannot show it."""
 
 import os
 import socket
