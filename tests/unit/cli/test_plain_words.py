@@ -1,15 +1,12 @@
-"""Help, messages, docs, pages, docstrings, comments and names of tests use the plain technical word."""
+"""Help, messages, docs, pages, docstrings and comments use the plain technical word."""
 
 import ast
-import inspect
 import re
 from pathlib import Path
 
 import pytest
-import typer
 
 import shoal.cli
-from shoal.cli.registry import app_for
 from shoal.core import errors
 
 # The word to avoid, as a regular expression, and the plain word for it.
@@ -42,6 +39,8 @@ def compiled(words):
 
 
 WORDS, MESSAGE_WORDS = compiled(PLAIN), compiled(PLAIN | IN_MESSAGES)
+# To look for one word after the other in four million characters takes seconds.
+ANY_WORD = re.compile(rf"\b(?:{'|'.join(PLAIN)})\b")
 # An address is not prose: amqp://guest@host.
 ADDRESS = re.compile(r"\S+://\S+")
 ROOT = Path(__file__).parents[3]
@@ -55,37 +54,10 @@ def wrong_words(text, words=MESSAGE_WORDS):
     ]
 
 
-def help_texts():
-    root = typer.main.get_command(app_for())
-    yield pytest.param(root.get_help(typer.Context(root, info_name="shoal")), id="shoal")
-    for name, command in root.commands.items():
-        for below, one in {"": command, **getattr(command, "commands", {})}.items():
-            full = f"{name} {below}".strip()
-            yield pytest.param(one.get_help(typer.Context(one, info_name=full)), id=full)
-
-
-def error_classes():
-    return [
-        kind
-        for _, kind in inspect.getmembers(errors, inspect.isclass)
-        if kind.__module__.startswith(errors.__name__)
-    ]
-
-
 def message_files():
     for file in sorted(Path(shoal.cli.__file__).parent.rglob("*.py")):
         yield pytest.param(file, id=file.stem)
     yield pytest.param(Path(errors.__file__), id="errors")
-
-
-@pytest.mark.parametrize("text", list(help_texts()))
-def test_help_uses_plain_words(text):
-    assert wrong_words(" ".join(text.split())) == []
-
-
-@pytest.mark.parametrize("kind", error_classes())
-def test_the_docstring_of_an_error_uses_plain_words(kind):
-    assert wrong_words(kind.__doc__) == []
 
 
 @pytest.mark.parametrize("file", list(message_files()))
@@ -110,19 +82,9 @@ def test_docs_pages_and_sources_use_plain_words():
     found = {
         str(file.relative_to(ROOT)): wrong
         for file in read_by_people()
-        if (wrong := wrong_words(file.read_text(), WORDS))
+        if ANY_WORD.search((text := file.read_text()).lower()) and (wrong := wrong_words(text, WORDS))
     }
     assert found == {}
-
-
-def test_the_names_of_tests_use_plain_words():
-    names = {
-        f"{file.relative_to(ROOT)}: {name}": wrong
-        for file in (ROOT / "tests").rglob("*.py")
-        for name in re.findall(r"\bdef (test_\w+)", file.read_text())
-        if (wrong := wrong_words(name.replace("_", " "), WORDS))
-    }
-    assert names == {}
 
 
 def test_a_wrong_word_is_reported_with_the_plain_one():

@@ -1,18 +1,16 @@
 """What the progress of a run says while it runs."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from types import SimpleNamespace
 
 from shoal.cli.progress import ProgressView
 from shoal.core.commands import commands_use
-from shoal.core.model import Run, RunSettings, RunState, Stats
+from shoal.core.model import RunState, Stats
 from shoal.fleet.status.progress import Snapshot
 from shoal.worker.counters import WorkerCounters
+from tests.unit.builders import make_run
 
-RUN = Run(
-    id="r1", scraper="books", settings=RunSettings(), state=RunState.RUNNING, started_at=datetime.now(UTC)
-)
+RUN = make_run(id="r1", scraper="books")
 
 
 def test_a_run_that_is_paused_says_once_how_to_resume_it(capsys):

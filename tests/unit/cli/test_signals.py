@@ -20,25 +20,6 @@ class Pool:
         return self.stops
 
 
-async def test_one_task_is_one_task():
-    said = []
-
-    class OneTask(Pool):
-        in_hand = 1
-
-    obey_signals(OneTask(), said.append)
-    try:
-        for _ in range(2):
-            count = len(said)
-            os.kill(os.getpid(), signal.SIGTERM)
-            async with asyncio.timeout(10):
-                while len(said) == count:
-                    await asyncio.sleep(0.001)
-    finally:
-        release_signals()
-    assert said[0].startswith("Finishing 1 task;") and said[1] == "Returning 1 task to the queue."
-
-
 async def test_a_stop_without_a_task_in_progress_speaks_of_none():
     said = []
 

@@ -106,11 +106,6 @@ def test_the_drawn_tree_is_the_tree_of_classes():
     assert dict(drawn()) == {kind.__name__: kind.__base__.__name__ for kind in CLASSES}
 
 
-def test_no_class_is_drawn_twice():
-    names = [name for name, _ in drawn()]
-    assert len(names) == len(set(names))
-
-
 @pytest.mark.parametrize("kind", CLASSES)
 def test_every_error_has_a_message_of_one_line(kind):
     message = str(made(kind))

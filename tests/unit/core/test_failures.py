@@ -1,9 +1,10 @@
 """The stored text of a failed attempt."""
 
 from shoal.core.failures import MAX_TRACEBACK, error_of, failure_text, message_of
-from shoal.core.model import MINUTE, ZERO, Bury, Lease, Retry, Task
+from shoal.core.model import Bury, Retry
+from tests.unit.builders import make_lease
 
-LEASE = Lease(run_id="r", task_id="t", token=1, task=Task(), attempt=1, start_in=ZERO, deadline_in=MINUTE)
+LEASE = make_lease()
 
 
 def test_the_traceback_of_a_dead_letter_is_below_its_error() -> None:

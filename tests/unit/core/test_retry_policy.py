@@ -26,9 +26,10 @@ from shoal.core.errors import (
     TlsFailed,
     TooLarge,
 )
-from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Task
+from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Retry
 from shoal.core.pacing import MAX_PAUSE, MIN_SLOWDOWN
 from shoal.core.retry_policy import CONNECT_WAIT, DNS_WAIT, ROBOTS_WAIT, RetryPolicy, RetryRule, judge
+from tests.unit.builders import make_lease
 
 POLICY = RetryPolicy(max_attempts=4)
 HALF = 0.5
@@ -36,9 +37,7 @@ JITTERS = st.floats(0, 1, exclude_max=True)
 
 
 def lease(attempt=1):
-    return Lease(
-        run_id="r", task_id="t", token=1, task=Task(), attempt=attempt, start_in=ZERO, deadline_in=MINUTE
-    )
+    return make_lease(attempt=attempt)
 
 
 def verdict(error, attempt=1, jitter=HALF, **more):
@@ -145,10 +144,6 @@ def test_a_host_that_blocks_is_slowed_even_when_the_task_is_buried():
     assert verdict(error, attempt=4) == Bury(lease(4), error, pause_host=MINUTE, slow_host=MIN_SLOWDOWN)
 
 
-def test_a_host_that_blocks_again_is_slowed_further():
-    assert verdict(Blocked(429), host_delay=4 * SECOND).slow_host == 8 * SECOND
-
-
 @settings(deadline=None, database=None)
 @given(st.integers(1, 4), JITTERS, st.none() | st.timedeltas(-MINUTE, 2 * MAX_PAUSE))
 def test_a_block_never_sets_a_pause_of_zero_which_would_end_another(attempt, jitter, asked):
@@ -239,11 +234,6 @@ def test_attempts_and_delays_differ_by_error_class(error, attempt, after):
 def test_a_rule_for_blocks_pauses_the_host_at_least_as_long(asked, pause):
     outcome = judge(lease(), Blocked(429, retry_after=asked), BY_CLASS, jitter=HALF)
     assert (outcome.after, outcome.pause_host) == (pause, pause)
-
-
-def test_the_most_attempts_are_those_of_any_class():
-    assert BY_CLASS.most_attempts == 8
-    assert RetryPolicy(max_attempts=3).most_attempts == 3
 
 
 @pytest.mark.parametrize(

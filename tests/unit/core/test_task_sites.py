@@ -104,16 +104,3 @@ def test_every_task_is_supervised():
 )
 def test_an_unsupervised_task_is_found(body):
     assert unsupervised(f"async def begin(self):\n    {body}\n") == ["begin"]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "self.task = watched(asyncio.create_task(work()))",
-        "watched(start_in(self.tasks, work()))",
-        "task = asyncio.create_task(work())\n    await asyncio.wait([task])",
-        "async with asyncio.TaskGroup() as group:\n        group.create_task(work())",
-    ],
-)
-def test_a_supervised_task_is_not_reported(body):
-    assert unsupervised(f"async def begin(self):\n    {body}\n") == []

@@ -11,12 +11,11 @@ TIMEOUT = 10.0
 
 @dataclass(frozen=True)
 class Reply:
-    """A response; `elapsed` is in seconds."""
+    """A response."""
 
     status: int
     headers: dict[str, str]
     body: bytes
-    elapsed: float = 0.0
 
     @property
     def text(self) -> str:
@@ -39,29 +38,22 @@ class Client:
         with suppress(ConnectionError):  # the server may have closed it first
             await self._writer.wait_closed()
 
-    async def get(self, path: str, method: str = "GET", **headers: str) -> Reply:
+    async def get(self, path: str, **headers: str) -> Reply:
         """Request a path and wait for the response."""
-        began = asyncio.get_running_loop().time()
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        await self.send(f"{method} {path} HTTP/1.1\r\nHost: {self._address}\r\n{lines}\r\n".encode())
-        reply = await self.reply(has_body=method != "HEAD")
-        return Reply(reply.status, reply.headers, reply.body, asyncio.get_running_loop().time() - began)
+        await self.send(f"GET {path} HTTP/1.1\r\nHost: {self._address}\r\n{lines}\r\n".encode())
+        return await self.reply()
 
     async def send(self, data: bytes) -> None:
         """Send raw bytes."""
         self._writer.write(data)
         await self._writer.drain()
 
-    async def reply(self, has_body: bool = True) -> Reply:
+    async def reply(self) -> Reply:
         """Read one response."""
         async with asyncio.timeout(TIMEOUT):
             head = await self._reader.readuntil(b"\r\n\r\n")
             status, *lines = head.decode().strip().split("\r\n")
             headers = dict(line.lower().split(": ", 1) for line in lines)
-            size = int(headers["content-length"]) if has_body else 0
-            return Reply(int(status.split()[1]), headers, await self._reader.readexactly(size))
-
-    async def is_closed(self) -> bool:
-        """Wait until the server closes the connection."""
-        async with asyncio.timeout(TIMEOUT):
-            return await self._reader.read() == b""
+            body = await self._reader.readexactly(int(headers["content-length"]))
+            return Reply(int(status.split()[1]), headers, body)

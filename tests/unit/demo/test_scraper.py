@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.demo import pages
-from shoal.demo.catalogue import CATEGORIES, CatalogueProduct, Shop, open_shops
+from shoal.demo.catalogue import CatalogueProduct, Shop, open_shops
 from shoal.demo.responses import ShopResponse
 from shoal.demo.routes import ShopRoutes
 from shoal.demo.scraper import product, shop
@@ -57,15 +56,3 @@ def test_a_product_without_a_price_is_rejected_with_the_reason(store):
     (one,) = (one for one in store.products[:100] if not one.has_price)
     (reject,) = scrape(ShopRoutes(store, ORIGIN).respond(one.path), one).rejects
     assert reject.reason.startswith("price: ")
-
-
-def test_the_front_page_leads_to_every_category(store):
-    harvest = shop.parse(pages.home(store), url=f"{ORIGIN}/")
-    assert {task.url for task in harvest.follow} == {f"{ORIGIN}/c/{name}/" for name in CATEGORIES}
-
-
-def test_a_listing_leads_to_its_products_and_to_the_next_page(store):
-    harvest = shop.parse(pages.listing(store, "garden", 2), url=f"{ORIGIN}/c/garden/?page=2")
-    products = [task.url for task in harvest.follow if task.step == "product"]
-    assert products == [f"{ORIGIN}{one.linked_path}" for one in store.listings["garden"][1]]
-    assert f"{ORIGIN}/c/garden/?page=3" in {task.url for task in harvest.follow if task.step == "listing"}

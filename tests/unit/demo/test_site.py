@@ -1,6 +1,5 @@
 """The pages and faults of the shops, and the server that serves them."""
 
-import asyncio
 import json
 import re
 import signal
@@ -12,8 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from shoal.demo.catalogue import CATEGORIES, PageFault, open_shops
-from shoal.demo.http import MAX_HEAD
-from shoal.demo.site import DemoSite, SiteProcess
+from shoal.demo.site import SiteProcess
 from tests.unit.demo.client import Client
 
 COMMAND = [sys.executable, "-m", "shoal.demo.site", "--products", "50", "--shops", "2"]
@@ -53,11 +51,6 @@ async def test_the_listings_lead_to_every_product_and_to_one_forbidden_page(site
     assert (await client.get(moved[0].headers["location"])).status == 200
 
 
-async def test_a_slow_page_is_delayed(client):
-    reply = await client.get("/p/s0-00011")
-    assert reply.status == 200 and 0.19 < reply.elapsed < 5
-
-
 @pytest.mark.parametrize(("path", "status"), [("/p/s0-00023", 500), ("/p/s0-00041", 429)])
 async def test_a_page_fails_the_first_time_and_then_succeeds(client, path, status):
     replies = [await client.get(path) for _ in range(3)]
@@ -91,51 +84,6 @@ async def test_the_site_counts_its_responses(site, client):
         await client.get(path)
     assert site.statuses == {200: 2, 500: 1, 404: 3}
     assert site.visits[f"{site.seeds[0]}p/s0-00023"] == 1
-
-
-async def test_head_sends_the_size_and_no_body_and_a_connection_serves_many_requests(client):
-    head, page = await client.get("/", method="HEAD"), await client.get("/")
-    assert (head.headers["content-length"], head.body) == (str(len(page.body)), b"")
-    for piece in (b"GE", b"T / HT", b"TP/1.1\r\nHost: x\r\n", b"\r", b"\n"):
-        await client.send(piece)
-        await asyncio.sleep(0)
-    assert (await client.reply()).body == page.body
-
-
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        (b"GET / HTTP/1.0\r\n\r\n", 200),
-        (b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n", 200),
-        (b"GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 200),
-        (b"POST / HTTP/1.1\r\n\r\n", 405),
-        (b"GET /\r\n\r\n", 400),
-        (b"GET /\xff HTTP/1.1\r\n\r\n", 400),
-        (b"\x16\x03\x01 hello\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nX: " + b"x" * MAX_HEAD, 431),
-        (b"POST /members/login HTTP/1.1\r\nContent-Length: 5000\r\n\r\n", 413),
-    ],
-)
-async def test_the_connection_is_closed_where_it_must_be(client, sent, status):
-    await client.send(sent)
-    reply = await client.reply()
-    assert (reply.status, reply.headers["connection"]) == (status, "close")
-    assert await client.is_closed()
-
-
-async def test_the_site_closes_while_clients_are_connected(site, client):
-    await client.send(b"GET /p/s0-00011 HTTP/1.1\r\n\r\n")
-    async with asyncio.timeout(5):
-        await site.__aexit__()
-    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-        await client.reply()
-
-
-async def test_a_taken_port_leaves_no_shop_open(site):
-    taken = int(site.hosts[0].rpartition(":")[2])
-    with pytest.raises(OSError, match="in use"):
-        async with DemoSite(shops=2, products=2, port=taken - 1):
-            pass
 
 
 def test_the_process_of_a_site_serves_until_its_stdin_closes_or_on_sigterm():

@@ -1,31 +1,10 @@
 """The dashboard and the alerts as files; tests/integration/deploy asks Prometheus' own tool about them."""
 
-import json
-from itertools import combinations
-
 import pytest
 
-from tests.unit.deploy.files import DASHBOARD, DEPLOY, compose, documents, panels, rules
+from tests.unit.deploy.files import DEPLOY, compose, documents, rules
 
-BOARD = json.loads(DASHBOARD.read_text())
 JOBS = {"shoal-worker", "shoal-queue"}
-
-
-def test_panels_have_ids_of_their_own_and_do_not_overlap():
-    assert (
-        len({panel["id"] for panel in panels()})
-        == len({panel["title"] for panel in panels()})
-        == len(panels())
-    )
-    for one, other in combinations([panel["gridPos"] for panel in panels()], 2):
-        apart = (
-            one["x"] + one["w"] <= other["x"]
-            or other["x"] + other["w"] <= one["x"]
-            or one["y"] + one["h"] <= other["y"]
-            or other["y"] + other["h"] <= one["y"]
-        )
-        assert apart, (one, other)
-        assert one["x"] + one["w"] <= 24
 
 
 @pytest.mark.parametrize("name", ["prometheus.yml", "prometheus-kubernetes.yml"])

@@ -121,35 +121,28 @@ async def healthy(**environment):
     return process.returncode, said.decode()
 
 
-async def served(answer, find_problem=lambda: ""):
-    """Return what the health check makes of metrics that answer so."""
-    async with MetricsServer(("127.0.0.1", 0), answer, find_problem) as server:
+async def answer():
+    return b"shoal_workers 1\n"
+
+
+async def fail():
+    raise QueueUnavailable("postgresql://db/shoal", "gone")
+
+
+STUCK = "Workers that do not respond: process 7."
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "code", "says"),
+    [(answer, "", 0, ""), (fail, "", 1, "answers 503"), (answer, STUCK, 1, f"answers 503: {STUCK}")],
+    ids=["well", "it cannot ask its queue", "a worker does not respond"],
+)
+async def test_a_container_is_as_well_as_its_metrics_say(text, problem, code, says):
+    async with MetricsServer(("127.0.0.1", 0), text, lambda: problem) as server:
         port = server.url.split(":")[2].split("/")[0]
         # A proxy is for the world, not for the container itself.
-        return await healthy(SHOAL_METRICS=f"0.0.0.0:{port}", http_proxy="http://127.0.0.1:9")
-
-
-async def test_a_container_is_well_while_its_metrics_answer():
-    async def answer():
-        return b"shoal_workers 1\n"
-
-    assert await served(answer) == (0, "")
-
-
-async def test_a_container_that_cannot_ask_its_queue_is_not_well():
-    async def answer():
-        raise QueueUnavailable("postgresql://db/shoal", "gone")
-
-    code, said = await served(answer)
-    assert code == 1 and "answers 503" in said
-
-
-async def test_a_container_with_a_worker_that_does_not_respond_is_not_well():
-    async def answer():
-        return b"shoal_workers 1\n"
-
-    code, said = await served(answer, lambda: "Workers that do not respond: process 7.")
-    assert code == 1 and "answers 503: Workers that do not respond: process 7." in said
+        found, said = await healthy(SHOAL_METRICS=f"0.0.0.0:{port}", http_proxy="http://127.0.0.1:9")
+    assert found == code and says in said and bool(said) == bool(code)
 
 
 async def test_a_container_that_does_not_answer_is_not_well():

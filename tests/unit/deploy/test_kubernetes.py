@@ -58,13 +58,6 @@ def test_the_queues_address_comes_out_of_the_secret(name):
         assert variable in secret["stringData"]
 
 
-def test_the_secret_is_a_form_to_fill_in():
-    form = dict(manifest("Secret", "shoal-queue")["stringData"])
-    assert form.pop("SHOAL_WEB_TOKEN") == "TOKEN"  # which is too short to be served
-    assert set(form) == {"SHOAL_QUEUE", "connection"}
-    assert set(form.values()) == {"postgresql://USER:PASSWORD@HOST:5432/DATABASE"}
-
-
 def test_the_pooler_finds_its_password_where_its_script_looks():
     secret, pod = manifest("Secret", "shoal-pgbouncer"), pods()["shoal-pgbouncer"]["spec"]
     (mounted,) = [one for one in pod["volumes"] if "secret" in one]

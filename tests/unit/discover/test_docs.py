@@ -6,9 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import typer
 
-from shoal.cli.registry import app_for
 from shoal.discover.routing import Routes
 from shoal.queue.open import open_queue
 from tests.unit.discover.site import Site, urlset
@@ -40,12 +38,3 @@ def test_the_rules_are_read_as_they_are_described():
         (1, "ttl"),
     ]
     assert {field for _, field, _ in routes.explain("https://www.example.com/x.pdf?y")} == {"step", "ttl"}
-
-
-def test_the_commands_have_the_options_that_are_shown():
-    commands = typer.main.get_command(app_for()).commands
-    shown = re.findall(r"shoal (run|enqueue|route) ([^`\n]*)", PAGE.replace("\\\n", " "))
-    assert len(shown) >= 9
-    for name, words in shown:
-        known = {option for param in commands[name].params for option in param.opts}
-        assert set(re.findall(r"(?<!\S)--[a-z-]+", words)) <= known

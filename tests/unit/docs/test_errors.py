@@ -7,22 +7,15 @@ from datetime import timedelta
 import pytest
 
 from shoal.core import errors
-from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Task
+from shoal.core.model import MINUTE, SECOND, Bury, Task
 from shoal.core.retry_policy import RetryPolicy, judge
 from shoal.scrape.settings.scraper import ScraperSettings
+from tests.unit.builders import make_lease
 from tests.unit.docs.pages import DOCS, rows
 
 TEXT = (DOCS / "explanation" / "errors-and-retries.md").read_text()
 POLICY = RetryPolicy(max_attempts=3)
-LEASE = Lease(
-    run_id="r",
-    task_id="t",
-    token=1,
-    task=Task(url="https://a.test/"),
-    attempt=1,
-    start_in=ZERO,
-    deadline_in=MINUTE,
-)
+LEASE = make_lease(Task(url="https://a.test/"))
 
 
 def classes(root=errors.ShoalError):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from shoal.cli.commands.project.show import plugin_rows
 from tests.integration.engine.origin import Answer, Origin
 from tests.integration.engine.shell import typed
 from tests.packages import install
@@ -31,24 +32,6 @@ pages = Scraper("pages", rate=None, robots=False)
 def page(page):
     yield {"number": page.payload["number"], "title": page.text("h1"), "url": page.url}
 """
-# What a build backend must do; hatchling needs the network to be installed for a build.
-BACKEND = """
-import zipfile, pathlib
-ENTRY_POINTS = {entry_points!r}
-
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    about = "shoal_extras-1.0.dist-info"
-    files = {{str(path): path.read_text() for path in pathlib.Path("shoal_extras").glob("*.py")}}
-    files[f"{{about}}/METADATA"] = "Metadata-Version: 2.1\\nName: shoal-extras\\nVersion: 1.0\\n"
-    files[f"{{about}}/WHEEL"] = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
-    files[f"{{about}}/entry_points.txt"] = ENTRY_POINTS
-    files[f"{{about}}/RECORD"] = "".join(f"{{name}},,\\n" for name in files) + f"{{about}}/RECORD,,\\n"
-    name = "shoal_extras-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as wheel:
-        for path, text in files.items():
-            wheel.writestr(path, text)
-    return name
-"""
 
 
 def write_modules(folder: Path) -> None:
@@ -60,15 +43,17 @@ def write_modules(folder: Path) -> None:
 
 
 @pytest.fixture
-def package(tmp_path):
-    folder = tmp_path / "installed"
-    folder.mkdir()
+def folder(tmp_path):
+    """The folder where packages are installed."""
+    made = tmp_path / "installed"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def package(folder):
     write_modules(folder)
     return install(folder, "shoal-extras", tomllib.loads(PROJECT)["project"]["entry-points"])
-
-
-def test_the_exporter_has_about_thirty_lines():
-    assert len(MODULES["exporter"].splitlines()) <= 30
 
 
 async def test_the_exporter_the_source_the_fetcher_and_the_command_work(package, tmp_path):
@@ -101,9 +86,7 @@ async def test_the_list_and_the_help_name_what_is_installed(package, tmp_path):
     assert "count       From shoal-extras 1.0" in shown.out
 
 
-async def test_what_cannot_be_used_is_said_in_the_list_in_the_check_and_when_it_is_used(tmp_path):
-    folder = tmp_path / "installed"
-    folder.mkdir()
+async def test_what_cannot_be_used_is_said_in_the_list_in_the_check_and_when_it_is_used(folder, tmp_path):
     names = {
         "shoal.commands": {"run": "bad_plugin:run", "odd": "bad_plugin:odd"},
         "shoal.queues": {"etcd": "bad_plugin:queue"},
@@ -143,9 +126,7 @@ kind = Exporter(open_address=NoWriter)
 """
 
 
-async def test_a_plugin_of_the_wrong_type_or_signature_is_refused_with_the_reason(tmp_path):
-    folder = tmp_path / "installed"
-    folder.mkdir()
+def test_a_plugin_of_the_wrong_type_or_signature_is_refused_with_the_reason(tmp_path, monkeypatch):
     names = {
         "shoal.queues": {"q1": "odd_plugin:three", "q2": "odd_plugin:not_async", "q3": "odd_plugin:Exporter"},
         "shoal.exporters": {"e1": "odd_plugin:exporter", "e2": "odd_plugin:kind", "e3": "odd_plugin:two"},
@@ -153,10 +134,10 @@ async def test_a_plugin_of_the_wrong_type_or_signature_is_refused_with_the_reaso
         "shoal.fetchers": {"f1": "odd_plugin:two", "f2": "odd_plugin:Fetches"},
         "shoal.commands": {"c1": "odd_plugin:NotAFunction", "c2": "odd_plugin:wants"},
     }
-    install(folder, "odd", names, odd_plugin=ODD)
-    listed = await typed("plugins", "--json", folder=tmp_path, PYTHONPATH=str(folder))
-    says = {row["name"]: row["says"] for row in listed.rows if row["state"] == "refused"}
-    assert len(says) == len(listed.rows) == 12
+    monkeypatch.syspath_prepend(install(tmp_path, "odd", names, odd_plugin=ODD))
+    rows = plugin_rows()
+    says = {row["name"]: row["says"] for row in rows if row["state"] == "refused"}
+    assert len(says) == len(rows) == 12
     assert "and cannot be called with 2 arguments: missing a required argument: 'three'" in says["q1"]
     assert says["q2"].endswith("and is not async")
     assert "its open_file must take a target and ExportOptions" in says["e1"]
@@ -167,9 +148,7 @@ async def test_a_plugin_of_the_wrong_type_or_signature_is_refused_with_the_reaso
     assert "has no async method fetch" in says["f2"]
 
 
-async def test_a_plugin_whose_import_hangs_is_named_and_the_others_are_listed(tmp_path):
-    folder = tmp_path / "installed"
-    folder.mkdir()
+async def test_a_plugin_whose_import_hangs_is_named_and_the_others_are_listed(folder, tmp_path):
     hangs = (
         "import time\nwhile True:\n    try:\n        time.sleep(1000)\n    except Exception:\n        pass\n"
     )
@@ -226,9 +205,7 @@ def page(page):
 """
 
 
-async def test_a_queue_of_a_plugin_runs_a_scraper_with_workers_and_is_looked_at(tmp_path):
-    folder = tmp_path / "installed"
-    folder.mkdir()
+async def test_a_queue_of_a_plugin_runs_a_scraper_with_workers_and_is_looked_at(folder, tmp_path):
     names = {"shoal.queues": {"own": "own_queue:open_own", "none": "own_queue:open_nothing"}}
     install(folder, "own", names, own_queue=QUEUE)
     (tmp_path / "pages.py").write_text(PLAIN)
@@ -246,29 +223,6 @@ async def test_a_queue_of_a_plugin_runs_a_scraper_with_workers_and_is_looked_at(
     )
     assert json.loads(status.out)["completed"] == 8
     assert nothing.code == 2 and "none:// is of a plugin that returned a dict, no Queue" in nothing.err
-
-
-@pytest.mark.long
-async def test_the_package_installs_with_pip(tmp_path):
-    write_modules(tmp_path)
-    groups = tomllib.loads(PROJECT)["project"]["entry-points"]
-    lines = [
-        f"[{group}]\n" + "\n".join(f"{name} = {value}" for name, value in names.items())
-        for group, names in groups.items()
-    ]
-    (tmp_path / "backend.py").write_text(BACKEND.format(entry_points="\n".join(lines)))
-    built = PROJECT.replace('requires = ["hatchling"]', 'requires = []\nbackend-path = ["."]').replace(
-        "hatchling.build", "backend"
-    )
-    (tmp_path / "pyproject.toml").write_text(built)
-    target = tmp_path / "site"
-    flags = ("--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--disable-pip-version-check")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pip", "install", *flags, "--target", str(target), str(tmp_path)
-    )
-    assert await process.wait() == 0
-    listed = await typed("plugins", "--json", folder=tmp_path, PYTHONPATH=str(target))
-    assert {row["state"] for row in listed.rows} == {"ready"} and len(listed.rows) == 4
 
 
 ADDRESSES = """
@@ -289,9 +243,7 @@ exporter = Exporter(open_address=Lines)
 """
 
 
-async def test_items_are_written_to_an_address_of_a_plugin_and_its_password_is_hidden(tmp_path):
-    folder = tmp_path / "installed"
-    folder.mkdir()
+async def test_items_are_written_to_an_address_of_a_plugin_and_its_password_is_hidden(folder, tmp_path):
     (folder / "box_plugin.py").write_text(ADDRESSES)
     install(folder, "shoal-box", {"shoal.exporters": {"box": "box_plugin:exporter"}})
     (tmp_path / "pages.py").write_text(

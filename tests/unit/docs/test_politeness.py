@@ -4,7 +4,6 @@ from datetime import timedelta
 
 from shoal.core import pacing, retry_policy
 from shoal.core.model import MINUTE, SECOND, ZERO
-from shoal.core.urls import host_of
 from shoal.fetch import status
 from shoal.fetch.robots import robots
 from shoal.scrape.settings import scraper
@@ -25,12 +24,6 @@ def test_the_settings_have_the_defaults_that_are_shown():
         f"they take up {scraper.PER_HOST} of the {10 * 64} slots" in TEXT
         and table["`--concurrency 64`"] == "64"
     )
-
-
-def test_a_host_is_what_the_page_says():
-    assert host_of("http://example.com/a") == host_of("https://example.com:443/b") == "example.com"
-    assert host_of("https://example.com:8080/") == "example.com:8080"
-    assert host_of("https://www.example.com/") != host_of("https://example.com/")
 
 
 def test_starts_are_planned_as_the_page_says():

@@ -4,10 +4,6 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-import typer
-
-from shoal.cli.registry import app_for
 from shoal.core.proxies import STRATEGIES, ProxyRules, read_proxy_list
 from shoal.fetch.proxies import fetcher, health, pool
 from shoal.scrape.settings.proxies import read_proxies
@@ -42,13 +38,6 @@ def test_every_line_that_is_shown_can_be_read():
     lines = re.findall(r"`([^`]*host:[^`]*)`", table)
     assert len(lines) == 7
     read_proxy_list(lines, what="line")
-
-
-@pytest.mark.parametrize("command", ["run", "enqueue", "work", "fleet", "listen"])
-def test_the_commands_have_the_option(command):
-    params = typer.main.get_command(app_for()).commands[command].params
-    (option,) = [param for param in params if "--proxies" in param.opts]
-    assert option.envvar == "SHOAL_PROXIES"
 
 
 def test_the_numbers_are_those_of_the_code():

@@ -5,9 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
 
-from shoal.cli.registry import app_for
 from shoal.core.http import Headers, Request, Response
 from shoal.export.archive.warc import WarcWriter
 from shoal.fetch.cache import fetcher, rules
@@ -46,17 +44,6 @@ def test_the_scrapers_of_the_examples_are_made(name):
     for example in examples(name):
         exec(example, {"__name__": "example"})
     assert examples(name)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_the_commands_have_the_options_that_are_shown(name):
-    known = {
-        option for param in typer.main.get_command(app_for()).commands["run"].params for option in param.opts
-    }
-    shown = re.findall(r"shoal run ([^`\n]*)", PAGES[name])
-    assert shown
-    for words in shown:
-        assert set(re.findall(r"(?<!\S)--[a-z-]+", words)) <= known
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from shoal.fetch.host_pause import MAX_PAUSE
-from shoal.fetch.sessions import pool
-from shoal.fetch.sessions.fetcher import MAX_REQUEUES as LOGIN_RETURNS
-from shoal.fetch.tokens.fetcher import MAX_REQUEUES
 from shoal.fleet.status.rows import TokenRow
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.sessions import BROWSERS, SessionSettings
@@ -38,18 +34,6 @@ def test_the_defaults_are_those_of_the_code():
     default = SessionSettings()
     assert table == {"size": str(default.size), "per": f'"{default.per}"', "logins": str(default.logins)}
     assert all(f'"{name}"' in PAGES["sessions"] for name in BROWSERS)
-
-
-def test_the_numbers_are_those_of_the_code():
-    assert (pool.MAX_SCORE, pool.BLOCK_PENALTY, pool.SUCCESS_BONUS, pool.MIN_SCORE) == (
-        3,
-        1,
-        0.5,
-        0,
-    )
-    assert (pool.MIN_WAIT.total_seconds(), pool.MAX_WAIT.total_seconds()) == (5, 600)
-    assert (MAX_REQUEUES, LOGIN_RETURNS) == (3, 2)
-    assert MAX_PAUSE.total_seconds() == 300
 
 
 def test_the_columns_that_are_shown_are_those_of_the_command():

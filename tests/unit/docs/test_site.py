@@ -27,11 +27,6 @@ def test_what_a_page_loads_from_elsewhere_is_found(page, loads):
     assert check_site.from_elsewhere(page, ".html") == loads
 
 
-def test_a_style_that_loads_a_font_is_found():
-    text = "@font-face { src: url(https://fonts.test/a.woff2), url(a.woff) }"
-    assert check_site.from_elsewhere(text, ".css") == ["https://fonts.test/a.woff2"]
-
-
 @pytest.mark.parametrize(("body", "code"), [("<p>all is here", 0), ("<img src=//img.test/a.png>", 1)])
 def test_the_check_names_the_page_and_fails(body, code, tmp_path, monkeypatch, capsys):
     (tmp_path / "index.html").write_text(body)

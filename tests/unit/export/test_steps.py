@@ -12,15 +12,6 @@ SUFFIXES = ["jsonl", "jsonl.gz", "csv", "parquet"]
 MIXED = [item({"n": 1}, 1, "listing"), item({"title": "lamp"}, 2, "product"), item({"n": 3}, 3, "listing")]
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-async def test_each_step_has_its_own_file(tmp_path, suffix):
-    report = await export(source(MIXED), open_writer(tmp_path / f"items.{suffix}", by_step=True))
-    files = {step: str(tmp_path / f"items.{step}.{suffix}") for step in ("listing", "product")}
-    assert report.locations == files
-    assert report.steps == {"listing": 2, "product": 1}
-    assert {str(path) for path in tmp_path.iterdir()} == set(files.values())
-
-
 async def test_the_columns_of_a_step_are_its_own(tmp_path):
     await export(source(MIXED), open_writer(tmp_path / "items.csv", by_step=True))
     assert (tmp_path / "items.listing.csv").read_text().split() == ["n", "1", "3"]

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import tracemalloc
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,7 +10,6 @@ import pytest
 from shoal.export.contract import Writer
 from shoal.export.follow import BATCH, export, stored_since
 from shoal.export.open import open_writer
-from tests.cases import long
 from tests.unit.export.factories import NOON, item, items, source
 
 SUFFIXES = ["jsonl", "jsonl.gz", "csv", "parquet"]
@@ -99,18 +97,3 @@ async def test_items_stored_after_the_survey_are_left_to_the_next_export(tmp_pat
 
     assert (await export(growing, open_writer(tmp_path / "items.csv"))).items == 1
     assert (tmp_path / "items.csv").read_text() == "n\n1\n"
-
-
-@pytest.mark.parametrize("suffix", ["jsonl.gz", *long("jsonl", "csv")])
-async def test_memory_does_not_grow_with_the_number_of_items(tmp_path, suffix):
-    async def many():
-        for number in range(30_000):
-            yield item({"name": "lamp " * 20, "price": number}, number)
-
-    tracemalloc.start()
-    try:
-        await export(many, open_writer(tmp_path / f"items.{suffix}"))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 3 << 20

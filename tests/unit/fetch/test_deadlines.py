@@ -27,11 +27,6 @@ async def test_what_ends_in_time_is_left_alone():
     assert deadlines._timer is None
 
 
-async def test_an_error_passes_as_it_is():
-    with pytest.raises(LookupError), Deadlines().within(LATER):
-        raise LookupError
-
-
 async def test_many_end_each_at_its_own_time():
     deadlines, ended = Deadlines(), []
 

@@ -55,13 +55,6 @@ async def test_the_second_worker_does_not_ask_the_host(store):
     assert len(site.asked) == 1
 
 
-async def test_without_a_store_each_asks(store):
-    site = Site("User-agent: *\nDisallow: /other")
-    for robots in (Robots(site, "shoal/1"), Robots(site, "shoal/1")):
-        await robots.check(PAGE)
-    assert len(site.asked) == 2
-
-
 async def test_rules_for_another_agent_are_fetched_again(store):
     site = Site("User-agent: shoal\nDisallow: /")
     with pytest.raises(RobotsDenied):

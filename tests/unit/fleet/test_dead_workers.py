@@ -8,27 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from shoal.core.model import MINUTE, SECOND, Task, WorkerStatus
+from shoal.core.model import MINUTE, SECOND, Task
 from shoal.fleet.dead_workers import MAX_SILENCE, is_dead, new_worker_id, release_leases_of
 from shoal.queue.open import open_queue
 from shoal.worker.process.procfs import pid_scope
 from tests.conformance.helpers import pages, start
+from tests.unit.builders import make_worker
 
 ROOT = Path(__file__).parents[3]
 FRESH = timedelta(seconds=0.04)
 
 
 def worker(worker_id, *, beat=FRESH, info=None):
-    return WorkerStatus(
+    return make_worker(
         worker_id=worker_id,
-        run_id="r",
-        state="running",
         info={"pid_scope": pid_scope()} if info is None else info,
         last_beat=beat,
         leased=1,
-        completed=0,
-        failed=0,
-        items=0,
     )
 
 

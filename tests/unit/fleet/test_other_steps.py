@@ -1,12 +1,13 @@
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from shoal import Scraper
-from shoal.core.model import Counts, Run, RunSettings, RunState, Stats, WorkerStatus
+from shoal.core.model import Counts, RunState, Stats
 from shoal.fleet.job import Job
 from shoal.fleet.other_steps import UNSERVED_SECONDS, OtherSteps, is_served, left_to_others
 from shoal.fleet.status.progress import Snapshot
+from tests.unit.builders import make_run, make_worker
 
 
 def stats(**left):
@@ -16,10 +17,7 @@ def stats(**left):
 
 
 def worker(*steps):
-    return WorkerStatus(
-        worker_id="w", run_id="r", state="running", info={"steps": list(steps) or None},
-        last_beat=timedelta(), leased=0, completed=0, failed=0, items=0,
-    )  # fmt: skip
+    return make_worker(worker_id="w", info={"steps": list(steps) or None}, last_beat=timedelta())  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -64,24 +62,8 @@ class Stand:
 
     async def check(self, *, after=0.0, state=RunState.RUNNING, **left):
         self.now += after
-        run = Run(id="r", scraper="two", settings=RunSettings(), state=state, started_at=datetime.now(UTC))
+        run = make_run(scraper="two", state=state)
         await self.others.check(Snapshot(run, stats(**left), 0, 0.0, None))
-
-
-async def test_a_run_says_what_is_left_to_other_steps_and_ends_if_no_worker_starts():
-    stand = Stand(joins=False)
-    await stand.check(detail=2, listing=1)
-    assert not stand.said
-    await stand.check(detail=2)
-    assert stand.said == [
-        "Only 2 tasks of detail are left, which --steps listing does not run, nor does any worker. "
-        "This command ends in 15 s if none starts. To run them: shoal work two.py --run r --steps detail"
-    ]
-    await stand.check(detail=2, after=UNSERVED_SECONDS - 1)
-    assert not stand.stops
-    await stand.check(detail=2, after=1)
-    await stand.check(detail=2, after=UNSERVED_SECONDS)
-    assert stand.stops == 1 and len(stand.said) == 1
 
 
 async def test_a_run_waits_while_another_worker_runs_the_other_steps():

@@ -7,44 +7,9 @@ from hypothesis import strategies as st
 from shoal.core.errors import InvalidItem, InvalidTask
 from shoal.core.model import DOWNLOAD_KEY, MINUTE, RunSettings, Task
 from shoal.core.request_options import RequestOptions
-from shoal.queue.intake import Intake, decode, encode_item, shorter
+from shoal.queue.intake import Intake, decode, encode_item
 
 INTAKE = Intake("run", RunSettings())
-
-
-def test_all_spellings_of_a_url_are_one_task():
-    one, other = (
-        INTAKE.entry(Task(url=url)) for url in ("HTTP://Example.com:80/a/../b#x", "http://example.com/b")
-    )
-    assert one.id == other.id
-    assert one.host == "example.com"
-
-
-def test_step_and_run_belong_to_the_identity():
-    url = "https://a.example/"
-    ids = {
-        INTAKE.entry(Task(url=url)).id,
-        INTAKE.entry(Task(url=url, step="detail")).id,
-        Intake("other", RunSettings()).entry(Task(url=url)).id,
-    }
-    assert len(ids) == 3
-
-
-def test_the_key_of_a_scraper_is_the_same_in_all_its_runs_and_in_no_other():
-    settings = RunSettings(dedup=MINUTE)
-    task = Task(url="https://a.example/")
-    key = Intake("run", settings, "books").entry(task).scraper_key
-    assert Intake("other", settings, "books").entry(task).scraper_key == key
-    assert key[:4] == Intake("other", settings, "books").entry(task).id[:4]  # for the shard of a cluster
-    assert Intake("run", settings, "shoes").entry(task).scraper_key != key
-    assert Intake("run", settings, "books").entry(Task(url=task.url, step="detail")).scraper_key != key
-
-
-def test_without_dedup_or_for_another_step_there_is_no_key_of_the_scraper():
-    task = Task(url="https://a.example/", step="listing")
-    settings = RunSettings(dedup=MINUTE, dedup_steps=("article",))
-    for intake in (Intake("run", RunSettings(), "books"), Intake("run", settings, "books"), INTAKE):
-        assert intake.entry(task).scraper_key is None
 
 
 def test_the_pages_of_a_host_share_the_beginning_of_their_ids():
@@ -82,11 +47,6 @@ def test_a_wrong_follow_up_task_is_refused_even_if_an_equal_link_is_known(wrong)
     INTAKE.follow_up(Task(url="https://a.example/known", priority=1))
     with pytest.raises(InvalidTask):
         INTAKE.follow_up(Task(**{"url": "https://a.example/known", "priority": 1, **wrong}))
-
-
-def test_a_payload_is_identified_by_its_content_not_by_its_order():
-    one, other = (INTAKE.entry(Task(payload=payload)) for payload in ({"a": 1, "b": 2}, {"b": 2, "a": 1}))
-    assert one.id == other.id
 
 
 @pytest.mark.parametrize(
@@ -131,11 +91,6 @@ def test_a_nul_is_found_exactly_where_one_is(text):
             encode_item({"x": text})
     else:
         assert decode(encode_item({"x": text})) == {"x": text}
-
-
-def test_the_smaller_time_to_live_wins():
-    assert shorter(None, None) is None
-    assert shorter(MINUTE, None) == shorter(None, MINUTE) == shorter(2 * MINUTE, MINUTE) == MINUTE
 
 
 def test_a_download_which_may_carry_an_item_neither_expires_nor_is_left_out():

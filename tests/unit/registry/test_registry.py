@@ -1,6 +1,5 @@
 """Names of plugins are found in package metadata, loaded when they are used, and never replace others."""
 
-import subprocess
 import sys
 
 import pytest
@@ -35,11 +34,6 @@ def test_a_plugin_is_imported_only_when_it_is_used(folder, registry):
     assert "reg_one" not in sys.modules
     assert registry.find("md") == "loaded"
     assert registry.find("nothing") is None
-
-
-def test_a_built_in_name_needs_no_metadata(registry, monkeypatch):
-    monkeypatch.setattr("shoal.registry.registry.installed", None)
-    assert registry.find("own") == "built in"
 
 
 @pytest.mark.parametrize(
@@ -84,13 +78,3 @@ def test_a_package_with_damaged_metadata_has_a_name_in_messages(folder, registry
     (folder / "odd-1.0.dist-info" / "METADATA").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(PluginFailed, match=r"of the package .* cannot be used"):
         registry.find("md")
-
-
-def test_starting_a_command_reads_no_metadata_of_packages():
-    code = (
-        "import sys; from shoal.cli.registry import app_for; app_for('run'); import shoal.export.open, "
-        "shoal.queue.open; shoal.queue.open.load_backend('sqlite:///a.db'); "
-        "shoal.export.open.exporter_of('a.csv'); print('importlib.metadata' in sys.modules)"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "False"

@@ -48,21 +48,6 @@ def test_a_page_tells_what_came_back(page):
     assert repr(page) == f"<Page 200 {URL}>"
 
 
-def test_a_page_is_not_parsed_before_it_is_asked(monkeypatch):
-    monkeypatch.setattr(module, "parse_html", lambda *text: pytest.fail("parsed"))
-    page = page_of(LISTING)
-    assert page.body and page.html and page.encoding and page.follow is not None
-
-
-def test_a_page_is_parsed_once(monkeypatch):
-    calls = []
-    parse = module.parse_html
-    monkeypatch.setattr(module, "parse_html", lambda *text: calls.append(text) or parse(*text))
-    page = page_of(LISTING)
-    assert page.text("title") and page.links() and page.css("a") and page.xpath("//a")
-    assert len(calls) == 1
-
-
 def test_a_long_page_can_be_parsed_ahead_in_a_thread():
     page = page_of("<p>x" * 300_000 + "<h1>end</h1>")
     assert page.is_long and not page_of(LISTING).is_long
@@ -136,11 +121,6 @@ def test_links_are_absolute_canonical_and_each_once_in_document_order(page):
     ]
     assert page.links("h3 a") == page.links()[:2]
     assert page.links("h3") == []
-
-
-def test_links_that_differ_in_their_fragment_are_one():
-    page = page_of("<a href=a#1></a><a href=a#2></a><a href='#top'></a><a href=b></a><a></a>")
-    assert page.links("a") == [f"https://example.com/shop/{name}" for name in ("a", "list?page=2", "b")]
 
 
 def test_more_links_than_a_page_can_hold_are_counted_as_dropped(monkeypatch):
@@ -225,12 +205,6 @@ def test_follow_of_what_is_no_web_link_is_none_and_counted(page, junk):
 def test_follow_names_what_is_no_step(page):
     with pytest.raises(InvalidInput, match="step must be a step of the scraper or its name, got 5"):
         page.follow("/x", step=5)
-
-
-def test_json_is_read_as_python_values():
-    assert page_of('{"a": [1, 2.5, null, "ü"]}', content_type="application/json").json() == {
-        "a": [1, 2.5, None, "ü"]
-    }
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask, InvalidUrl
 from shoal.core.model import MINUTE, SECOND, Task
-from shoal.queue.intake import Intake, encode_item
 from shoal.scrape.scraper import Scraper
 
 LISTING = """
@@ -219,11 +218,6 @@ def test_wrong_options_of_a_step_name_the_option(books):
         books.step(itme=Book)
 
 
-def test_wrong_settings_name_the_setting():
-    with pytest.raises(InvalidSetting, match=r"raet is not a setting of a scraper. Did you mean 'rate'"):
-        Scraper("books", raet="5/s")
-
-
 def test_settings_can_be_changed_for_one_run_without_touching_the_scraper(books):
     slower = books.replace(rate="1/s", max_depth=0)
     assert slower.settings.delay == SECOND
@@ -272,16 +266,3 @@ def test_what_a_step_raises_comes_out_of_parse():
 
     with pytest.raises(LookupError, match="as it is"):
         books.parse("")
-
-
-def test_each_parse_starts_afresh(books):
-    page = "".join(f"<h3><a href=/a?x={n}&y=1&z=2>a</a></h3>" for n in range(400))
-    assert len(books.parse(page).follow) == len(books.parse(page).follow) == 400
-
-
-def test_the_queue_takes_a_harvest_as_it_is(books):
-    intake = Intake("20260101_000000_ab12", books.run_settings())
-    assert [intake.entry(task).step for task in books.parse(LISTING).follow] == ["book", "book", "listing"]
-    assert [encode_item(item) for item in books.parse(BOOK, step="book").items] == [
-        '{"title":"One","price":12.5}'
-    ]

@@ -1,4 +1,4 @@
-"""The order of the tests gives each worker its share of the slow ones, and costly servers to one."""
+"""The order of the tests gives each worker its share of the slow ones."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,9 +22,3 @@ def test_every_test_runs_once_and_each_worker_begins_with_a_slow_one():
     ordered = sort_for_workers(items, 2)
     assert sorted(one.number for one in ordered) == list(range(100))
     assert {ordered[0].number, ordered[50].number} == {49, 99}
-
-
-def test_the_tests_of_a_costly_server_are_at_the_start_of_one_part():
-    items = [item(number, f"test_{number % 5}.py") for number in range(60)]
-    ordered = sort_for_workers([*items, *(item(number, "test_alarms.py") for number in range(60, 66))], 3)
-    assert [one.number for one in ordered[:6]] == list(range(60, 66))

@@ -1,37 +1,49 @@
 """A run of the tests names what failed, what hung and what was skipped."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 # Each test starts a pytest, and shows nothing about Shoal itself.
 pytestmark = pytest.mark.long
+ROOT = Path(__file__).parents[3]
+
+CONFTEST = """
+from tests import reporting
+reporting.GRACE = 1.0
+def pytest_configure(config):
+    config.pluginmanager.register(reporting.TestReporting())
+"""
 
 
-def test_a_failure_that_pytest_cannot_format_is_named_with_its_error(run_pytest):
-    told = run_pytest("""
-import ast
-def test_of_a_bug_in_the_parser(monkeypatch):
-    def fail(*args, **kwargs):
-        raise SystemError("AST constructor recursion depth mismatch")
-    monkeypatch.setattr(ast, "parse", fail)
-    assert 1 == 2
-def test_after_it(): pass
-""")
-    assert (
-        "FAILED" in told and "test_of_a_bug_in_the_parser" in told and "AssertionError: assert 1 == 2" in told
-    )
-    assert "1 failed, 1 passed" in told
+@pytest.fixture
+def run_pytest(tmp_path):
+    """Runs the tests of a text in a process of their own, and returns what that prints."""
 
+    def run(source, *options, name="test_made.py"):
+        (tmp_path / "conftest.py").write_text(CONFTEST)
+        (tmp_path / name).write_text(source)
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["-p", "pytest_timeout", "-p", "xdist.plugin", "-o", "timeout=1"]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        # To import the other plugins of this project takes longer than to run these tests.
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        told = subprocess.run(
+            [*command, f"--rootdir={tmp_path}", *options, tmp_path],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return told.stdout + (told.stderr if told.returncode == 4 else "")
 
-def test_a_test_that_hangs_fails_by_name(run_pytest):
-    told = run_pytest("""
-import threading
-def test_that_hangs(): threading.Event().wait()
-def test_after_it(): pass
-""")
-    assert "test_that_hangs" in told
-    assert "1 failed, 1 passed" in told
+    return run
 
 
 def test_a_test_that_cannot_be_interrupted_or_ends_its_process_is_named_and_the_others_go_on(run_pytest):

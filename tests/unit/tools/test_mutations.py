@@ -1,7 +1,6 @@
 """A mutation is applied once and undone; a list that does not fit the tree is refused before a test runs."""
 
 import os
-import subprocess
 
 import pytest
 
@@ -60,39 +59,6 @@ def test_every_mutation_of_the_list_fits_this_tree():
 def test_an_unknown_name_is_an_error_that_says_what_to_type(capsys):
     assert mutations.main(["--only", "nonsense"]) == 2
     assert "No mutation is called 'nonsense'. Run: make mutations ARGS=--list" in capsys.readouterr().err
-
-
-def test_a_copy_holds_what_git_knows_and_what_is_new_as_it_is_now(tree, tmp_path_factory):
-    copy = tmp_path_factory.mktemp("copy")
-    (tree / ".gitignore").write_text(".venv/\n")
-    (tree / ".venv").mkdir()
-    (tree / ".venv" / "large").write_text("")
-    (tree / "gone.py").write_text("")
-    for words in (["init", "-q"], ["add", "."]):
-        subprocess.run(["git", *words], cwd=tree, check=True)
-    (tree / "gone.py").unlink()
-    (tree / "new.py").write_text("")
-    mutations.copy_tree(tree, copy)
-    files = [file.relative_to(copy) for file in copy.rglob("*") if file.is_file()]
-    assert {str(file) for file in files if file.parts[0] != ".git"} == {
-        ".gitignore",
-        "code.py",
-        "new.py",
-        TESTS,
-    }
-    # Tests ask git what is ignored.
-    assert subprocess.run(["git", "check-ignore", "-q", ".venv/large"], cwd=copy).returncode == 0
-
-
-def test_processes_of_the_tests_import_the_copy_wherever_they_run(tmp_path):
-    (tmp_path / "src" / "shoal").mkdir(parents=True)
-    (tmp_path / "src" / "shoal" / "__init__.py").write_text("")
-    assert mutations.check_imports(tmp_path) == tmp_path / "src" / "shoal" / "__init__.py"
-
-
-def test_another_tree_that_is_imported_instead_is_an_error(tmp_path):
-    with pytest.raises(WrongList, match="which is not the copy"):
-        mutations.check_imports(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from pathlib import Path
 from shoal.web.views.render import STATIC, TEMPLATES, environment
 
 VENDOR = STATIC / "vendor"
-MAX_BYTES = 250_000
 ROW = re.compile(r"^\| (\S+) \| .+ \| ([0-9a-f]{64}) \|$", re.MULTILINE)
 
 
@@ -18,10 +17,6 @@ def test_vendored_files_are_those_of_the_manifest():
     found = {file.name: sha256(file.read_bytes()).hexdigest() for file in VENDOR.iterdir()}
     del found["MANIFEST.md"]
     assert found == listed
-
-
-def test_static_files_are_small():
-    assert sum(file.stat().st_size for file in STATIC.rglob("*") if file.is_file()) < MAX_BYTES
 
 
 def test_own_scripts_write_no_markup_and_evaluate_nothing():

@@ -4,12 +4,13 @@ import logging
 import pytest
 
 from shoal.core.events import STARTS_LATE, event_of
-from shoal.core.model import MINUTE, SECOND, ZERO, Lease, Task
+from shoal.core.model import MINUTE, SECOND, ZERO, Task
 from shoal.core.tasks import exact_time
 from shoal.worker.attempts import TaskWaits
 from shoal.worker.prefetch import RECENT_SPANS, ScheduledLease
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.slots import SLOW
+from tests.unit.builders import make_lease
 
 
 class Bench:
@@ -185,6 +186,4 @@ async def test_a_worker_that_is_late_more_often_than_not_says_so_once_a_minute(m
 
 def a_lease(number):
     task = Task(url=f"http://h{number}.example/")
-    return Lease(
-        run_id="r", task_id=f"{number:032x}", token=1, task=task, attempt=1, start_in=ZERO, deadline_in=MINUTE
-    )
+    return make_lease(task, task_id=f"{number:032x}")

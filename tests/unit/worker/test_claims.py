@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 
-from shoal.core.model import SECOND, ZERO, Lease, Task
+from shoal.core.model import SECOND, ZERO, Task
 from shoal.core.pacing import MAX_LEAD
 from shoal.worker.claims import MARGIN, RECENT_REPLIES, SAMPLES, ClaimLead, StoreClock
 from shoal.worker.prefetch import MAX_LAG, PrefetchBuffer
+from tests.unit.builders import make_lease
 
 EPOCH = datetime(2026, 2, 15, 12, tzinfo=UTC)
-AHEAD = EPOCH.timestamp() - 100.0  # the worker's clock shows 100 when the store's shows EPOCH
 
 
 def receive(clock, seconds, late, sent_at=None):
@@ -132,12 +132,9 @@ def work_on_one_host(slowest, has_lead):
 
 
 def a_lease(number, start_in):
-    return Lease(
-        run_id="r",
+    return make_lease(
+        Task(url="http://a.example/"),
         task_id=f"{number:032x}",
-        token=1,
-        task=Task(url="http://a.example/"),
-        attempt=1,
         start_in=timedelta(seconds=start_in),
         deadline_in=SECOND,
     )

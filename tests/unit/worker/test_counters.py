@@ -1,10 +1,11 @@
 """The counters of workers, and the first error of each class."""
 
-from shoal.core.model import MINUTE, ZERO, Bury, Lease, Retry, Task
+from shoal.core.model import Bury, Retry, Task
 from shoal.worker.counters import MAX_FIRST_ERRORS, WorkerCounters
+from tests.unit.builders import make_lease
 
 TASK = Task(url="https://example.com/a?token=secret")
-LEASE = Lease(run_id="r", task_id="t", token=1, task=TASK, attempt=1, start_in=ZERO, deadline_in=MINUTE)
+LEASE = make_lease(TASK)
 
 
 def test_the_first_error_of_each_class_is_remembered_with_its_page_and_its_traceback() -> None:

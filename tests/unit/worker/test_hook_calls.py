@@ -1,26 +1,24 @@
 """Hooks that cancel, hang or fail cost their own task only, and are named."""
 
 import asyncio
-import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from shoal import Page, Scraper
 from shoal.core.errors import HookFailed
 from shoal.core.http import Response
-from shoal.core.model import MINUTE, ZERO, Done, Lease, Retry, Run, RunState, Task
+from shoal.core.model import MINUTE, ZERO, Done, Retry, Task
 from shoal.worker import hook_calls
 from shoal.worker.attempts import ProcessorTools, TaskWaits
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.hook_calls import open_resources
-from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
 from shoal.worker.scheduler import Scheduler
+from tests.unit.builders import make_lease, make_run
 
 
 class Host:
@@ -33,19 +31,9 @@ class Host:
 
 
 @pytest.fixture
-def process():
-    file = make_file()
-    markers = StepMarkers(file)
-    os.close(file)
-
+def process(markers, threads):
     async def handle(shop, *, may_cancel=False):
-        run = Run(
-            id="r",
-            scraper="shop",
-            settings=shop.run_settings(),
-            state=RunState.RUNNING,
-            started_at=datetime.now(UTC),
-        )
+        run = make_run(settings=shop.run_settings())
         processor = TaskProcessor(
             shop,
             run,
@@ -54,21 +42,11 @@ def process():
             waits=TaskWaits(Scheduler(lease=MINUTE, gap=ZERO, concurrency=1)),
             may_cancel=lambda: may_cancel,
         )
-        lease = Lease(
-            run_id="r",
-            task_id="t",
-            token=1,
-            task=Task(url="https://shop.test/x", step="page"),
-            attempt=1,
-            start_in=ZERO,
-            deadline_in=MINUTE,
-        )
+        lease = make_lease(Task(url="https://shop.test/x", step="page"))
         async with asyncio.timeout(20):
             return await processor.process(ScheduledLease(lease, 0.0), 1)
 
-    with ThreadPoolExecutor(1) as threads:
-        yield handle
-    markers.close()
+    return handle
 
 
 def shop_with(kind=None, hook=None, *, lease="5m", is_async=True):
@@ -175,14 +153,6 @@ async def test_whatever_a_start_raises_it_is_named(error):
     with pytest.raises(HookFailed, match=f"The hook on_start connect failed: {error.__name__}"):
         async with open_resources(shop_with("on_start", connect)):
             raise AssertionError
-
-
-@pytest.mark.parametrize("hook", [cancel, cancel_and_wait])
-async def test_a_start_that_cancels_its_own_task_is_named(hook):
-    with pytest.raises(HookFailed, match="CancelledError"):
-        async with open_resources(shop_with("on_start", hook)):
-            raise AssertionError
-    await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("is_async", [True, False])

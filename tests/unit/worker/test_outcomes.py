@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -7,10 +7,11 @@ import pytest
 from shoal import Page, Scraper
 from shoal.core.errors import Blocked, HttpStatus, NotNow, PrivateAddress, RobotsDenied
 from shoal.core.http import Response
-from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Retry, Run, RunState, Task
+from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Retry, Task
 from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.left_out import ROBOTS
 from shoal.worker.outcomes import OutcomeJudge, RepeatedFailures
+from tests.unit.builders import make_lease, make_run
 
 
 class Bench:
@@ -23,13 +24,7 @@ class Bench:
         async def page(page: Page):
             yield {}
 
-        self.run = run = Run(
-            id="r",
-            scraper="shop",
-            settings=self.scraper.run_settings(),
-            state=RunState.RUNNING,
-            started_at=datetime.now(UTC),
-        )
+        self.run = run = make_run(settings=self.scraper.run_settings())
         self.tally, self.private = WorkerCounters(), []
         self.judge = OutcomeJudge(
             self.scraper,
@@ -42,15 +37,8 @@ class Bench:
 
 
 def lease(*, task_id="t", attempt=1, depth=0, slowdown=ZERO, url="https://a.test/x"):
-    return Lease(
-        run_id="r",
-        task_id=task_id,
-        token=1,
-        task=Task(url=url, step="page", depth=depth),
-        attempt=attempt,
-        start_in=ZERO,
-        deadline_in=MINUTE,
-        host_slowdown=slowdown,
+    return make_lease(
+        Task(url=url, step="page", depth=depth), task_id=task_id, attempt=attempt, host_slowdown=slowdown
     )
 
 

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from shoal.core.model import SECOND, ZERO, Lease, Task
+from shoal.core.model import SECOND, ZERO, Task
 from shoal.core.tasks import TIMER_ERROR
 from shoal.scrape.settings.scraper import MAX_SLACK
 from shoal.worker.prefetch import (
@@ -15,6 +15,7 @@ from shoal.worker.prefetch import (
     TOLERANCE,
     PrefetchBuffer,
 )
+from tests.unit.builders import make_lease
 
 GAP = timedelta(milliseconds=200)
 GRACE = 0.2 * TOLERANCE
@@ -23,14 +24,8 @@ MIN_GAP = (1 - CATCH_UP) * 0.2 - SLACK  # within a worker
 
 
 def lease(number=0, url="http://a.example/", start_in=ZERO):
-    return Lease(
-        run_id="r",
-        task_id=f"{number:032x}",
-        token=1,
-        task=Task(url=url),
-        attempt=1,
-        start_in=start_in,
-        deadline_in=start_in + SECOND,
+    return make_lease(
+        Task(url=url), task_id=f"{number:032x}", start_in=start_in, deadline_in=start_in + SECOND
     )
 
 

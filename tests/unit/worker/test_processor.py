@@ -1,9 +1,7 @@
 """One task from its lease to its outcome, with a host that the test makes up."""
 
 import asyncio
-import os
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -17,19 +15,16 @@ from shoal.core.model import (
     Bury,
     Done,
     Fate,
-    Lease,
     Release,
     Retry,
-    Run,
-    RunState,
     Task,
 )
 from shoal.worker.attempts import ProcessorTools, TaskWaits
 from shoal.worker.counters import WorkerCounters
-from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
 from shoal.worker.scheduler import Scheduler
+from tests.unit.builders import make_lease, make_run
 
 
 class Host:
@@ -50,34 +45,13 @@ class Host:
 
 
 @pytest.fixture
-def markers():
-    file = make_file()
-    markers = StepMarkers(file)
-    os.close(file)
-    yield markers
-    markers.close()
-
-
-@pytest.fixture
-def threads():
-    with ThreadPoolExecutor(1) as pool:
-        yield pool
-
-
-@pytest.fixture
 def process(markers, threads):
     """Process a task of this step, and return its outcome; the counters are attributes."""
 
     async def handle(step, host=None, *, attempt=1, depth=0, tools=None, options=None, **settings):
         scraper = Scraper("shop", robots=False, **settings)
         scraper.step(step, **options) if options else scraper.step(step)
-        run = Run(
-            id="r",
-            scraper="shop",
-            settings=scraper.run_settings(),
-            state=RunState.RUNNING,
-            started_at=datetime.now(UTC),
-        )
+        run = make_run(settings=scraper.run_settings())
         handle.scheduler = Scheduler(lease=MINUTE, gap=ZERO, concurrency=1)
         handle.waits = TaskWaits(handle.scheduler)
         handle.tally = WorkerCounters()
@@ -88,15 +62,7 @@ def process(markers, threads):
             handle.tally,
             waits=handle.waits,
         )
-        lease = Lease(
-            run_id="r",
-            task_id="t",
-            token=1,
-            task=Task(url="https://shop.test/x", step=step.__name__, depth=depth),
-            attempt=attempt,
-            start_in=ZERO,
-            deadline_in=MINUTE,
-        )
+        lease = make_lease(Task(url="https://shop.test/x", step=step.__name__, depth=depth), attempt=attempt)
         return await processor.process(ScheduledLease(lease, 0.0), 1)
 
     return handle

@@ -1,23 +1,21 @@
 """A cached page does not wait for its host, and does not count as a request."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from shoal import Page, Scraper
 from shoal.core.http import Response
-from shoal.core.model import MINUTE, ZERO, Done, Lease, Release, Run, RunState, Task
+from shoal.core.model import MINUTE, ZERO, Done, Release, Task
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.cache.store import DiskStore
 from shoal.worker.attempts import ProcessorTools, TaskWaits
 from shoal.worker.counters import WorkerCounters
-from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.slots import MemoryLimit
+from tests.unit.builders import make_lease, make_run
 
 URL = "https://shop.test/"
 
@@ -47,60 +45,34 @@ def host():
 
 
 @pytest.fixture
-def markers():
-    file = make_file()
-    markers = StepMarkers(file)
-    os.close(file)
-    yield markers
-    markers.close()
-
-
-@pytest.fixture
-def process(host, markers, tmp_path):
+def process(host, markers, threads, tmp_path):
     """Process the page once, on time or too late; return the outcome and the counters."""
     cache = CachingFetcher(
         host, DiskStore(tmp_path, max_bytes=1 << 20), user_agent="shoal", lifetime=timedelta(hours=1)
     )
-    run = Run(
-        id="r",
-        scraper="shop",
-        settings=shop.run_settings(),
-        state=RunState.RUNNING,
-        started_at=datetime.now(UTC),
-    )
-    with ThreadPoolExecutor(1) as threads:
+    run = make_run(settings=shop.run_settings())
 
-        async def handle(
-            *, on_time=True, attempt=1, robots=None, only_look_up=False, lookup=None, memory=None
-        ):
-            tally = WorkerCounters()
-            scheduler = Scheduler(lease=MINUTE, gap=ZERO, concurrency=1)
-            scheduler.try_request = lambda start, now: on_time
-            waits = TaskWaits(scheduler)
-            waits.memory = memory or waits.memory
-            tools = ProcessorTools({"http": cache}, robots, threads, markers)
-            processor = TaskProcessor(
-                shop,
-                run,
-                tools,
-                tally,
-                waits=waits,
-            )
-            lease = Lease(
-                run_id="r",
-                task_id="0" * 32,
-                token=1,
-                task=Task(url=URL, step="page"),
-                attempt=attempt,
-                start_in=ZERO,
-                deadline_in=MINUTE,
-            )
-            if only_look_up:
-                assert processor.may_be_cached(lease)
-                return await processor.look_up(lease, 1), tally
-            return await processor.process(ScheduledLease(lease, 0.0), 1, lookup), tally
+    async def handle(*, on_time=True, attempt=1, robots=None, only_look_up=False, lookup=None, memory=None):
+        tally = WorkerCounters()
+        scheduler = Scheduler(lease=MINUTE, gap=ZERO, concurrency=1)
+        scheduler.try_request = lambda start, now: on_time
+        waits = TaskWaits(scheduler)
+        waits.memory = memory or waits.memory
+        tools = ProcessorTools({"http": cache}, robots, threads, markers)
+        processor = TaskProcessor(
+            shop,
+            run,
+            tools,
+            tally,
+            waits=waits,
+        )
+        lease = make_lease(Task(url=URL, step="page"), task_id="0" * 32, attempt=attempt)
+        if only_look_up:
+            assert processor.may_be_cached(lease)
+            return await processor.look_up(lease, 1), tally
+        return await processor.process(ScheduledLease(lease, 0.0), 1, lookup), tally
 
-        yield handle
+    return handle
 
 
 async def test_a_page_that_is_not_cached_must_be_on_time(process, host):

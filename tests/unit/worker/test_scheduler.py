@@ -1,26 +1,17 @@
 """What a worker does next, decided with a clock that only the test moves."""
 
-from datetime import timedelta
-
-from shoal.core.model import MINUTE, SECOND, ZERO, Done, Grant, Lease, Release, Task
+from shoal.core.model import MINUTE, SECOND, ZERO, Done, Grant, Release, Task
 from shoal.worker.ipc.protocol import ExitReason
-from shoal.worker.polling import MAX_POLL_INTERVAL_SECONDS, RESTING_AFTER
+from shoal.worker.polling import RESTING_AFTER
 from shoal.worker.scheduler import MAX_CALLS_PER_SLOT, Scheduler, Stop
-from shoal.worker.slots import HORIZON, SLOW, MemoryLimit
-
-SOON = Grant(next_due=timedelta(milliseconds=250))
+from shoal.worker.slots import HORIZON, SLOW
+from tests.unit.builders import make_lease
 
 
 def lease(number, *, host=None, start_in=ZERO, partition=""):
     url = f"https://{host or f'h{number}.test'}/{number}"
-    return Lease(
-        run_id="r",
-        task_id=f"t{number}",
-        token=1,
-        task=Task(url=url, step="page", partition=partition),
-        attempt=1,
-        start_in=start_in,
-        deadline_in=MINUTE,
+    return make_lease(
+        Task(url=url, step="page", partition=partition), task_id=f"t{number}", start_in=start_in
     )
 
 
@@ -145,12 +136,6 @@ def test_after_a_claim_with_tasks_the_next_one_waits_for_nothing():
     assert (following.wait, following.yield_for) == (0, 0)
 
 
-def test_a_worker_that_waits_for_settlements_polls_rarely_because_they_wake_it():
-    desk = Desk()
-    desk.claim(1)
-    assert desk.after_claim(Grant()).wait == MAX_POLL_INTERVAL_SECONDS
-
-
 def test_a_worker_that_holds_leases_does_not_rest_however_often_it_finds_nothing():
     desk = Desk()
     for _ in range(RESTING_AFTER + 1):
@@ -221,14 +206,6 @@ def test_a_lease_that_is_due_later_starts_then():
     desk.now += 5
     assert desk.start() == [1]
     assert desk.scheduler.next_start_at(desk.now) is None
-
-
-def test_a_cached_page_need_not_wait_for_its_host():
-    desk = Desk(gap=SECOND)
-    later = lease(1, start_in=MINUTE)
-    desk.accept(later)
-    desk.scheduler.start_now(later)
-    assert desk.start() == [1]
 
 
 def test_without_a_free_slot_nothing_starts_and_no_timer_is_needed():
@@ -306,15 +283,6 @@ def test_a_lease_is_held_until_it_is_settled():
     assert desk.scheduler.is_idle and desk.scheduler.held == 1
     assert desk.scheduler.forget(lease(1)) == number
     assert desk.scheduler.held == 0 and desk.scheduler.forget(lease(1)) is None
-
-
-def test_pages_over_the_memory_limit_wait_but_never_the_oldest():
-    memory = MemoryLimit(100)
-    memory.reserve(1, 60)
-    memory.reserve(2, 60)
-    assert memory.must_wait(2) and not memory.must_wait(1)
-    assert memory.release(1) and not memory.release(1)
-    assert not memory.must_wait(2) and memory.used == 60
 
 
 def test_a_suspect_starts_first_and_beside_as_few_tasks_as_its_limit_says():

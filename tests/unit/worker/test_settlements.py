@@ -11,21 +11,14 @@ from shoal.core.errors import (
     QueueRefused,
     QueueUnavailable,
 )
-from shoal.core.model import SECOND, ZERO, Bury, Done, Fate, Lease, Task
+from shoal.core.model import SECOND, Bury, Done, Fate
 from shoal.worker import queue_retry, settlements
 from shoal.worker.settlements import BATCH, Settlements
+from tests.unit.builders import make_lease
 
 
 def done(number):
-    lease = Lease(
-        run_id="r",
-        task_id=f"{number:032x}",
-        token=1,
-        task=Task(),
-        attempt=1,
-        start_in=ZERO,
-        deadline_in=SECOND,
-    )
+    lease = make_lease(task_id=f"{number:032x}", deadline_in=SECOND)
     return Done(lease, items=[number])
 
 

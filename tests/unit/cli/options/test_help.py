@@ -47,12 +47,6 @@ def test_help_loads_no_command():
 
 
 @pytest.mark.parametrize("command", list(every_command()))
-def test_every_command_explains_itself(command):
-    text = command.get_help(typer.Context(command, info_name="shoal", terminal_width=500))
-    assert "Usage: shoal" in text and command.help.splitlines()[0] in text
-
-
-@pytest.mark.parametrize("command", list(every_command()))
 def test_every_value_has_a_metavar_that_is_not_its_type(command):
     context = typer.Context(command)
     valued = [param for param in command.params if not getattr(param, "is_flag", False)]

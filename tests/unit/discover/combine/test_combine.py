@@ -1,7 +1,5 @@
 """Target combinations."""
 
-import time
-
 import pytest
 
 from shoal.core.errors import InvalidInput, InvalidSetting
@@ -92,23 +90,6 @@ def test_the_count_is_known_and_nothing_is_made_before_it_is_needed():
 
 def test_values_that_are_there_twice_count_once():
     assert combine("https://a.test/{x}", {"x": [1, "1", 2]}).count == 2
-
-
-@pytest.mark.long
-def test_the_targets_of_51_states_are_made_in_seconds():
-    cities = [(f"state {number % 51}", f"city {number}") for number in range(2_581)]
-    categories = [f"category {number}" for number in range(120)]
-    combination = combine(
-        "https://a.test/{state}/{city}?c={category}",
-        {("state", "city"): cities, "category": categories},
-        partition="state",
-    )
-    assert combination.count == 309_720
-    started = time.process_time()
-    found = sum(1 for _ in combination)
-    assert found == 309_720
-    assert time.process_time() - started < 20
-    assert combination.progress == 1.0
 
 
 @pytest.mark.parametrize(

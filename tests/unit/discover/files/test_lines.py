@@ -1,10 +1,7 @@
 """Lines of files: encodings, line endings, gzip, and endless lines."""
 
 import gzip
-import io
-import sys
 import tracemalloc
-from types import SimpleNamespace
 
 import pytest
 
@@ -118,15 +115,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         read(tmp_path / "missing.txt")
     with pytest.raises(InvalidSetting, match="cannot be read: Is a directory"):
         read(tmp_path)
-
-
-def test_standard_input_is_read_and_stays_open(monkeypatch):
-    buffer = io.BufferedReader(io.BytesIO(gzip.compress(b"one\ntwo\n", mtime=0)))
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=buffer))
-    lines = Lines("-")
-    assert list(lines) == ["one\n", "two\n"]
-    assert (lines.where, lines.progress) == ("stdin:2", None)
-    assert not buffer.closed
 
 
 def test_progress_goes_from_zero_to_one(tmp_path):

@@ -33,15 +33,6 @@ async def test_an_index_leads_to_the_pages_of_all_its_sitemaps():
     assert (refusals, report.files, report.urls, report.problems) == ([], 4, 5, [])
 
 
-async def test_who_watches_a_walk_hears_of_each_file_before_it_is_fetched():
-    names = [f"{HOME}/{number}.xml" for number in range(3)]
-    pages = {f"/{number}.xml": urlset(f"{HOME}/{number}") for number in range(3)}
-    source, heard = sitemaps(Site({"/sitemap.xml": index(*names)} | pages), START), []
-    source.report.on_file = lambda report: heard.append((report.files, report.urls, report.pending))
-    assert len([each async for each in source]) == 3
-    assert heard == [(0, 0, 0), (1, 0, 2), (2, 1, 1), (3, 2, 0)]
-
-
 async def test_tasks_have_the_step_and_what_the_sitemap_says():
     site = Site({"/sitemap.xml": f"<urlset><url><loc>{HOME}/a</loc><lastmod>2026</lastmod></url></urlset>"})
     assert [each async for each in sitemaps(site, START, step="page")] == [

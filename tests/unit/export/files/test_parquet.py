@@ -76,28 +76,6 @@ def test_kinds_widen_without_losing_a_digit(values, kind):
     assert found is kind
 
 
-@given(st.sampled_from(Kind), st.sampled_from(Kind), st.sampled_from(Kind))
-def test_the_order_of_values_does_not_change_the_kind(one, two, three):
-    assert common_kind(one, two) is common_kind(two, one)
-    assert common_kind(common_kind(one, two), three) is common_kind(one, common_kind(two, three))
-
-
-@given(
-    st.lists(
-        st.dictionaries(
-            st.sampled_from("abc"),
-            st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-        ),
-        min_size=1,
-        max_size=6,
-    )
-)
-async def test_any_items_can_be_written(tmp_path_factory, data):
-    path = tmp_path_factory.mktemp("parquet") / "items.parquet"
-    await export(source(items(*data)), open_writer(path))
-    assert pq.read_table(path).num_rows == len(data)
-
-
 async def test_row_groups_are_of_bounded_size(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "GROUP_ROWS", 1_000)
     path = tmp_path / "items.parquet"

@@ -70,11 +70,6 @@ def test_an_encoding_that_nobody_knows_is_passed_over(encoding):
     assert decoded(b"hello", decoders([encoding]), MIB) == b"hello"
 
 
-@pytest.mark.parametrize("encoding", PACKED)
-def test_an_empty_body_has_no_encoding(encoding):
-    assert decoded(b"", decoders([encoding]), MIB) == b""
-
-
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
 def test_a_body_that_breaks_off_is_broken(encoding):
     packed = PACKED[encoding](TEXT)

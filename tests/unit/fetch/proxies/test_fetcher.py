@@ -368,14 +368,6 @@ async def test_a_session_always_uses_the_same_proxy():
         assert len(set(inner.names())) == 1
 
 
-async def test_closing_closes_what_is_inside():
-    inner = Inner()
-    fetcher = ProxiesFetcher(inner, pool(1))
-    await fetcher.start()
-    await fetcher.close()
-    assert inner.closed
-
-
 # Without a queue
 
 

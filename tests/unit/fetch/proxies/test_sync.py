@@ -62,16 +62,6 @@ async def test_failures_of_all_workers_are_added_up_and_all_obey():
     assert not any(fleet.takes(worker) for worker in range(4))
 
 
-async def test_without_the_others_failures_nobody_reaches_the_threshold():
-    fleet = Fleet(4, threshold=11)
-    for worker in range(3):
-        fleet.fail(worker, 3)
-    fleet.fail(3, 1)
-    await fleet.exchange()
-    await fleet.exchange()
-    assert all(fleet.takes(worker) for worker in range(4))
-
-
 async def test_a_benched_one_comes_back_to_all_after_its_time_and_is_benched_at_once_if_it_fails():
     fleet = Fleet(2)
     fleet.fail(0, 10)

@@ -128,16 +128,6 @@ async def test_a_site_that_may_not_be_asked_at_all_is_out_of_scope():
         await Robots(Site(error=OutOfScope("… --allow-private a.test")), "shoal").check(PAGE)
 
 
-@pytest.mark.parametrize("hops", [1, 5])
-async def test_redirects_are_followed(hops):
-    with pytest.raises(RobotsDenied):
-        await Robots(Site(NO, hops=hops), "shoal").check(PAGE)
-
-
-async def test_after_five_redirects_the_file_counts_as_missing():
-    assert await Robots(Site(NO, hops=6), "shoal").check(PAGE)
-
-
 async def test_redirects_that_lead_astray_make_the_file_count_as_missing():
     assert await Robots(Site(hops=1, error=OutOfScope("a private address")), "shoal").check(PAGE)
 
@@ -166,13 +156,6 @@ async def test_a_failure_is_kept_for_a_minute(clock):
     clock.forward(FAILURE_LIFETIME)
     site.status = 200
     assert await robots.check(PAGE)
-
-
-async def test_many_pages_of_one_origin_ask_once():
-    site = Site("")
-    robots = Robots(site, "shoal")
-    await asyncio.gather(*(robots.check(f"https://a.test/{number}") for number in range(100)))
-    assert site.asked == ["https://a.test/robots.txt"]
 
 
 async def test_each_origin_is_asked_for_its_own():
@@ -230,16 +213,6 @@ async def test_what_is_no_longer_kept_parsed_is_parsed_again(monkeypatch):
     with pytest.raises(RobotsDenied):
         await robots.check("https://a.test/secret")
     assert len(site.asked) == 2
-
-
-async def test_one_who_gives_up_does_not_take_the_answer_from_the_others():
-    site = Site("")
-    robots = Robots(site, "shoal")
-    first, second = (asyncio.create_task(robots.check(PAGE)) for _ in range(2))
-    await asyncio.sleep(0)
-    first.cancel()
-    assert await second
-    assert len(site.asked) == 1
 
 
 async def test_what_is_known_is_recalled_without_asking_and_nothing_else(clock):

@@ -1,16 +1,12 @@
 """Pages fetched with sessions: the state of one is never sent with another."""
 
-import re
-from datetime import timedelta
-
 import pytest
 
 from shoal.core.errors import NoProxyLeft, NoSession
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import SECOND
-from shoal.fetch.host_pause import HostPauser
 from shoal.fetch.sessions.fetcher import MAX_REQUEUES, SessionFetcher
-from shoal.fetch.sessions.pool import MIN_WAIT, SessionRules
+from shoal.fetch.sessions.pool import SessionRules
 
 SHOP = "https://shop.test"
 
@@ -47,14 +43,6 @@ async def visit(fetching, path="/", origin=SHOP, **more):
     return await fetching.fetch(Request(url=f"{origin}{path}", **more))
 
 
-async def test_the_sessions_of_a_host_take_turns(host):
-    fetching = fetcher(host, size=2)
-    for number in range(4):
-        await visit(fetching, f"/{number}")
-    keys = host.keys()
-    assert keys[0] == keys[2] != keys[1] == keys[3]
-
-
 async def test_each_host_has_sessions_of_its_own_unless_the_run_shares_them(host):
     for per_host, count in ((True, 2), (False, 1)):
         host.asked.clear()
@@ -67,16 +55,6 @@ async def test_each_host_has_sessions_of_its_own_unless_the_run_shares_them(host
 async def test_robots_txt_is_asked_for_under_our_own_name(host):
     await visit(fetcher(host), "/robots.txt")
     assert host.keys() == [None]
-
-
-@pytest.mark.parametrize("trouble", ["status", "page"])
-async def test_a_session_that_is_blocked_repeatedly_is_replaced(host, trouble):
-    fetching = fetcher(host, block=re.compile("captcha"))
-    host.status, host.body = (403, b"") if trouble == "status" else (200, b"a captcha")
-    for _ in range(4):
-        await visit(fetching)
-    keys = host.keys()
-    assert keys[0] == keys[1] == keys[2] != keys[3]
 
 
 async def test_a_status_that_a_step_wants_to_see_is_no_block(host):
@@ -132,22 +110,3 @@ async def test_a_session_that_was_logged_out_is_replaced_without_using_an_attemp
 async def test_without_a_login_a_401_is_an_answer_like_any_other(host):
     host.status = 401
     assert (await visit(fetcher(host))).status == 401
-
-
-async def test_while_logins_fail_the_host_is_paused_once(host):
-    paused = []
-
-    class Queue:
-        async def pause_host(self, name, duration):
-            paused.append((name, duration))
-
-    async def login(session, origin, send):
-        raise ValueError
-
-    fetching = fetcher(host, login=login, pauser=HostPauser(Queue()))
-    for _ in range(5):
-        with pytest.raises(NoSession):
-            await visit(fetching)
-    ((name, pause),) = paused
-    assert name == "shop.test" and timedelta(seconds=4) < pause <= MIN_WAIT
-    assert host.asked == []

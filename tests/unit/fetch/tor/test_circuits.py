@@ -19,17 +19,6 @@ def test_a_host_has_one_circuit_and_another_host_has_another():
     assert known.take("a.test").name != known.take("b.test").name
 
 
-def test_sessions_of_one_host_share_no_circuit():
-    known = Circuits()
-    names = {known.take("a.test", who).name for who in (None, identity_of("one"), identity_of("two"))}
-    assert len(names) == 3
-    assert known.take("a.test", identity_of("one")).name in names
-
-
-def test_two_workers_share_no_name():
-    assert Circuits().take("a.test").name != Circuits().take("a.test").name
-
-
 def test_a_host_gets_another_circuit_after_so_many_requests():
     known = Circuits(renew=3)
     names = [known.take("a.test").name for _ in range(9)]

@@ -168,11 +168,6 @@ async def test_all_circuits_are_renewed_on_demand(fetcher, inner, tor):
     assert len(set(inner.proxies)) == 4 and tor.renewed == 1
 
 
-async def test_closing_it_closes_all(inner, tor):
-    await TorFetcher(inner, tor).close()
-    assert inner.closed and tor.closed
-
-
 async def test_the_name_of_a_circuit_is_in_no_error_and_no_repr(fetcher, inner):
     await fetcher.fetch(Request(url=URL))
     name = inner.proxies[0].partition("//")[2].partition(":")[0]

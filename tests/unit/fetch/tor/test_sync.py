@@ -1,9 +1,6 @@
 """What the workers of a run publish about their Tors, and the renewal requests they receive."""
 
-import pytest
-
 from shoal.fetch.tor.sync import TorState, TorSync, order_renewal, read_states
-from shoal.queue.open import open_queue
 
 
 class Teller:
@@ -15,12 +12,6 @@ class Teller:
 
     async def renew_all(self):
         self.renewals += 1
-
-
-@pytest.fixture
-async def queue(tmp_path):
-    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as opened:
-        yield opened
 
 
 async def test_all_see_how_every_tor_is_doing(queue):

@@ -11,18 +11,11 @@ from shoal.fleet.ondemand.dispatch import CallPartition
 from shoal.fleet.ondemand.standing_run import listening_job, outdated_notice, standing_run
 from shoal.fleet.run.open_run import find_unfinished, open_job
 from shoal.fleet.status.find import find_run
-from shoal.queue.open import open_queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.ondemand import shared_secret
 
 PAGES = Scraper("pages")
 JOB = Job(scraper=PAGES, name="p.py", reference="p.py", queue_url="sqlite:///:memory:", workers=3)
-
-
-@pytest.fixture
-async def queue(tmp_path):
-    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
-        yield queue
 
 
 async def test_no_two_balancers_share_a_partition_and_a_free_one_is_reused(queue):

@@ -1,16 +1,12 @@
-from datetime import UTC, datetime
-
 import pytest
 
 from shoal import Page, Scraper
-from shoal.core.model import Run, RunSettings, RunState
 from shoal.fleet.job import Job
 from shoal.worker.slots import ConcurrencySlots
+from tests.unit.builders import make_run
 
 pages = Scraper("pages")
-RUN = Run(
-    id="r", scraper="pages", settings=RunSettings(), state=RunState.RUNNING, started_at=datetime.now(UTC)
-)
+RUN = make_run(scraper="pages")
 
 
 @pages.step

@@ -11,7 +11,6 @@ from shoal.core.model import ZERO, Bury, DeadFilter, Lease, RunSettings, Task
 from shoal.core.request_options import RequestOptions
 from shoal.fleet.handle import RunHandle
 from shoal.fleet.run.letters import LetterChange, check_step, edit_letter, edit_letters
-from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.worker.failures.pages import FailedPageStore, read_failed_page
 
 TASK = Task(
@@ -20,12 +19,6 @@ TASK = Task(
     payload={"a": 1, "b": 2},
     request=RequestOptions(post=b"x", headers={"Authorization": "Bearer abc", "accept": "*"}),
 )
-
-
-@pytest.fixture
-async def queue(tmp_path):
-    async with await SqliteQueue.open(tmp_path / "queue.db") as queue:
-        yield queue
 
 
 async def bury(queue, *tasks):

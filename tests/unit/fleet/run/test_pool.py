@@ -1,12 +1,10 @@
 """When a pool replaces a worker, and when it gives up; no process is started."""
 
-from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
 from shoal import Scraper
-from shoal.core.model import Run, RunSettings, RunState
 from shoal.fleet.job import Job
 from shoal.fleet.run import pool as module
 from shoal.fleet.run.pool import (
@@ -19,8 +17,9 @@ from shoal.fleet.run.pool import (
 )
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.supervisor import WorkerExit
+from tests.unit.builders import make_run
 
-RUN = Run(id="r", scraper="s", settings=RunSettings(), state=RunState.RUNNING, started_at=datetime.now(UTC))
+RUN = make_run(scraper="s")
 PAGES = Scraper("s", retries=2)
 PAGES.step(fetch=None, name="page")(lambda task: [])
 JOB = Job(scraper=PAGES, name="s", reference="s.py", queue_url="sqlite:///")
@@ -51,14 +50,6 @@ class Slots(WorkerPool):
         return ending
 
 
-async def test_a_dead_worker_is_replaced_until_one_ends_normally():
-    pool = Slots(DEAD, WorkerExit(ExitReason.DRAINED))
-    ending = await pool.end()
-    assert (pool.started, pool.restarts, ending.reasons) == (2, 1, [ExitReason.DRAINED])
-    assert pool.said == ["A worker was ended by SIGKILL; starting another."]
-    assert not ending.failed
-
-
 async def test_workers_that_keep_dying_are_replaced_later_and_later_and_then_no_more():
     pool = Slots(*[DEAD] * (MAX_RESTARTS + 1))
     ending = await pool.end()
@@ -72,13 +63,6 @@ async def test_a_worker_that_settled_a_task_resets_the_count():
     useful = WorkerExit(ExitReason.DIED, "vanished", settled=1)
     pool = Slots(*[DEAD] * MAX_RESTARTS, useful, *[DEAD] * (MAX_RESTARTS - 1), WorkerExit(ExitReason.DRAINED))
     assert (await pool.end()).reasons == [ExitReason.DRAINED]
-
-
-async def test_a_worker_that_cannot_work_is_not_replaced():
-    pool = Slots(WorkerExit(ExitReason.FAILED, "the scraper is broken", last_lines=["Traceback"]), count=2)
-    ending = await pool.end()
-    assert pool.started == 1 and ending.failures == ["the scraper is broken\nTraceback"]
-    assert "It is not restarted; the others continue." in pool.said[0] and pool.said[-1] == "Traceback"
 
 
 async def test_the_first_task_that_kills_its_worker_causes_no_delay():

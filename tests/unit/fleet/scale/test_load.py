@@ -1,25 +1,24 @@
 """How many tasks of a run are ready, and how many workers its hosts can keep busy."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from math import inf
 
 import pytest
 
-from shoal.core.model import Counts, HostStatus, Run, RunSettings, RunState, Stats
+from shoal.core.model import Counts, RunSettings, RunState, Stats
 from shoal.fleet.scale.decide import PACE, RunLoad, load, pace_of
+from tests.unit.builders import make_host, make_run
 
 SECOND = timedelta(seconds=1)
 
 
 def run(state=RunState.RUNNING, **settings):
-    return Run(
-        id="r", scraper="s", settings=RunSettings(**settings), state=state, started_at=datetime.now(UTC)
-    )
+    return make_run(scraper="s", settings=RunSettings(**settings), state=state)
 
 
 def host(name, pending=0, *, leased=0, delayed=0, delay=None, paused=None):
     counts = Counts(pending=pending, leased=leased, delayed=delayed)
-    return HostStatus(host=name, counts=counts, delay=delay, paused_for=paused)
+    return make_host(name, counts=counts, delay=delay, paused_for=paused)
 
 
 def of(run, *hosts, extra=0):
@@ -63,7 +62,7 @@ def test_tasks_without_a_host_are_always_ready_and_know_no_limit():
 def test_tasks_that_end_while_the_hosts_are_read_are_not_taken_for_tasks_without_a_host():
     before = Stats(pending=100, leased=4, completed=6)
     counts = Counts(pending=90, leased=4, completed=16)
-    later = HostStatus(host="a", counts=counts, delay=None, paused_for=None)
+    later = make_host("a", counts=counts)
     assert load(run(), before, [later], pace=10.0).most_useful == 1
 
 

@@ -2,19 +2,10 @@
 
 from datetime import timedelta
 
-import pytest
-
 from shoal.core.model import SECOND, RunSettings, Task
 from shoal.fleet.job import Job
 from shoal.fleet.scale.preview import preview_launch
-from shoal.queue.open import open_queue
 from shoal.scrape.scraper import Scraper
-
-
-@pytest.fixture
-async def queue(tmp_path):
-    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as opened:
-        yield opened
 
 
 async def lined_up(queue, gap=SECOND, pause=None, **more):

@@ -5,26 +5,16 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.model import WorkerStatus
 from shoal.fetch.cache.queue_store import TOPIC
 from shoal.fetch.cache.store import DiskStore
 from shoal.fleet.status.cache import CacheUse, cache_status, cache_uses
 from shoal.fleet.status.rows import CacheRow, CacheUseRow
 from shoal.queue.sqlite.queue import SqliteQueue
+from tests.unit.builders import make_worker
 
 
 def worker(run_id, **info):
-    return WorkerStatus(
-        worker_id="w",
-        run_id=run_id,
-        state="ended",
-        info=info,
-        last_beat=timedelta(0),
-        leased=0,
-        completed=0,
-        failed=0,
-        items=0,
-    )
+    return make_worker(worker_id="w", run_id=run_id, state="ended", info=info, last_beat=timedelta(0))
 
 
 def test_the_hits_of_all_workers_of_a_run_are_added_and_runs_without_a_cache_are_left_out():

@@ -1,12 +1,10 @@
 """Finding the run that a name means."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from shoal.core.errors import InvalidSetting, UnknownRun
-from shoal.core.model import Run, RunSettings, RunState
 from shoal.fleet.status.find import find_run
+from tests.unit.builders import make_run
 
 IDS = {
     "20261116_120002_ab12": "books",
@@ -20,16 +18,7 @@ class Queue:
     """A queue with these runs, the newest first."""
 
     def __init__(self, ids=IDS):
-        self._runs = [
-            Run(
-                id=name,
-                scraper=scraper,
-                state=RunState.RUNNING,
-                settings=RunSettings(),
-                started_at=datetime.now(UTC),
-            )
-            for name, scraper in ids.items()
-        ]
+        self._runs = [make_run(id=name, scraper=scraper) for name, scraper in ids.items()]
 
     async def run(self, run_id):
         for run in self._runs:

@@ -7,18 +7,16 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from shoal.core.model import Counts, HostStatus, Run, RunSettings, RunState, Stats, WorkerStatus
+from shoal.core.model import Counts, RunState, Stats
 from shoal.fleet.status import progress
 from shoal.fleet.status import progress as module
 from shoal.fleet.status.progress import ProgressReader, Snapshot, follow_progress, with_details
+from tests.unit.builders import make_host, make_run, make_worker
 
 
 def host(name, *, paused=None, pending=1):
-    return HostStatus(
-        host=name,
-        counts=Counts(pending=pending),
-        delay=None,
-        paused_for=timedelta(seconds=paused) if paused else None,
+    return make_host(
+        name, counts=Counts(pending=pending), paused_for=timedelta(seconds=paused) if paused else None
     )
 
 
@@ -30,7 +28,7 @@ class Queue:
         self.at_work, self.worker_looks = (), 0
 
     async def run(self, run_id):
-        return Run(id=run_id, scraper="s", state=RunState.RUNNING, settings=RunSettings(), started_at=None)
+        return make_run(id=run_id, scraper="s", started_at=None)
 
     async def stats(self, run_id):
         return self._stats
@@ -95,16 +93,8 @@ async def test_hosts_are_not_read_again_at_once():
 
 
 def worker(state="running", *, silent=1.0, **info):
-    return WorkerStatus(
-        worker_id="elsewhere-1-ab",
-        run_id="r",
-        state=state,
-        last_beat=timedelta(seconds=silent),
-        info=info,
-        leased=0,
-        completed=0,
-        failed=0,
-        items=0,
+    return make_worker(
+        worker_id="elsewhere-1-ab", state=state, last_beat=timedelta(seconds=silent), info=info
     )
 
 
@@ -198,10 +188,3 @@ async def test_a_run_is_read_less_often_while_nothing_changes_and_its_own_worker
         await follow_progress(ProgressReader(queue, "r"), reported.append, is_at_work=lambda: True)
     assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 0.5, 1.0]
     assert len(reported) == 8 and queue.worker_looks == 0
-
-
-async def test_partitions_are_reported_by_name():
-    names = ("TX", "CA", "NY", "AL")
-    stats = Stats(pending=4, partitions={name: Counts(pending=1) for name in names})
-    snapshot = await ProgressReader(Queue(stats), "r").read()
-    assert list(snapshot.as_json()["partitions"]) == sorted(names)

@@ -12,16 +12,9 @@ from shoal.fetch.proxies.pool import ProxyPool
 from shoal.fetch.proxies.sync import ProxySync
 from shoal.fleet.status.doctor import CheckStatus, examine
 from shoal.fleet.status.proxies import check_proxies, proxies
-from shoal.queue.open import open_queue
 from shoal.scrape.scraper import Scraper
 
 HOST = "shop.test"
-
-
-@pytest.fixture
-async def queue(tmp_path):
-    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as opened:
-        yield opened
 
 
 def worker(queue, run, name, lines):

@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shoal.core.model import MINUTE, TaskState, TaskStatus, WorkerStatus
+from shoal.core.model import MINUTE, TaskState, TaskStatus
 from shoal.fleet.dead_workers import MAX_SILENCE
 from shoal.fleet.status.stale import judge, state_of
 from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL
 from shoal.worker.process.procfs import pid_scope
+from tests.unit.builders import make_worker
 
 NOW = datetime(2026, 2, 15, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -24,17 +25,7 @@ def held(minutes):
 
 
 def worker(state="running", beat=SECOND, name=FAR, info=None):
-    return WorkerStatus(
-        worker_id=name,
-        run_id="r",
-        state=state,
-        info=info or {},
-        last_beat=beat,
-        leased=1,
-        completed=0,
-        failed=0,
-        items=0,
-    )
+    return make_worker(worker_id=name, state=state, info=info or {}, last_beat=beat, leased=1)
 
 
 def judged(found, *tasks, name=FAR):
@@ -85,11 +76,6 @@ def test_a_frozen_worker_is_said_to_be():
 def test_a_worker_with_missing_heartbeats_is_late(state):
     assert state_of(worker(state, beat=MAX_SILENCE + SECOND)) == "late"
     assert state_of(worker(state)) == state
-
-
-@pytest.mark.parametrize("state", ["ended", "died", "finished"])
-def test_after_its_final_state_a_worker_is_not_late(state):
-    assert state_of(worker(state, beat=2 * MAX_SILENCE)) == state
 
 
 def test_a_report_holds_no_query():

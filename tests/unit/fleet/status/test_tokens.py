@@ -9,14 +9,7 @@ from shoal.fetch.tokens.rate_limit_headers import RateLimit
 from shoal.fetch.tokens.token import TokenSource
 from shoal.fleet.status.doctor import CheckStatus, examine
 from shoal.fleet.status.tokens import TokenStatus, forget, tokens
-from shoal.queue.open import open_queue
 from shoal.scrape.scraper import Scraper
-
-
-@pytest.fixture
-async def queue(tmp_path):
-    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as opened:
-        yield opened
 
 
 async def used(queue, *texts):

@@ -23,11 +23,3 @@ async def test_reclaim_deletes_all_keys_whose_time_is_over_and_no_other(address)
         await queue.reclaim()
         assert direct.execute(KEPT).fetchone() == (1,)
     direct.close()
-
-
-async def test_runs_without_dedup_note_nothing(address):
-    direct = apsw.Connection(str(address.path))
-    async with await SqliteQueue.open(address.path) as queue:
-        await start(queue, *pages(10))
-        assert direct.execute(KEPT).fetchone() == (0,)
-    direct.close()

@@ -1,10 +1,10 @@
-"""Batches are prepared while others are written: none is lost, and an error stops cleanly."""
+"""Batches are prepared while others are written: an error stops cleanly."""
 
 import pytest
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import Task
-from shoal.queue.sqlite.enqueue import BATCH, TASKS_PER_YIELD, yield_gil
+from shoal.queue.sqlite.enqueue import BATCH
 
 
 def pages(count):
@@ -14,27 +14,6 @@ def pages(count):
 def breaks_down(after):
     yield from pages(after)
     raise ConnectionError("the source is gone")
-
-
-def test_breaks_change_nothing_of_the_tasks():
-    tasks = list(pages(2 * TASKS_PER_YIELD + 1))
-    assert list(yield_gil(tasks)) == tasks
-
-
-def test_an_asynchronous_source_makes_its_own_breaks():
-    async def source():
-        yield Task(payload={"n": 1})
-
-    tasks = source()
-    assert yield_gil(tasks) is tasks
-
-
-async def test_batches_are_added_up(queue):
-    run = await queue.start_run("books")
-    report = await queue.enqueue(run.id, pages(2 * BATCH + 5))
-    assert (report.added, report.duplicate) == (2 * BATCH + 5, 0)
-    again = await queue.enqueue(run.id, pages(2 * BATCH + 7))
-    assert (again.added, again.duplicate) == (2, 2 * BATCH + 5)
 
 
 async def test_when_the_source_breaks_down_the_batches_before_are_stored(queue):

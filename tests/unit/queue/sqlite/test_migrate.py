@@ -14,12 +14,6 @@ async def test_a_new_file_gets_the_schema_and_our_mark(store):
     assert store.connection.pragma("journal_mode") == "wal"
 
 
-async def test_migrating_again_changes_nothing(queue):
-    run = await queue.start_run("books")
-    assert await queue.migrate() == len(scripts())
-    assert await queue.run(run.id) == run
-
-
 async def test_a_file_of_a_newer_shoal_is_refused_and_left_alone(store, address):
     store.connection.pragma("user_version", len(scripts()) + 1)
     with pytest.raises(SchemaTooNew) as refusal:

@@ -1,4 +1,4 @@
-"""Expired notes are removed in batches, and values are read only where necessary."""
+"""Expired notes are removed in batches."""
 
 from datetime import datetime, timedelta
 
@@ -44,15 +44,3 @@ async def test_expired_notes_go_some_at_a_time_with_later_writes_and_reclaims(st
     assert kept(store) == 251 - 2 * notes.MAX_EXPIRED
     await queue.trim_notes("cache", max_bytes=0)
     assert kept(store) == 1
-
-
-WEIGH = """
-    EXPLAIN QUERY PLAN
-    SELECT sum(size) OVER (ORDER BY written_at DESC, key ROWS UNBOUNDED PRECEDING)
-    FROM note WHERE topic = 'cache'
-"""
-
-
-def test_a_topic_is_weighed_without_a_look_at_its_values(store):
-    plan = [row[3] for row in store.connection.execute(WEIGH)]
-    assert "COVERING INDEX note_age" in " ".join(plan)

@@ -43,11 +43,6 @@ def test_rows_go_in_however_many_they_are(store, count):
     assert list(found) == rows
 
 
-def test_each_size_is_one_statement(store):
-    for size in ROWS:
-        assert query_for_rows("ready_add", size).count("(?,?,?)") == size
-
-
 @pytest.mark.parametrize("name", [name for name in NAMES if "VALUES (?" in QUERIES[name]])
 def test_no_statement_is_too_long_for_apsw_to_keep(name):
     assert len(query_for_rows(name, ROWS[-1])) < 16_384

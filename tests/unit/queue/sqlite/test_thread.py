@@ -104,13 +104,6 @@ async def test_closing_finishes_what_was_asked_before(thread, handler, hold):
     assert handler.closed
 
 
-async def test_closing_twice_is_closing_once_and_a_closed_thread_says_so(thread):
-    await asyncio.gather(thread.close(), thread.close())
-    await thread.close()
-    with pytest.raises(QueueError, match="closed"):
-        await thread.call(lambda store: None)
-
-
 async def test_an_opening_that_fails_raises_and_leaves_no_thread():
     class Broken(Recorder):
         def open(self):
@@ -121,7 +114,3 @@ async def test_an_opening_that_fails_raises_and_leaves_no_thread():
         await thread.open()
     await thread.close()
     assert not thread._thread.is_alive()
-
-
-async def test_a_thread_that_was_never_opened_can_be_closed(handler):
-    await ConnectionThread(handler).close()

@@ -70,17 +70,6 @@ def test_a_dataclass_and_an_item_hook_may_hold_downloads():
     assert read_plan(task).files[0].at == ["image"]
 
 
-def test_two_items_may_have_the_same_file_and_one_page_downloads_a_file_once():
-    def product(page):
-        yield {"n": 1, "image": page.download("/a.jpg")}
-        yield {"n": 2, "image": page.download("/a.jpg")}
-        yield page.download("/a.jpg")
-        yield page.download("/a.jpg")
-
-    keys = [task.key for task in harvest(product).follow]
-    assert len(set(keys[:2])) == 2 and keys[2] == keys[3] and keys[2] not in keys[:2]
-
-
 def test_what_a_page_says_is_never_taken_for_a_download():
     def product(page):
         hostile = {PAYLOAD_KEY: {"files": [{"url": "https://evil.example/", "max_bytes": 1 << 60}]}}
@@ -132,20 +121,6 @@ def test_nothing_to_download_is_none():
 def test_a_payload_that_was_edited_badly_is_refused(payload):
     with pytest.raises(InvalidTask, match="does not say what to download"):
         read_plan(Task(url="https://a.example/", payload={PAYLOAD_KEY: payload}))
-
-
-@pytest.mark.parametrize(
-    ("downloads", "text", "reason"),
-    [(1_001, "", "it has 1,001 downloads"), (1, "x" * 900_000, "the limit is 900,000")],
-)
-def test_an_item_with_too_much_is_rejected_and_the_others_stay(downloads, text, reason):
-    def product(page):
-        yield {"images": [page.download(f"/{number}") for number in range(downloads)], "text": text}
-        yield {"name": "other"}
-
-    found = harvest(product)
-    assert found.items == [{"name": "other"}] and not found.follow
-    assert reason in found.rejects[0].reason
 
 
 def test_a_rejected_item_has_the_urls_of_its_downloads():

@@ -134,13 +134,6 @@ def test_what_a_step_sends_is_bound_by_scope_and_depth_and_by_no_trap():
     assert dropped == {"out of scope": 3_000, "too deep": 3_000}
 
 
-def test_depth_and_scope_are_counted_apart():
-    link_filter = make_filter(max_depth=3)
-    assert pass_links(link_filter, [HOME + "x"], step="t", depth=3) == ([HOME + "x"], {})
-    assert pass_links(link_filter, [HOME + "y"], step="t", depth=4) == ([], {"too deep": 1})
-    assert pass_links(link_filter, ["https://b.test/"]) == ([], {"out of scope": 1})
-
-
 def test_the_user_may_set_one_limit_for_every_pattern():
     link_filter = make_filter(max_per_pattern=10)
     urls = [f"{HOME}product/{n}" for n in range(50)]

@@ -12,8 +12,6 @@ from shoal.scrape.links.traps import (
     MAX_FOLDERS,
     TrapCounts,
     TrapRules,
-    has_filters,
-    has_repeats,
 )
 from shoal.scrape.links.url_parts import url_parts
 
@@ -118,19 +116,6 @@ def test_max_per_pattern_is_the_only_rule():
     rules = TrapRules(10**6)
     for trap, form, new, _ in RULES:
         assert fetch(rules, pages(form), new=new)[1] is None, trap
-
-
-@pytest.mark.parametrize(
-    ("query", "has"),
-    [("a=1&b=2&c=3", True), ("a=1&b=2", False), ("a=1&b=2&page=3", False), ("f=1&t=2&start=40", False)],
-)
-def test_page_numbers_are_no_filters(query, has):
-    assert has_filters(url_parts(f"{SITE}x?{query}")) is has
-
-
-def test_a_name_three_times_in_a_path_is_repeated():
-    assert has_repeats(url_parts(f"{SITE}django/django/blob/django"))
-    assert not has_repeats(url_parts(f"{SITE}django/django/1/1/1"))
 
 
 def test_made_up_folders_are_one_section_in_the_end():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tools.chaos.history import Death, Departure, History, Manners, Stall, Strike, Visit
-from tools.chaos.judge import RULES, judge, recoveries, repeats
+from tools.chaos.judge import RULES, judge
 from tools.chaos.pace import hasty, shortest_gap
 from tools.chaos.site import Site, Trouble
 
@@ -117,11 +117,6 @@ def test_a_page_that_is_asked_for_again_must_have_been_in_hand_at_a_fault():
     assert judge(history(again, strikes=[strike(PAGE - 3.0, PAGE + 0.05)])) == {}
 
 
-def test_an_answer_that_asks_for_it_is_followed_by_another_visit():
-    assert any(one.status == 500 for one in history().visits)
-    assert list(repeats(history())) == []
-
-
 def test_no_more_may_be_asked_for_again_than_was_in_hand():
     again = [visit(PAGE, PAGE + 12.5 * turn) for turn in (1, 2, 3)]
     faults = [strike(PAGE + 12.5 * turn, held=1) for turn in (0, 1)]
@@ -176,19 +171,6 @@ def test_a_fault_after_which_nothing_comes_for_long_is_seen():
     faults = [strike(100.5, kind="restart")]
     broken = judge(history(visits=quiet, strikes=faults))
     assert list(broken) == ["sluggish"] and "restart of worker 7" in broken["sluggish"][0]
-
-
-def test_the_time_to_recover_counts_from_the_last_fault_before_the_next_page():
-    quiet = [one for one in history().visits if not 100 < one.at < 113 or one.status in (429, 500)]
-    faults = [strike(100.5), strike(101.0, 109.0, kind="freeze")]
-    assert [seconds for _, seconds in recoveries(history(visits=quiet, strikes=faults))] == [
-        pytest.approx(4.0),
-        pytest.approx(4.0),
-    ]
-
-
-def test_at_the_end_of_the_crawl_nothing_may_be_due_for_a_while():
-    assert list(recoveries(history(strikes=[strike(299.5)]))) == []
 
 
 def test_a_launcher_that_gives_up_is_seen():

@@ -2,13 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
-from shoal.core.model import ZERO, Done, Fate, Lease, Run, RunSettings, RunState, Stats, Task
+from shoal.core.model import Done, Fate, RunSettings, Stats, Task
+from tests.unit.builders import make_lease, make_run
 from tools.histories.judge import judge
 from tools.histories.record import End, Entered, Holding, Record, Settlement
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 SETTINGS = RunSettings(host_delay=timedelta(seconds=1), per_host=2, max_attempts=2)
-RUN = Run(id="r", scraper="s", settings=SETTINGS, state=RunState.RUNNING, started_at=NOON)
+RUN = make_run(scraper="s", settings=SETTINGS, started_at=NOON)
 
 
 def at(seconds):
@@ -17,13 +18,11 @@ def at(seconds):
 
 def held(task, seconds, *, token=1, attempt=1, host="a.example", lease=10.0, claim=None):
     """Return a lease that begins so many seconds after noon."""
-    told = Lease(
-        run_id="r",
+    told = make_lease(
+        Task(url=f"https://{host}/{task}"),
         task_id=task,
         token=token,
-        task=Task(url=f"https://{host}/{task}"),
         attempt=attempt,
-        start_in=ZERO,
         deadline_in=timedelta(seconds=lease),
     )
     number = hash((task, token)) if claim is None else claim

@@ -190,12 +190,6 @@ async def test_an_unexpected_error_has_the_headers_and_reveals_no_text(dashboard
     assert "RuntimeError" in caplog.text
 
 
-async def test_static_files_are_cached_for_a_day(dashboard):
-    async with dashboard.client() as anonymous:
-        response = await anonymous.get("/static/shoal.css")
-    assert response.headers["cache-control"] == "public, max-age=86400, immutable"
-
-
 async def test_a_wrong_token_is_rejected_and_too_many_are_locked_out(dashboard):
     async with dashboard.client("wrong-token-0123456789") as attacker:
         responses = [await attacker.get("/api/runs") for _ in range(11)]

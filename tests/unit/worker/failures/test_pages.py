@@ -1,16 +1,13 @@
 """The pages of dead letters are kept: bounded, compressed, without secrets."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from shoal.core.http import Headers, Response
-from shoal.core.model import MINUTE, ZERO, Lease, Task
+from shoal.core.model import Lease, Task
 from shoal.core.secrets import begin_secrets
 from shoal.queue.contract import Queue
-from shoal.queue.open import open_queue
 from shoal.worker.failures.pages import (
     MAX_KEPT_BYTES,
     MAX_PER_KIND,
@@ -18,21 +15,14 @@ from shoal.worker.failures.pages import (
     FailedPageStore,
     read_failed_page,
 )
+from tests.unit.builders import make_lease
 
 DAY = timedelta(days=1)
 
 
-@pytest.fixture
-async def queue(tmp_path: Path) -> AsyncIterator[Queue]:
-    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as found:
-        yield found
-
-
 def lease(number: int = 1) -> Lease:
     task = Task(url=f"https://example.com/{number}")
-    return Lease(
-        run_id="r", task_id=f"{number:032x}", token=1, task=task, attempt=1, start_in=ZERO, deadline_in=MINUTE
-    )
+    return make_lease(task, task_id=f"{number:032x}")
 
 
 def response(body: bytes, **headers: str) -> Response:

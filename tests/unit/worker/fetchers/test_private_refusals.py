@@ -4,13 +4,10 @@ import pytest
 
 from shoal.core.errors import InvalidInput, QueueError
 from shoal.core.model import (
-    MINUTE,
     ZERO,
     Bury,
     Counts,
     Done,
-    HostStatus,
-    Lease,
     Note,
     Release,
     Retry,
@@ -18,6 +15,7 @@ from shoal.core.model import (
     Task,
 )
 from shoal.worker.fetchers.private_refusals import PrivateRefusals
+from tests.unit.builders import make_host, make_lease
 
 HOST = "10.0.0.1"
 
@@ -39,14 +37,12 @@ class Store:
         self.written.update(values)
 
     async def hosts(self, run_id):
-        yield HostStatus(host=HOST, counts=Counts(pending=self.private), delay=None, paused_for=None)
+        yield make_host(HOST, counts=Counts(pending=self.private))
 
 
 def lease(task_id="t", token=1, url=f"http://{HOST}/"):
     task = Task(url=url)
-    return Lease(
-        run_id="r", task_id=task_id, token=token, task=task, attempt=1, start_in=ZERO, deadline_in=MINUTE
-    )
+    return make_lease(task, task_id=task_id, token=token)
 
 
 @pytest.mark.parametrize("before", [Release(lease()), Retry(lease(), "DnsFailed: not now")], ids=repr)
@@ -88,7 +84,7 @@ async def test_the_message_allows_every_host_that_it_names():
     class TwoHosts(Store):
         async def hosts(self, run_id):
             for host in (HOST, "10.0.0.2"):
-                yield HostStatus(host=host, counts=Counts(pending=1), delay=None, paused_for=None)
+                yield make_host(host, counts=Counts(pending=1))
 
     refusals = PrivateRefusals(TwoHosts(), "r")
     for number, host in enumerate((HOST, "10.0.0.2")):

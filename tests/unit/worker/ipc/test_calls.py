@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.core.model import MINUTE, ZERO, Lease, Task
+from shoal.core.model import Task
 from shoal.core.request_options import RequestOptions
 from shoal.worker.ipc.calls import (
     BODY_HASH,
@@ -15,6 +15,7 @@ from shoal.worker.ipc.calls import (
     encode,
     read_call,
 )
+from tests.unit.builders import make_lease
 
 NOW = 1_700_000_000.0
 REQUEST = ("POST", "/w/call", b"body")
@@ -119,5 +120,5 @@ def test_a_response_is_valid_for_its_own_request_only(signer):
 )
 def test_a_call_carries_the_request_options_of_its_task(options):
     task = Task(url="https://a.example/", request=options, payload={"n": 1})
-    lease = Lease(run_id="r", task_id="t", token=1, task=task, attempt=1, start_in=ZERO, deadline_in=MINUTE)
+    lease = make_lease(task)
     assert read_call(encode(CallRequest(lease=lease))).lease.task == task

@@ -22,15 +22,6 @@ from shoal.worker.ipc.step_markers import (
 WORD = 8
 
 
-@pytest.fixture
-def markers():
-    file = make_file()
-    found = StepMarkers(file)
-    yield found
-    found.close()
-    os.close(file)
-
-
 def running(markers):
     return [marker.number for marker in markers.running_steps()]
 

@@ -1,31 +1,19 @@
 """A step that blocks the event loop is named once, with its stack."""
 
-import os
 import threading
 import time
-from collections.abc import Iterator
-
-import pytest
 
 from shoal.core.events import LOOP_BLOCKED, Event
 from shoal.core.failures import TRACEBACK
-from shoal.core.model import MINUTE, ZERO, Lease, Task
+from shoal.core.model import Task
 from shoal.scrape.hooks import ScraperHooks
 from shoal.worker.failures.tracebacks import TracebackFormatter
-from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.process.blocked_loop import LIMIT, BlockedLoopWatch
+from tests.unit.builders import make_lease
 
 TASK = Task(url="https://example.com/a?token=secret", step="book")
-LEASE = Lease(run_id="r", task_id="t", token=1, task=TASK, attempt=1, start_in=ZERO, deadline_in=MINUTE)
-
-
-@pytest.fixture
-def markers() -> Iterator[StepMarkers]:
-    file = make_file()
-    found = StepMarkers(file)
-    os.close(file)
-    yield found
-    found.close()
+LEASE = make_lease(TASK)
 
 
 def watch(markers: StepMarkers, reports: list[Event], hooks: ScraperHooks | None = None) -> BlockedLoopWatch:

@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import DutyFailed
-from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Lease, Release, Retry, Task
+from shoal.core.model import MINUTE, SECOND, Bury, Release, Retry, Task
 from shoal.worker.process import dead_worker as module
 from shoal.worker.process.dead_worker import (
     DeadWorkerJudge,
@@ -15,6 +15,7 @@ from shoal.worker.process.dead_worker import (
     once_steps,
 )
 from shoal.worker.process.liveness import LivenessProblem
+from tests.unit.builders import make_lease
 
 LIMITS = {
     "page": StepLimit(MINUTE, 3),
@@ -24,15 +25,7 @@ LIMITS = {
 
 
 def lease(step="page", attempt=1):
-    return Lease(
-        run_id="r",
-        task_id="t",
-        token=1,
-        task=Task(url="https://a.test/", step=step),
-        attempt=attempt,
-        start_in=ZERO,
-        deadline_in=MINUTE,
-    )
+    return make_lease(Task(url="https://a.test/", step=step), attempt=attempt)
 
 
 def judge(held, *, guilty=True, problem=None, how="was ended by SIGKILL"):

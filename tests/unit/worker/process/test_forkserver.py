@@ -1,18 +1,13 @@
-"""The supervisor's side of the fork server, and its exit reports, without a fork."""
+"""The supervisor's side of the fork server, where a real one cannot show it."""
 
 import os
 import socket
 import threading
-from pathlib import Path
-from threading import Event, Thread
-
-import pytest
+from threading import Event
 
 from shoal.worker.process import forkserver as module
 from shoal.worker.process.forkserver import (
-    DESCRIPTORS,
     ForkServer,
-    ForkServerDied,
     WorkerProcess,
     read_pipe,
 )
@@ -23,12 +18,6 @@ async def worker_with(status: bytes, pid=1):
     os.write(writable, status)
     os.close(writable)
     return WorkerProcess(pid, *await read_pipe(readable))
-
-
-@pytest.mark.parametrize(("status", "code"), [(b"0\n", 0), (b"-9\n", -9), (b"", None)])
-async def test_a_worker_ends_with_its_exit_code_which_may_be_unknown(status, code):
-    process = await worker_with(status)
-    assert await process.wait() == code and process.has_ended
 
 
 async def test_a_process_that_has_ended_is_not_killed_because_its_id_may_be_another_ones(monkeypatch):
@@ -68,41 +57,6 @@ def join_waiting_threads():
         thread.join()
 
 
-def fake_server(pid):
-    """Return the launcher's end of a server that reports this process id for one request."""
-    ours, theirs = socket.socketpair()
-
-    def serve():
-        with theirs:
-            _, descriptors, _, _ = socket.recv_fds(theirs, 1, DESCRIPTORS)
-            os.write(descriptors[-1], b"%d\n" % pid)
-            for descriptor in descriptors:
-                os.close(descriptor)
-
-    thread = Thread(target=serve)
-    thread.start()
-    return ours, thread
-
-
-async def test_a_killed_fork_server_is_replaced_when_the_next_worker_is_needed(monkeypatch):
-    dead, closed = socket.socketpair()
-    closed.close()
-    alive, thread = fake_server(pid=42)
-    starts = iter([(1, dead), (2, alive)])
-    waited = []
-    monkeypatch.setattr(module, "_start", lambda: next(starts))
-    monkeypatch.setattr(module.os, "waitpid", lambda pid, options: waited.append(pid))
-    with ForkServer() as server, Path(os.devnull).open() as file:
-        with pytest.raises(ForkServerDied):
-            await server.spawn(file.fileno(), file.fileno(), file.fileno())
-        process = await server.spawn(file.fileno(), file.fileno(), file.fileno())
-        assert (process.pid, server.pid) == (42, 2)
-        assert await process.wait() is None
-        thread.join()
-    join_waiting_threads()
-    assert sorted(waited) == [1, 2]
-
-
 def test_closing_a_fork_server_does_not_wait_for_its_end(monkeypatch):
     ours, theirs = socket.socketpair()
     ended = Event()
@@ -114,15 +68,3 @@ def test_closing_a_fork_server_does_not_wait_for_its_end(monkeypatch):
     ended.set()
     join_waiting_threads()
     theirs.close()
-
-
-def test_exit_codes_are_reported_to_the_supervisor_of_each_worker_that_has_ended(monkeypatch):
-    pipes = {pid: os.pipe() for pid in (1, 2, 3)}
-    statuses = {1: (1, 9), 2: (0, 0), 3: (3, 5 << 8)}  # killed, running, exit code 5
-    monkeypatch.setattr(module.os, "waitpid", lambda pid, options: statuses[pid])
-    live = {pid: writable for pid, (_, writable) in pipes.items()}
-    module._report_exits(live)
-    assert list(live) == [2]
-    assert os.read(pipes[1][0], 9) == b"-9\n" and os.read(pipes[3][0], 9) == b"5\n"
-    for descriptor in (pipes[1][0], *pipes[2], pipes[3][0]):
-        os.close(descriptor)

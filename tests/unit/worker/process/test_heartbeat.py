@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.errors import QueueError
-from shoal.core.model import MINUTE, WorkerStatus
+from shoal.core.model import MINUTE
 from shoal.fleet.status.overview import worker_row
 from shoal.queue.contract import WorkerBeat
 from shoal.worker.counters import WorkerCounters
@@ -23,6 +23,7 @@ from shoal.worker.process.heartbeat import (
     last_hour_of,
     memory_of,
 )
+from tests.unit.builders import make_worker
 
 
 def heartbeat(**config):
@@ -54,16 +55,8 @@ def test_the_last_hour_of_an_idle_worker_falls_to_zero():
 
 
 def status(info, *, completed, silent):
-    return WorkerStatus(
-        worker_id="w",
-        run_id="r",
-        state="ended",
-        info=info,
-        last_beat=timedelta(seconds=silent),
-        leased=0,
-        completed=completed,
-        failed=0,
-        items=0,
+    return make_worker(
+        worker_id="w", state="ended", info=info, last_beat=timedelta(seconds=silent), completed=completed
     )
 
 

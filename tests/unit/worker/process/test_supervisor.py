@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from shoal.core.errors import QueueError
-from shoal.core.model import MINUTE, ZERO, Fate, Lease, Release, Retry, Task
+from shoal.core.model import MINUTE, ZERO, Fate, Release, Retry, Task
 from shoal.worker.ipc.protocol import (
     WAKE,
     ExitReason,
@@ -22,6 +22,7 @@ from shoal.worker.process import supervisor as module
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, LivenessSample
 from shoal.worker.process.supervisor import WorkerSupervisor
+from tests.unit.builders import make_lease
 
 LIMITS = {"page": StepLimit(MINUTE, 3, timedelta(seconds=100))}
 
@@ -50,15 +51,7 @@ def supervise(queue, lease=30):
 
 def leases(count, start_in=ZERO):
     return [
-        Lease(
-            run_id="r",
-            task_id=f"t{number}",
-            token=1,
-            task=Task(url=f"https://a.test/{number}", step="page"),
-            attempt=1,
-            start_in=start_in,
-            deadline_in=MINUTE,
-        )
+        make_lease(Task(url=f"https://a.test/{number}", step="page"), task_id=f"t{number}", start_in=start_in)
         for number in range(count)
     ]
 

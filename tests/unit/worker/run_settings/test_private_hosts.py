@@ -1,10 +1,7 @@
 """Private hosts that a run does not allow are recorded until it does."""
 
-import pytest
-
 from shoal.fleet.command_hints import command_to_resume
 from shoal.fleet.run.lifecycle import purge
-from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.worker.run_settings import (
     StoredSettings,
     note_private_hosts,
@@ -13,12 +10,6 @@ from shoal.worker.run_settings import (
 )
 
 URL = "sqlite:///shoal.db"
-
-
-@pytest.fixture
-async def queue(tmp_path):
-    async with await SqliteQueue.open(tmp_path / "queue.db") as queue:
-        yield queue
 
 
 async def test_the_command_that_resumes_a_run_allows_the_hosts_that_were_refused_until_the_run_does(queue):

@@ -9,18 +9,19 @@ import pytest
 from shoal.core.errors import FetchTimeout, QueueUnavailable
 from shoal.core.events import QUEUE_AWAY, Level, as_event
 from shoal.core.http import Request, Response
-from shoal.core.model import ZERO, Bury, Done, Fate, Grant, Lease, Reject, Release, Retry, Task
+from shoal.core.model import Bury, Done, Fate, Grant, Reject, Release, Retry, Task
 from shoal.fetch.cache.fetcher import CacheLookup, CachingFetcher
 from shoal.worker.counters import BUCKETS, MetricCounters, WorkerCounters
 from shoal.worker.telemetry.events import EventReporter, LogForwarder, forward_logs
 from shoal.worker.telemetry.observer import MetricsObserver, observe_fetcher, observe_queue
+from tests.unit.builders import make_lease
 
 SECOND = timedelta(seconds=1)
 
 
 def lease(url="https://example.com/a?token=c4nary", step="page"):
     task = Task(url=url, step=step)
-    return Lease(run_id="r", task_id="t1", token=1, task=task, attempt=2, start_in=ZERO, deadline_in=SECOND)
+    return make_lease(task, task_id="t1", attempt=2, deadline_in=SECOND)
 
 
 class FakeQueue:
@@ -89,10 +90,6 @@ def test_without_an_observer_nothing_is_wrapped(queue):
     assert observe_fetcher(fetcher, None) is fetcher
 
 
-async def test_every_other_method_goes_straight_to_the_queue(queue, events):
-    assert await observe(queue, events).stats("r") == "stats of r"
-
-
 async def test_a_failed_task_is_reported_with_its_ids_and_without_its_query(queue, events):
     await observe(queue, events).settle([Retry(lease(), "FetchTimeout: too slow", after=SECOND)])
     (event,) = events
@@ -147,13 +144,6 @@ async def test_at_level_warning_success_is_not_reported(queue, events):
     reporter.on_begin(lease())
     await observe_queue(queue, reporter).settle([Done(lease(), items=[1])])
     assert events == []
-
-
-async def test_the_first_claim_after_an_outage_says_that_the_queue_is_back(events):
-    reporter = EventReporter(events.append, Level.INFO)
-    reporter.on_queue_error("claim", QueueUnavailable("b", "it does not respond"))
-    reporter.on_claim([lease()])
-    assert [event.name for event in events] == ["claim failed", "queue is back"]
 
 
 async def test_a_stale_result_is_reported_as_refused_and_not_as_failed(queue, events):

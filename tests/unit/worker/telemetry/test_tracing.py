@@ -9,21 +9,20 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.core.model import MINUTE, ZERO, Bury, Done, Fate, Lease, Release, Task
+from shoal.core.model import Bury, Done, Fate, Release, Task
 from shoal.registry.extras import install_command
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.telemetry import tracing
 from shoal.worker.telemetry.observer import ObservedStepMarkers
 from shoal.worker.telemetry.tracing import MAX_OPEN, Tracing, check_tracing
+from tests.unit.builders import make_lease
 
 URL = "https://user@example.com/a?token=c4nary"
 
 
 def lease(token=1):
     task = Task(url=URL, step="page")
-    return Lease(
-        run_id="r", task_id="t", token=token, task=task, attempt=1, start_in=ZERO, deadline_in=MINUTE
-    )
+    return make_lease(task, token=token)
 
 
 @pytest.fixture

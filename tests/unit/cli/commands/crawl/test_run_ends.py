@@ -9,25 +9,21 @@ from shoal import Scraper
 from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.exits import Exit
 from shoal.cli.left_out import left_out_lines
-from shoal.core.model import Run, RunSettings, RunState, Stats
+from shoal.core.model import RunState, Stats
 from shoal.fleet.job import Job
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.run.open_run import RunEnqueueReport
 from shoal.fleet.run.pool import PoolExit
 from shoal.fleet.status.progress import Snapshot
+from tests.unit.builders import make_run
 
 BUDGET = "max_pages=2 reached"
 JOB = Job(scraper=Scraper("books"), name="books.py", reference="books.py", queue_url="sqlite:///shoal.db")
 
 
 def summary_of(stats, state=RunState.RUNNING, reason="", cuts=()):
-    run = Run(
-        id="r1",
-        scraper="books",
-        state=state,
-        reason=reason,
-        settings=RunSettings(),
-        started_at=datetime(2026, 2, 15, tzinfo=UTC),
+    run = make_run(
+        id="r1", scraper="books", state=state, reason=reason, started_at=datetime(2026, 2, 15, tzinfo=UTC)
     )
     snapshot = Snapshot(run, stats, 0, 0.0, None, cuts=cuts)
     return Summary(

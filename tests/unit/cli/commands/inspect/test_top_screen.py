@@ -6,30 +6,27 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from shoal.cli.commands.inspect.top import brief, screen, short
-from shoal.core.model import Counts, HostStatus, Run, RunSettings, RunState, Stats, WorkerStatus
+from shoal.cli.commands.inspect.top import screen
+from shoal.core.model import Counts, Stats
 from shoal.fleet.status.overview import Overview
 from shoal.fleet.status.progress import Snapshot
+from tests.unit.builders import make_host, make_run, make_worker
 
 SECOND = timedelta(seconds=1)
 
 
 def run(number):
-    found = Run(
+    found = make_run(
         id=f"20260215_12000{number}_ab12",
         scraper="a-scraper-with-a-long-name",
-        settings=RunSettings(),
-        state=RunState.RUNNING,
         started_at=datetime(2026, 2, 15, tzinfo=UTC),
     )
     return Snapshot(found, Stats(pending=1_234_567, completed=99_999, dead=12_345), 3, 1234.5, 3700 * SECOND)
 
 
 def worker(number, beat=2):
-    return WorkerStatus(
+    return make_worker(
         worker_id=f"node-{number}.scrapers.example.com-1234{number}-4fc151a{number}",
-        run_id="r",
-        state="running",
         info={"pid": 1, "steps": ["listing", "book"], "memory": 51 << 20, "last_hour": 12_345},
         last_beat=beat * SECOND,
         leased=50,
@@ -41,7 +38,7 @@ def worker(number, beat=2):
 
 def host(number):
     counts = Counts(pending=649, leased=4, completed=2061)
-    return HostStatus(host=f"shop-{number}.example.com", counts=counts, delay=None, paused_for=90 * SECOND)
+    return make_host(f"shop-{number}.example.com", counts=counts, paused_for=90 * SECOND)
 
 
 FULL = Overview(
@@ -92,14 +89,6 @@ def test_a_queue_error_is_shown_with_the_last_data():
 
 
 def test_names_of_hosts_and_errors_cannot_move_the_cursor():
-    bad = HostStatus(host="a\x1b[2Jb[red]", counts=Counts(), delay=None, paused_for=None)
+    bad = make_host("a\x1b[2Jb[red]")
     text = "".join(drawn(Overview(hosts=[bad], errors={"\x1b[2J": 1}), 80, 24))
     assert "\x1b" not in text and "[red]" in text
-
-
-def test_numbers_and_names_are_short():
-    assert [short(one) for one in (None, 0, 99_999, 123_456, 9_999_999, 12_345_678)] == [
-        *("-", "0", "99,999", "123k", "10,000k", "12M"),
-    ]
-    assert brief("a-1-b", 20) == "a-1-b"
-    assert len(brief("a" * 60, 20)) <= 20
