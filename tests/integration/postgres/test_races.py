@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from shoal.core.model import ZERO, RunSettings, Task
-from tests.integration.postgres.rival import SCHEMA
 from tests.integration.programs import reports_of, run_programs
 from tests.integration.queues.checks import assert_each_done_once
 from tests.integration.queues.web import HOSTS, page_url, reachable
@@ -43,15 +42,6 @@ async def test_eight_claimers_never_hold_a_host_twice_and_complete_every_task_on
     assert not any(report["stale"] for report in reports)
     for run in runs:
         await assert_each_done_once(queue, run, HOSTS * 5)
-
-
-@pytest.mark.long
-async def test_the_same_referee_convicts_a_claim_that_locks_and_counts_in_one_statement(direct, postgres_url):
-    await direct.execute(SCHEMA)
-    await direct.execute("INSERT INTO rival.host SELECT generate_series(1, $1::int)", HOSTS)
-    orders = [{"url": postgres_url, "name": f"rival-{n}"} for n in range(4)]
-    reports = await reports_of("tests.integration.postgres.rival", orders)
-    assert sum(report["violations"] for report in reports) > 0, reports
 
 
 @pytest.mark.long

@@ -315,35 +315,6 @@ async def test_a_failure_that_nobody_foresaw_is_an_error_of_the_queue(queue, dir
 # The run and the queue
 
 
-async def test_an_unknown_run_is_named_and_the_nearest_one_proposed(queue):
-    run = await start(queue, run_id="books_monday")
-    (lease,) = [await claim_one(queue, await start(queue, page(), run_id="other"))]
-    assert lease.run_id != run.id
-    wrong = "books_munday"
-    for call in (
-        queue.run(wrong),
-        queue.enqueue(wrong, [page()]),
-        queue.claim("worker-1", run_id=wrong),
-        queue.stats(wrong),
-        queue.pause(wrong),
-        queue.resume(wrong),
-        queue.cancel(wrong),
-        queue.purge(wrong),
-        queue.replay(wrong),
-        queue.drop(wrong),
-        queue.beat("worker-1", run_id=wrong),
-        queue.workers(wrong),
-        every(queue.items(wrong)),
-        every(queue.rejects(wrong)),
-        every(queue.dead(wrong)),
-        every(queue.expired(wrong)),
-        every(queue.hosts(wrong)),
-    ):
-        with pytest.raises(UnknownRun, match=r"'books_munday'.*Did you mean 'books_monday'\?") as caught:
-            await call
-        assert caught.value.run_id == wrong
-
-
 async def test_a_run_that_another_has_purged_is_unknown_by_its_name(queue, postgres_url):
     run = await start(queue, page())
     async with await PostgresQueue.open(postgres_url) as other:
