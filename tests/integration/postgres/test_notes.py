@@ -7,13 +7,6 @@ from tests.integration.postgres.locks import someone_waits
 
 TOPIC, KEY = "plans", "books"
 
-# A check of the note without a lock.
-LOOKS_ONLY = """
-    CREATE OR REPLACE FUNCTION shoal.note_stands(p_topic text, p_place bytea, p_stamp bigint) RETURNS boolean
-    LANGUAGE sql AS
-    $$ SELECT EXISTS (SELECT FROM shoal.note WHERE topic = p_topic AND place = p_place AND stamp = p_stamp) $$
-"""
-
 
 async def planned(queue):
     note = await queue.swap_note(TOPIC, KEY, b"plan", stamp=None)
@@ -29,18 +22,6 @@ async def test_a_new_plan_waits_for_the_claims_by_the_old_one(queue, direct, unc
         assert (await queue.notes(TOPIC))[KEY].value == b"plan"
     assert await planning
     assert (await queue.claim(ME, run_id=run.id, fence=old)).outdated
-    assert (await queue.stats(run.id)).leased == 2
-
-
-async def test_without_the_lock_a_claim_by_the_old_plan_ends_after_the_new_one_was_read(
-    queue, direct, uncommitted
-):
-    run, old = await start(queue, *pages(5)), await planned(queue)
-    await direct.execute(LOOKS_ONLY)
-    async with uncommitted() as worker:
-        assert len((await worker.claim(ME, run_id=run.id, limit=2, fence=old)).leases) == 2
-        assert await queue.swap_note(TOPIC, KEY, b"new", stamp=old[2])
-        assert (await queue.stats(run.id)).leased == 0
     assert (await queue.stats(run.id)).leased == 2
 
 

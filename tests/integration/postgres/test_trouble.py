@@ -21,7 +21,7 @@ from shoal.core.errors import (
 from shoal.core.model import MINUTE, SECOND, ZERO
 from shoal.queue.postgres import server
 from shoal.queue.postgres.queue import PostgresQueue
-from tests.conformance.helpers import claim, claim_one, every, page, pages, start
+from tests.conformance.helpers import claim, claim_one, page, pages, start
 from tests.conftest import or_skip
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import free_port
@@ -321,15 +321,6 @@ async def test_a_run_that_another_has_purged_is_unknown_by_its_name(queue, postg
         await other.purge(run.id)
     with pytest.raises(UnknownRun, match=run.id):
         await queue.enqueue(run.id, [page(2)])
-
-
-async def test_a_closed_queue_says_that_it_is_closed(queue):
-    run = await start(queue, page())
-    await queue.close()
-    await queue.close()
-    for call in (queue.stats(run.id), queue.claim("worker-1", run_id=run.id), every(queue.items(run.id))):
-        with pytest.raises(QueueError, match="is closed"):
-            await call
 
 
 async def test_a_connection_that_the_server_ends_is_never_the_drivers_error(queue, direct, postgres_url):

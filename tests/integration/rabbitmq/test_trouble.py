@@ -129,11 +129,6 @@ async def test_a_node_that_does_not_answer_is_passed_over(rabbitmq, redis_url):
             await queue.purge(run.id)
 
 
-async def test_an_address_opens_the_queue(rabbitmq_url):
-    async with open_queue(rabbitmq_url) as queue:
-        assert isinstance(queue, RabbitQueue)
-
-
 async def test_without_its_driver_it_says_what_to_install(monkeypatch):
     def without(name):
         raise ModuleNotFoundError(name="aiormq")
@@ -141,15 +136,6 @@ async def test_without_its_driver_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr("shoal.queue.open.import_module", without)
     with pytest.raises(MissingDriver, match=re.escape(install_command("rabbitmq"))):
         await open_queue("amqp://localhost/?state=redis://localhost")
-
-
-async def test_a_closed_queue_says_so(rabbitmq_url):
-    queue = await RabbitQueue.open(rabbitmq_url)
-    await queue.close()
-    with pytest.raises(QueueError, match="closed"):
-        await queue.runs()
-    with pytest.raises(QueueError, match="closed"):
-        await queue._broker.open()
 
 
 async def test_durability_says_what_a_crash_can_cost(queue):

@@ -21,7 +21,6 @@ from tests.integration.engine.partition_workers import plan_of
 from tests.integration.engine.shell import start, typed
 
 STATES = [f"S{number:02}" for number in range(51)]
-on_postgres = pytest.mark.parametrize("any_bench", ["postgres"], indirect=True)
 on_sqlite = pytest.mark.parametrize("any_bench", ["sqlite"], indirect=True)
 
 SCRAPER = """
@@ -124,23 +123,6 @@ def served_by_two(items):
         for other in found
         if one[2] != other[2] and one[0] < other[1] and other[0] < one[1]
     }
-
-
-@pytest.mark.long
-@on_postgres
-async def test_ten_processes_lose_three_and_two_join_and_no_partition_is_served_by_two(site, queue):
-    await site.fill(STATES, 6)
-    await site.command("--workers", "10", *PLANNED)
-    await site.until(lambda stats: stats.completed > 20)
-    plan, _ = await plan_of(queue, site.run)
-    assert len(plan.seats) == 10
-    for pid in sorted({item["pid"] for item in await site.items()})[:3]:
-        os.kill(pid, signal.SIGKILL)
-    await site.command("--workers", "2", *PLANNED)
-    assert await site.drained()
-    items = await site.items()
-    assert len({item["task"] for item in items}) == len(items) == 51 * 6
-    assert served_by_two(items) == set()
 
 
 @on_sqlite

@@ -97,22 +97,6 @@ async def test_items_are_validated_and_rejects_are_kept_with_the_reason(bench, o
     assert summary.snapshot.stats.rejected == 1
 
 
-async def test_a_task_without_a_url_needs_no_page(bench, origin):
-    from shoal.core.model import Task
-
-    summary = await bench.run(
-        """
-        sums = Scraper("sums")
-
-        @sums.step(fetch=None)
-        async def add(task: Task):
-            yield {"sum": sum(task.payload["numbers"])}
-        """,
-        [Task(step="add", payload={"numbers": [1, 2, 3]})],
-    )
-    assert await bench.items(summary.run.id) == [{"sum": 6}]
-
-
 async def test_a_page_that_fails_is_tried_again_and_buried_with_its_history(bench, origin):
     origin.answer = lambda path: Answer(status=500)
     summary = await bench.run(TITLES, [f"{origin.url}/x"], changes=["retries=1"])
