@@ -27,11 +27,6 @@ def test_the_formulas_name_the_figures_that_are_used():
         assert figure in PAGE, figure
 
 
-def test_the_workers_cost_is_that_of_the_queues_page():
-    rows = (DOCS / "explanation" / "queues.md").read_text()
-    assert re.search(rf"^\| PostgreSQL \|.*\| {capacity.WORKER_CPU * 1e3:g} \|", rows, re.M)
-
-
 def test_a_billion_urls_at_five_thousand_pages_a_second_are_planned():
     plan = capacity.Plan(5_000, 1e9)
     assert (plan.hosts, plan.workers, plan.connections) == (5_000, 40, 86)
