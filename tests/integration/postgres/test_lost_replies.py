@@ -2,9 +2,16 @@
 
 import asyncio
 
-from shoal.core.model import EnqueueReport
+import pytest
+
+from shoal.core.model import MINUTE, SECOND, EnqueueReport
 from shoal.queue.open import open_queue
 from tests.conformance.helpers import HOUR, page, pages, start
+from tests.integration.shaky import LOST
+
+HALF_A_MINUTE_LATER = """
+    UPDATE shoal.lease SET start_at = start_at - interval '30 s', deadline = deadline - interval '30 s'
+"""
 
 
 async def test_tidying_up_twice_changes_nothing(shaky, queue, direct):
@@ -17,6 +24,21 @@ async def test_tidying_up_twice_changes_nothing(shaky, queue, direct):
         await it.reclaim()
     stats = await queue.stats(run.id)
     assert (stats.pending, stats.delayed, stats.expired, stats.tasks) == (2, 0, 1, 3)
+
+
+@pytest.mark.parametrize("shaky", [LOST], indirect=True)
+async def test_a_lease_that_is_heard_of_late_is_not_believed_to_last_longer(shaky, queue, direct):
+    run = await start(queue, page())
+    async with shaky.on("claim") as it:
+        claiming = asyncio.create_task(it.claim("worker-1", run_id=run.id, lease=MINUTE))
+        while not shaky.proxy.struck:
+            await asyncio.sleep(0)
+        await shaky.proxy.refuse()
+        await direct.execute(HALF_A_MINUTE_LATER)
+        await shaky.proxy.accept()
+        (lease,) = (await claiming).leases
+    left = await direct.fetchval("SELECT deadline - clock_timestamp() FROM shoal.lease")
+    assert lease.deadline_in <= left + SECOND
 
 
 async def test_a_call_is_not_done_twice_while_its_first_try_is_under_way(stand, proxy, queue, direct):

@@ -1,10 +1,15 @@
 """Lost requests and replies where Redis differs; the tests for all backends are in `queues`."""
 
-from shoal.core.model import MINUTE, Done
+import asyncio
+
+import pytest
+
+from shoal.core.model import MINUTE, SECOND, Done
 from shoal.queue.redis.claim import claim_arguments
 from shoal.queue.redis.records import read_claim
 from shoal.queue.requests import ClaimRequest
-from tests.conformance.helpers import claim, pages, start
+from tests.conformance.helpers import claim, page, pages, start
+from tests.integration.shaky import LOST
 
 
 async def test_a_run_that_is_being_forgotten_is_forgotten_once(shaky, queue):
@@ -13,6 +18,20 @@ async def test_a_run_that_is_being_forgotten_is_forgotten_once(shaky, queue):
         await it.purge(run.id)
     assert [left.id for left in await queue.runs()] == [neighbour.id]
     assert (await queue.stats(neighbour.id)).pending == 3
+
+
+@pytest.mark.parametrize("shaky", [LOST], indirect=True)
+async def test_a_lease_whose_reply_is_late_does_not_last_longer(shaky, queue):
+    run = await start(queue, page())
+    async with shaky.on("claim") as it:
+        claiming = asyncio.create_task(it.claim("worker-1", run_id=run.id, lease=MINUTE))
+        while not shaky.proxy.struck:
+            await asyncio.sleep(0)
+        await shaky.proxy.refuse()
+        await asyncio.sleep(0.3)
+        await shaky.proxy.accept()
+        (lease,) = (await claiming).leases
+    assert lease.deadline_in <= MINUTE - 0.3 * SECOND
 
 
 async def test_a_caller_that_got_its_replies_leaves_one_receipt(queue, direct):
