@@ -18,26 +18,19 @@ from tests.integration.engine.shell import typed
 from tests.unit.web.tokens import HERE, OPERATOR
 
 SCRAPER = """
-from shoal import Page, Scraper, Task
+from shoal import Page, Scraper
 
 news = Scraper("news", rate=None, robots=False, allow_private="127.0.0.0/8")
 
 @news.step
 async def article(page: Page):
     yield {"url": page.url}
-
-people = Scraper("people", retries=0)
-
-@people.step(fetch=None)
-async def person(task: Task):
-    yield {"hello": task.payload["name"]}
 """
 TOML = """
 queue = "{queue}"
 
 [scrapers]
 news = "news.py:news"
-people = "news.py:people"
 """
 URL = "https://news.example"
 
