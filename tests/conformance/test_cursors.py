@@ -1,14 +1,13 @@
 """Every list can continue after any of its rows, even a deleted one; no row is repeated or lost."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.model import MINUTE, SECOND, Bury, DeadFilter, DeadLetter, Done, Reject, Retry, Run, TaskState
+from shoal.core.model import MINUTE, SECOND, Bury, DeadFilter, Done, Reject, Retry, Run, TaskState
 from shoal.queue.contract import Queue
 from tests.conformance.backends import Clock, VirtualClock
 from tests.conformance.helpers import HOUR, claim, claim_all, every, page, pages, start
@@ -237,63 +236,3 @@ async def test_tasks_that_are_named_are_listed_whole(queue: Queue) -> None:
     (status,) = [one for lease in await claim_all(queue, run) async for one in queue.tasks(run.id)]
     with pytest.raises(InvalidSetting, match="keys"):
         await every(queue.tasks(run.id, keys=["k"], after=status.cursor))
-
-
-# Negative controls: the fault that each check must find.
-
-
-class CountsPlaces(ModelQueue):
-    """A cursor is the number of letters before it, as with OFFSET."""
-
-    async def dead(
-        self,
-        run_id: str,
-        where: DeadFilter = DeadFilter(),
-        *,
-        ids: Sequence[str] | None = None,
-        after: str | None = None,
-    ) -> AsyncIterator[DeadLetter]:
-        count = 0
-        async for letter in super().dead(run_id, where):
-            count += 1
-            if count > int(after or 0):
-                yield replace(letter, cursor=str(count))
-
-
-class BeginsAtThePlace(ModelQueue):
-    """The row itself is repeated."""
-
-    async def dead(
-        self,
-        run_id: str,
-        where: DeadFilter = DeadFilter(),
-        *,
-        ids: Sequence[str] | None = None,
-        after: str | None = None,
-    ) -> AsyncIterator[DeadLetter]:
-        moment, _, order = (after or "0.1").partition(".")
-        async for letter in super().dead(run_id, where, after=f"{moment}.{int(order) - 1}"):
-            yield letter
-
-
-class ListsTheYoungestFirst(ModelQueue):
-    """New letters shift all others."""
-
-    async def dead(
-        self,
-        run_id: str,
-        where: DeadFilter = DeadFilter(),
-        *,
-        ids: Sequence[str] | None = None,
-        after: str | None = None,
-    ) -> AsyncIterator[DeadLetter]:
-        letters = [letter async for letter in super().dead(run_id, where)]
-        for count, letter in enumerate(reversed(letters), 1):
-            if count > int(after or 0):
-                yield replace(letter, cursor=str(count))
-
-
-@pytest.mark.parametrize("broken", [CountsPlaces, BeginsAtThePlace, ListsTheYoungestFirst])
-async def test_the_check_of_letters_that_come_and_go_can_fail(broken: type[ModelQueue]) -> None:
-    with pytest.raises(AssertionError):
-        await check_dead_letters_that_come_and_go(broken(VirtualClock().now))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
+from shoal.core.errors import InvalidSetting, QueueError, RunConflict, UnknownRun
 from shoal.core.model import MINUTE, ZERO, Bury, Done, EnqueueReport, Fate, RunSettings, RunState
 from shoal.queue.contract import Queue
 from tests.conformance.backends import Bench, Clock, lasting
@@ -236,6 +236,16 @@ async def test_runs_survive_a_restart(bench: Bench) -> None:
     assert (kept.settings, kept.state) == (run.settings, RunState.PAUSED)
     await queue.resume(run.id)
     assert len((await queue.claim(ME, run_id=run.id)).leases) == 2
+
+
+@lasting
+async def test_a_closed_queue_says_so_and_closing_it_again_is_nothing(bench: Bench) -> None:
+    closed, run = bench.queue, await start(bench.queue, page())
+    await bench.restart()
+    await closed.close()
+    for call in (closed.stats(run.id), closed.claim(ME, run_id=run.id), every(closed.items(run.id))):
+        with pytest.raises(QueueError, match="closed"):
+            await call
 
 
 @lasting

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import long
 from tests.conftest import or_skip
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import wait_until
@@ -20,17 +19,6 @@ def server():
     with or_skip(PostgresServer) as server:
         server.sql("CREATE TABLE kept AS SELECT 42 AS answer")
         yield server
-
-
-@pytest.mark.parametrize("how", ["kill", *long("stop")])
-def test_what_was_committed_is_there_after_a_restart(server, how):
-    getattr(server, how)()
-    server.start()
-    assert server.sql("SELECT answer FROM kept") == "42"
-
-
-def test_it_listens_on_loopback_only_and_does_not_wait_for_the_disk(server):
-    assert server.sql("SHOW listen_addresses", "SHOW fsync") == "127.0.0.1\noff"
 
 
 def test_a_durable_one_waits_for_the_disk_and_leaves_nothing_when_it_is_closed():

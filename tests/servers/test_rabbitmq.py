@@ -1,6 +1,5 @@
 """The private RabbitMQ keeps what it confirmed and leaves nothing behind; its proxy loses answers."""
 
-import asyncio
 import os
 import socket
 
@@ -11,8 +10,7 @@ from pamqp.commands import Basic
 
 from tests.conftest import or_skip
 from tests.servers.lossy_proxy import LossyProxy
-from tests.servers.process import ServerFailed
-from tests.servers.rabbitmq import RabbitServer, SharedRabbit
+from tests.servers.rabbitmq import RabbitServer
 from tests.servers.rabbitmq_talk import RabbitTalk
 
 KEPT = Basic.Properties(delivery_mode=2)
@@ -32,17 +30,6 @@ async def fetch(url, name):
         return (await channel.basic_get(name, no_ack=True)).body
 
 
-@pytest.mark.long
-async def test_a_killed_node_keeps_what_it_confirmed(unshared_rabbitmq):
-    server = unshared_rabbitmq
-    await publish(server.url, "kept")
-    # RabbitMQ 3.10 writes the name of a new quorum queue to its disk only a moment after it has answered.
-    await asyncio.sleep(4)
-    server.kill()
-    server.start()
-    assert await fetch(server.url, "kept") == b"x" * 300_000
-
-
 def test_a_closed_node_leaves_nothing_behind():
     server = or_skip(RabbitServer)
     server.begin()
@@ -54,10 +41,6 @@ def test_a_closed_node_leaves_nothing_behind():
             os.kill(pid, 0)
 
 
-def test_the_workers_of_a_test_run_share_one(rabbitmq, request):
-    assert isinstance(rabbitmq, SharedRabbit) == hasattr(request.config, "workerinput")
-
-
 def test_it_listens_on_loopback_only(unshared_rabbitmq):
     rabbitmq = unshared_rabbitmq
     ports = [rabbitmq.port, rabbitmq._dist_port, rabbitmq._epmd.port]
@@ -67,22 +50,6 @@ def test_it_listens_on_loopback_only(unshared_rabbitmq):
     for port in ports:
         with pytest.raises(OSError, match="refused"):
             socket.create_connection((address, port), timeout=1).close()
-
-
-@pytest.mark.long
-def test_it_answers_rabbitmqctl(unshared_rabbitmq):
-    rabbitmq = unshared_rabbitmq
-    assert "shoal-" in rabbitmq.ctl("eval", "node().")
-    with pytest.raises(ServerFailed, match="list_nonsense"):
-        rabbitmq.ctl("list_nonsense")
-
-
-def test_it_evaluates_erlang_and_says_what_is_wrong_with_it(unshared_rabbitmq):
-    rabbitmq = unshared_rabbitmq
-    assert rabbitmq.evaluate("Two = 1 + 1, {Two, node()}") == f"{{2, '{rabbitmq.node}'}}"
-    for wrong in ("1 +", "nobody:knows()", "1 = 2"):
-        with pytest.raises(ServerFailed):
-            rabbitmq.evaluate(wrong)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from shoal.core.errors import OutOfScope
 from shoal.fetch.browser import process
 from shoal.fetch.egress import Egress
-from tests.integration.browser.conftest import FULL, fetch, in_both
+from tests.integration.browser.conftest import fetch, in_both
 from tests.integration.browser.test_pages import html
 from tests.integration.fetch.conftest import LOOPBACK, loopback
 from tests.integration.fetch.hostile import Origin, redirect
@@ -130,20 +130,6 @@ async def test_names_are_resolved_by_the_proxy_alone(browse, origin):
     await fetch(browser, origin.on("/", trying(["http://a.canary.test/", "https://b.canary.test/"])))
     await fetch(browser, origin.on("/", html("<p id=tried>")))
     assert names.asked == {"a.canary.test", "b.canary.test"}
-
-
-@pytest.mark.parametrize("program", [FULL], indirect=True)
-async def test_the_one_with_windows_would_call_its_search_engine(browse, origin, monkeypatch):
-    """Connections that a browser makes by itself carry the credential of the open page."""
-    names = Names()
-    flags = tuple(flag.replace("PreconnectToSearch,", "") for flag in process.FLAGS)
-    monkeypatch.setattr(process, "FLAGS", flags)
-    monkeypatch.setattr(process, "PREFERENCES", {})
-    browser = browse(Egress([LOOPBACK], lookup=names.lookup))
-    url = origin.on("/", html("<p>"))
-    async with asyncio.timeout(20):
-        while not names.asked:
-            await fetch(browser, url)
 
 
 @pytest.mark.parametrize("is_held", [True, False], ids=["as it is", "without its flags"])

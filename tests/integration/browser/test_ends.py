@@ -116,31 +116,6 @@ async def test_a_browser_that_is_replaced_is_in_the_log_with_the_reason(browse, 
     assert caplog.records[0].args[0] not in pids[:1]
 
 
-@pytest.mark.long
-@in_both
-async def test_after_a_crowd_of_pages_one_tab_is_ready_and_no_other_is_open(browse, origin):
-    browser = browse()
-    url = origin.on("/", html("<p>"))
-    for _ in range(3):
-        await asyncio.gather(*(fetch(browser, url) for _ in range(4)))
-    async with asyncio.timeout(10):
-        while len(renderers(browser.pids[0])) > 1:
-            await asyncio.sleep(0.05)
-
-
-@pytest.mark.long
-@in_both
-async def test_many_pages_of_one_session_after_another_use_no_more_than_the_allowed_tabs(browse, origin):
-    browser = browse(context="session", tabs=3)
-    url = origin.on("/", html("<p>"))
-    for key in "abc":
-        identity = Identity(key=key, cookies=CookieJar())
-        await asyncio.gather(*(fetch(browser, url, identity=identity) for _ in range(3)))
-        async with asyncio.timeout(10):
-            while len(renderers(browser.pids[0])) > 3:
-                await asyncio.sleep(0.05)
-
-
 @in_both
 async def test_a_crashed_page_costs_one_attempt_and_no_other_page(browse, origin):
     browser = browse(wait="#never", tabs=2)

@@ -19,12 +19,11 @@ from shoal.core.errors import (
 )
 from shoal.core.http import Identity, Request
 from shoal.core.urls import host_of
-from shoal.fetch.browser import intercept
 from shoal.fetch.contract import Limits
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.cookies import CookieJar
 from tests.cases import long
-from tests.integration.browser.conftest import AGENT, FULL, fetch, in_both
+from tests.integration.browser.conftest import AGENT, fetch, in_both
 from tests.integration.fetch.conftest import loopback
 from tests.integration.fetch.hostile import endless, page, raw, redirect
 
@@ -262,12 +261,6 @@ async def test_no_icon_is_asked_for_that_only_a_window_would_show(browse, origin
 @in_both
 async def test_what_the_page_shows_is_no_icon(browse, origin):
     assert await asked_for(browse(block=frozenset()), origin) == {"/shown.png"}
-
-
-@pytest.mark.parametrize("program", [FULL], indirect=True)
-async def test_the_one_with_windows_would_ask_for_an_icon(browse, origin, monkeypatch):
-    monkeypatch.setattr(intercept, "_is_icon", lambda event: False)
-    assert await asked_for(browse(), origin) & {"/a.png", "/b.ico"}
 
 
 @in_both

@@ -1,10 +1,6 @@
 """From a source into a queue: counts and reject files are exact, also after a death."""
 
-import asyncio
 import json
-import signal
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,12 +11,7 @@ from shoal.discover.previous import DeadTasks, ItemTasks
 from shoal.discover.rejects import RejectFile
 from shoal.discover.routing import Routes, Rule
 from shoal.queue.open import open_queue
-from tests.integration.discover.making import HOME, write_urls
-from tests.integration.processes import start_process
-
-ROOT = Path(__file__).parents[3]
-LINES = 20_000
-NEVER = 0
+from tests.integration.discover.making import HOME
 
 
 @pytest.fixture
@@ -32,44 +23,6 @@ def database(tmp_path):
 async def queue(database):
     async with open_queue(database) as queue:
         yield queue
-
-
-async def produce(*arguments):
-    return await start_process(
-        sys.executable,
-        "-m",
-        "tests.integration.discover.producer",
-        *map(str, arguments),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-    )
-
-
-async def test_a_producer_that_dies_half_way_and_starts_again_leaves_the_same_counts(database, tmp_path):
-    path, rejects = tmp_path / "urls.txt", tmp_path / "rejects.jsonl"
-    good, bad = write_urls(path, LINES)
-    process = await produce(database, path, rejects, "books-1", LINES // 2)
-    assert await asyncio.wait_for(process.stdout.readline(), 60) == b"half\n"
-    process.send_signal(signal.SIGKILL)
-    await process.wait()
-    async with open_queue(database) as queue:
-        early = (await queue.stats("books-1")).tasks
-        assert 0 < early < good
-        process = await produce(database, path, rejects, "books-1", NEVER)
-        output, _ = await asyncio.wait_for(process.communicate(), 60)
-        report = json.loads(output)
-        assert (await queue.stats("books-1")).tasks == good
-    assert report == {
-        "added": good - early,
-        "duplicate": LINES - len(bad) - good + early,
-        "known": 0,
-        "invalid": 0,
-        "passed": LINES - len(bad),
-        "refused": len(bad),
-    }
-    lines = [json.loads(line) for line in rejects.read_text().splitlines()]
-    assert [line["where"] for line in lines] == [f"{path}:{number}" for number in bad]
-    assert {line["reason"] for line in lines} == {"it has no scheme; write it in full: https://…"}
 
 
 async def test_what_only_the_queue_can_refuse_is_reported_with_its_line(queue, tmp_path):

@@ -153,31 +153,6 @@ async def test_a_location_in_utf_8_is_understood(fetcher, origin):
     assert (await fetch(fetcher, origin.url("/a"))).url == origin.url("/caf%C3%A9")
 
 
-@pytest.mark.parametrize("status", ["301 M", "302 F", "303 S", "307 T", "308 P"])
-@pytest.mark.parametrize("elsewhere", ["another host", "a subdomain", "another port"])
-async def test_credentials_do_not_cross_to_another_origin(fetcher, origin, status, elsewhere):
-    secrets = {"Authorization": "secret", "Cookie": "a=secret", "X-API-Key": "secret", "X-Other": "secret"}
-    names = {"another host": "evil.test", "a subdomain": "www.shop.test", "another port": "shop.test"}
-    async with type(origin)() as other:
-        there = other if elsewhere == "another port" else origin
-        origin.on("/a", redirect(there.url("/b", host=names[elsewhere]), status=status))
-        there.on("/b", page())
-        await fetch(fetcher, origin.url("/a", host="shop.test"), headers=secrets)
-        assert (
-            origin.asked[0].headers.items()
-            >= {name.lower(): value for name, value in secrets.items()}.items()
-        )
-        assert "secret" not in repr(there.asked[-1])
-        assert there.asked[-1].path == "/b"
-
-
-async def test_credentials_stay_on_the_same_origin(fetcher, origin):
-    origin.on("/a", redirect("/b"))
-    origin.on("/b", page())
-    await fetch(fetcher, origin.url("/a"), headers={"Authorization": "secret"})
-    assert origin.asked[1].headers["authorization"] == "secret"
-
-
 async def test_cookies_go_back_to_their_host_alone(fetcher, origin):
     """`test` is a top-level domain, so a cookie for all of it is ignored."""
     origin.on(

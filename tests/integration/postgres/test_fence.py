@@ -39,13 +39,6 @@ async def alive(queue, run, zombie):
     return lease
 
 
-async def test_a_zombies_settlement_is_stale_and_the_living_worker_finishes(queue, run, zombie, alive):
-    assert await queue.settle([Done(zombie, items=["zombie"], follow=[page(2)])]) == [Fate.STALE]
-    assert await queue.settle([Done(alive, items=["alive"])]) == [Fate.ACCEPTED]
-    assert await data_of(queue, run) == ["alive"]
-    assert (await queue.stats(run.id)).tasks == 1
-
-
 async def test_without_the_token_the_zombie_writes_and_takes_the_living_workers_lease(
     queue, run, direct, zombie, alive
 ):

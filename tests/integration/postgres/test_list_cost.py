@@ -86,11 +86,3 @@ async def test_deep_pages_of_long_lists_cost_no_more_than_the_first_of_a_short_o
         for share in (0.1, 0.9):
             cost = await blocks_of(direct, deep[name][1](places[int(len(places) * share)]))
             assert cost < MAX_RATIO * plain, f"{name} at {share:.0%}: {cost} blocks, the first page {plain}"
-
-
-async def test_a_list_that_is_read_from_its_beginning_is_noticed(queue, direct):
-    run = await filled(queue, 3_000, "long")
-    await prepared(direct)
-    plain = await blocks_of(direct, of_dead(run, 0))
-    larger = of_dead(run, 0).replace(f", {ROWS},", f", {5 * ROWS},")
-    assert await blocks_of(direct, larger) > MAX_RATIO * plain

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shoal.core.model import MINUTE, SECOND, Done, EnqueueReport, Fate
+from shoal.core.model import MINUTE, SECOND, EnqueueReport
 from shoal.queue.open import open_queue
 from tests.conformance.helpers import HOUR, page, pages, start
 from tests.integration.shaky import LOST
@@ -12,19 +12,6 @@ from tests.integration.shaky import LOST
 HALF_A_MINUTE_LATER = """
     UPDATE shoal.lease SET start_at = start_at - interval '30 s', deadline = deadline - interval '30 s'
 """
-
-
-async def test_the_tasks_of_a_lost_claim_are_handed_to_the_same_worker(shaky, queue, direct):
-    run = await start(queue, *pages(5, "a.example"), *pages(5, "b.example"))
-    async with shaky.on("claim") as it:
-        grant = await it.claim("worker-1", run_id=run.id, limit=6)
-    assert len(grant.leases) == 6
-    stored = await direct.fetch("SELECT task, token, attempt FROM shoal.lease")
-    assert {(lease.task_id, lease.token, lease.attempt) for lease in grant.leases} == {
-        (row["task"].hex(), row["token"], row["attempt"]) for row in stored
-    }
-    assert (await queue.stats(run.id)).leased == 6
-    assert await queue.settle([Done(lease) for lease in grant.leases]) == [Fate.ACCEPTED] * 6
 
 
 async def test_tidying_up_twice_changes_nothing(shaky, queue, direct):

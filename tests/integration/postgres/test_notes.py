@@ -2,19 +2,10 @@
 
 import asyncio
 
-from shoal.queue.postgres.queue import PostgresQueue
-from tests.conformance.helpers import HOUR, ME, claim_all, pages, start
+from tests.conformance.helpers import HOUR, ME, pages, start
 from tests.integration.postgres.locks import someone_waits
-from tests.integration.postgres.older import functions, make_older
 
 TOPIC, KEY = "plans", "books"
-
-# A check of the note without a lock.
-LOOKS_ONLY = """
-    CREATE OR REPLACE FUNCTION shoal.note_stands(p_topic text, p_place bytea, p_stamp bigint) RETURNS boolean
-    LANGUAGE sql AS
-    $$ SELECT EXISTS (SELECT FROM shoal.note WHERE topic = p_topic AND place = p_place AND stamp = p_stamp) $$
-"""
 
 
 async def planned(queue):
@@ -31,18 +22,6 @@ async def test_a_new_plan_waits_for_the_claims_by_the_old_one(queue, direct, unc
         assert (await queue.notes(TOPIC))[KEY].value == b"plan"
     assert await planning
     assert (await queue.claim(ME, run_id=run.id, fence=old)).outdated
-    assert (await queue.stats(run.id)).leased == 2
-
-
-async def test_without_the_lock_a_claim_by_the_old_plan_ends_after_the_new_one_was_read(
-    queue, direct, uncommitted
-):
-    run, old = await start(queue, *pages(5)), await planned(queue)
-    await direct.execute(LOOKS_ONLY)
-    async with uncommitted() as worker:
-        assert len((await worker.claim(ME, run_id=run.id, limit=2, fence=old)).leases) == 2
-        assert await queue.swap_note(TOPIC, KEY, b"new", stamp=old[2])
-        assert (await queue.stats(run.id)).leased == 0
     assert (await queue.stats(run.id)).leased == 2
 
 
@@ -86,13 +65,3 @@ async def test_expired_notes_go_some_at_a_time_with_later_writes_and_reclaims(qu
     assert await kept() == 151
     await queue.reclaim()
     assert await kept() == 1
-
-
-async def test_a_database_of_the_version_before_learns_notes_and_fences(empty_postgres_url, bare):
-    async with await PostgresQueue.open(empty_postgres_url) as queue:
-        run = await start(queue, *pages(5))
-    await make_older(bare, 3)
-    async with await PostgresQueue.open(empty_postgres_url) as queue:
-        fence = await planned(queue)
-        assert len(await claim_all(queue, run, fence=fence)) == 5
-    assert await functions(bare, "claim") == 1

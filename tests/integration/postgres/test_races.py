@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from shoal.core.model import ZERO, RunSettings, Task
-from tests.integration.postgres.rival import SCHEMA
 from tests.integration.programs import reports_of, run_programs
 from tests.integration.queues.checks import assert_each_done_once
-from tests.integration.queues.web import HOSTS, page_url, reachable
+from tests.integration.queues.web import page_url, reachable
 
 CLAIMER, PRODUCER = "tests.integration.queues.claimer", "tests.integration.queues.producer"
 ONE_AT_A_TIME = RunSettings(host_delay=ZERO, per_host=1)
@@ -24,34 +23,6 @@ async def nobody_waits_in_a_circle(direct):
     yield
     query = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
     assert await direct.fetchval(query) == 0
-
-
-@pytest.mark.long
-async def test_eight_claimers_never_hold_a_host_twice_and_complete_every_task_once(
-    queue, direct, postgres_url
-):
-    await direct.execute(REFEREE)
-    runs = [await queue.start_run("books", settings=ONE_AT_A_TIME) for _ in range(2)]
-    for run in runs:
-        await queue.enqueue(run.id, [Task(url=page_url(page)) for page in range(HOSTS * 5)])
-    orders = [
-        {"url": postgres_url, "name": f"claimer-{n}", "runs": [run.id for run in runs[:: 1 - n % 2 * 2]]}
-        for n in range(8)
-    ]
-    reports = await reports_of(CLAIMER, orders)
-    assert sum(report["accepted"] for report in reports) == HOSTS * 10
-    assert not any(report["stale"] for report in reports)
-    for run in runs:
-        await assert_each_done_once(queue, run, HOSTS * 5)
-
-
-@pytest.mark.long
-async def test_the_same_referee_convicts_a_claim_that_locks_and_counts_in_one_statement(direct, postgres_url):
-    await direct.execute(SCHEMA)
-    await direct.execute("INSERT INTO rival.host SELECT generate_series(1, $1::int)", HOSTS)
-    orders = [{"url": postgres_url, "name": f"rival-{n}"} for n in range(4)]
-    reports = await reports_of("tests.integration.postgres.rival", orders)
-    assert sum(report["violations"] for report in reports) > 0, reports
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from shoal.core.errors import (
 from shoal.core.model import MINUTE, SECOND, ZERO
 from shoal.queue.postgres import server
 from shoal.queue.postgres.queue import PostgresQueue
-from tests.conformance.helpers import claim, claim_one, every, page, pages, start
+from tests.conformance.helpers import claim, claim_one, page, pages, start
 from tests.conftest import or_skip
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import free_port
@@ -315,50 +315,12 @@ async def test_a_failure_that_nobody_foresaw_is_an_error_of_the_queue(queue, dir
 # The run and the queue
 
 
-async def test_an_unknown_run_is_named_and_the_nearest_one_proposed(queue):
-    run = await start(queue, run_id="books_monday")
-    (lease,) = [await claim_one(queue, await start(queue, page(), run_id="other"))]
-    assert lease.run_id != run.id
-    wrong = "books_munday"
-    for call in (
-        queue.run(wrong),
-        queue.enqueue(wrong, [page()]),
-        queue.claim("worker-1", run_id=wrong),
-        queue.stats(wrong),
-        queue.pause(wrong),
-        queue.resume(wrong),
-        queue.cancel(wrong),
-        queue.purge(wrong),
-        queue.replay(wrong),
-        queue.drop(wrong),
-        queue.beat("worker-1", run_id=wrong),
-        queue.workers(wrong),
-        every(queue.items(wrong)),
-        every(queue.rejects(wrong)),
-        every(queue.dead(wrong)),
-        every(queue.expired(wrong)),
-        every(queue.hosts(wrong)),
-    ):
-        with pytest.raises(UnknownRun, match=r"'books_munday'.*Did you mean 'books_monday'\?") as caught:
-            await call
-        assert caught.value.run_id == wrong
-
-
 async def test_a_run_that_another_has_purged_is_unknown_by_its_name(queue, postgres_url):
     run = await start(queue, page())
     async with await PostgresQueue.open(postgres_url) as other:
         await other.purge(run.id)
     with pytest.raises(UnknownRun, match=run.id):
         await queue.enqueue(run.id, [page(2)])
-
-
-async def test_a_closed_queue_says_that_it_is_closed(queue):
-    run = await start(queue, page())
-    await queue.close()
-    await queue.close()
-    for call in (queue.stats(run.id), queue.claim("worker-1", run_id=run.id), every(queue.items(run.id))):
-        with pytest.raises(QueueError, match="is closed"):
-            await call
 
 
 async def test_a_connection_that_the_server_ends_is_never_the_drivers_error(queue, direct, postgres_url):

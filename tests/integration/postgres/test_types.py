@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from shoal.core.model import Bury, Done, Retry, Task
+from shoal.core.model import Done, Retry, Task
 from shoal.queue.postgres.connections import described
 from tests.conformance.helpers import claim, page, start
 
@@ -37,26 +37,9 @@ async def test_no_connection_looks_up_the_types_of_work(queue, looked_up):
     assert looked_up == []
 
 
-async def test_no_connection_looks_up_the_array_types_of_notes_and_lists(queue, looked_up):
-    run = await start(queue, page(1))
-    lease = (await claim(queue, run))[0]
-    await queue.settle([Bury(lease, "broken")])
-    await queue.swap_note("topic", "key", b"value", stamp=None)
-    assert await queue.notes("topic", ["key"])
-    assert [dead.task.url async for dead in queue.dead(run.id)] == [page(1).url]
-    assert looked_up == []
-
-
 async def test_the_server_describes_the_array_types_in_the_same_way(direct):
     oids = [await direct.fetchval(f"SELECT '{name}[]'::regtype::oid") for name in BUILT_IN_ARRAYS]
     ours = described(oids)
     rows, _ = await direct._introspect_types(oids, 10)
     theirs = {row["oid"]: row for row in rows}
     assert ours == [{key: theirs[oid][key] for key in ours[0]} for oid in oids]
-
-
-async def test_a_type_that_is_not_built_in_is_looked_up(queue, looked_up):
-    server = queue._server
-    await server.fetch("CREATE TYPE mood AS ENUM ('good', 'bad')")
-    assert await server.value("SELECT ARRAY['good'::mood]") == ["good"]
-    assert looked_up

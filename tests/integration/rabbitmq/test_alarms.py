@@ -10,7 +10,6 @@ from shoal.core.model import SECOND, ZERO, Done
 from shoal.queue.rabbitmq import broker
 from shoal.queue.rabbitmq.queue import RabbitQueue
 from tests.conformance.helpers import claim, claim_all, page, pages, start
-from tools.chaos.conditions import alarm as alarm_of_chaos
 
 
 @pytest.fixture
@@ -78,13 +77,3 @@ def alarmed(rabbitmq, alarm):
         yield
     finally:
         limit(many)
-
-
-@pytest.mark.long
-def test_the_alarm_of_chaos_is_raised_until_it_is_over(rabbitmq):
-    undo = alarm_of_chaos(rabbitmq).begin()
-    try:
-        assert "memory" in rabbitmq.evaluate("rabbit_alarm:get_alarms()")
-    finally:
-        undo()
-    assert "memory" not in rabbitmq.evaluate("rabbit_alarm:get_alarms()")

@@ -129,11 +129,6 @@ async def test_a_node_that_does_not_answer_is_passed_over(rabbitmq, redis_url):
             await queue.purge(run.id)
 
 
-async def test_an_address_opens_the_queue(rabbitmq_url):
-    async with open_queue(rabbitmq_url) as queue:
-        assert isinstance(queue, RabbitQueue)
-
-
 async def test_without_its_driver_it_says_what_to_install(monkeypatch):
     def without(name):
         raise ModuleNotFoundError(name="aiormq")
@@ -141,15 +136,6 @@ async def test_without_its_driver_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr("shoal.queue.open.import_module", without)
     with pytest.raises(MissingDriver, match=re.escape(install_command("rabbitmq"))):
         await open_queue("amqp://localhost/?state=redis://localhost")
-
-
-async def test_a_closed_queue_says_so(rabbitmq_url):
-    queue = await RabbitQueue.open(rabbitmq_url)
-    await queue.close()
-    with pytest.raises(QueueError, match="closed"):
-        await queue.runs()
-    with pytest.raises(QueueError, match="closed"):
-        await queue._broker.open()
 
 
 async def test_durability_says_what_a_crash_can_cost(queue):
@@ -268,26 +254,6 @@ async def test_queues_of_other_programs_are_not_changed(queue, depths):
     await queue.purge(run.id)
     assert await depths.named("theirs") == 0
     await channel.queue_delete("theirs")
-
-
-async def test_a_state_store_of_an_older_version_is_refused_and_left_alone(rabbitmq_url, redis_url, direct):
-    old = {"version": "2", "shards": "1", "river": "0a1b2c3d"}
-    await direct.hset("{shoal:0}:meta", mapping=old)
-    said = await refusal(rabbitmq_url, QueueError)
-    assert "has schema version 2; this Shoal needs 3 or later" in said
-    assert "&namespace=NAME" in said
-    with pytest.raises(QueueError, match="state of a queue on RabbitMQ"):
-        await RedisQueue.open(redis_url)
-    found = await direct.hgetall("{shoal:0}:meta")
-    assert {name.decode(): value.decode() for name, value in found.items()} == old
-
-
-async def test_a_new_namespace_beside_an_older_state_store_works(rabbitmq_url, direct):
-    await direct.hset("{shoal:0}:meta", mapping={"version": "2", "shards": "1", "river": "0a1b2c3d"})
-    async with await RabbitQueue.open(f"{rabbitmq_url}&namespace=new") as queue:
-        run = await start(queue, *pages(3))
-        assert len(await claim_all(queue, run)) == 3
-        await queue.purge(run.id)
 
 
 async def test_a_newer_state_store_is_refused(rabbitmq_url, direct):

@@ -48,14 +48,3 @@ async def test_deep_pages_of_long_lists_cost_no_more_than_the_first_of_a_short_o
             assert cost <= plain + TOLERANCE, (
                 f"{name} at {share:.0%}: {cost} commands, the first page {plain}"
             )
-
-
-async def test_a_list_that_is_read_from_its_beginning_is_noticed(queue, direct):
-    run = await filled(queue, 6_000, "long")
-
-    async def walk():
-        async for _ in queue.tasks(run.id, states=[TaskState.PENDING]):
-            pass
-
-    plain = await commands_of(direct, page_after(queue.tasks(run.id, states=[TaskState.PENDING])))
-    assert await commands_of(direct, walk()) > plain + TOLERANCE

@@ -107,19 +107,6 @@ async def test_on_a_cluster_what_was_claimed_while_the_plan_changed_goes_back_un
     assert [lease.attempt for lease in await claim_all(on_cluster, run)] == [1] * 20
 
 
-async def test_a_check_before_the_claim_alone_would_not_be_enough(on_cluster, monkeypatch, run, fence):
-    is_valid = on_cluster._notes.is_valid
-    checks = iter([await is_valid(fence), True])
-
-    async def check_before(_):
-        return next(checks)
-
-    on_cluster._notes.is_valid = check_before
-    grant = await changed_under_way(on_cluster, monkeypatch, run, fence)
-    assert len(grant.leases) == 20
-    assert not await is_valid(fence)
-
-
 async def test_a_topic_is_trimmed_across_shards_with_the_oldest_first(redis_cluster_url):
     later = Later()
     async with await RedisQueue.open(redis_cluster_url, skew=later) as queue:

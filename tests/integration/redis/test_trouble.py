@@ -17,7 +17,6 @@ from shoal.core.errors import (
     UnknownRun,
 )
 from shoal.core.model import MINUTE, SECOND, ZERO, Done, Fate, Lease, Retry, Run, RunState
-from shoal.queue.open import open_queue
 from shoal.queue.redis.queue import RedisQueue
 from shoal.worker.page_limit import PageLimit
 from tests.conformance.helpers import claim, page, pages, start
@@ -47,10 +46,6 @@ def guarded():
 async def test_nobody_listens():
     said = await refusal(f"redis://:{PASSWORD}@127.0.0.1:{free_port()}/0", QueueUnavailable)
     assert "cannot be reached" in said
-
-
-async def test_a_host_that_does_not_exist():
-    await refusal("redis://nowhere.invalid:6379/0", QueueUnavailable)
 
 
 @pytest.mark.parametrize("user", ["", ":wrong@", "nobody:correct-horse@"])
@@ -258,18 +253,6 @@ async def test_scripts_that_the_server_has_forgotten_are_sent_again(queue, direc
     run = await start(queue, *pages(2))
     await direct.script_flush()
     assert len(await claim(queue, run)) == 2
-
-
-async def test_a_closed_queue_says_so(redis_url):
-    queue = await RedisQueue.open(redis_url)
-    await queue.close()
-    with pytest.raises(QueueError, match="closed"):
-        await queue.runs()
-
-
-async def test_an_address_opens_the_queue(redis_url):
-    async with open_queue(redis_url) as queue:
-        assert isinstance(queue, RedisQueue)
 
 
 async def test_many_open_a_new_store_at_once(redis_url):

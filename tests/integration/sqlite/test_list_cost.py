@@ -90,9 +90,3 @@ async def test_deep_pages_of_long_lists_cost_no_more_than_the_first_of_a_short_o
             assert cost < MAX_RATIO * plain, (
                 f"{name} at {share:.0%}: {cost:,} steps, the first page {plain:,}"
             )
-
-
-async def test_a_list_that_is_read_from_its_beginning_is_noticed(stores):
-    short, long = stores
-    plain = steps_of(short, lambda: LISTS["tasks"](short, None, ROWS))
-    assert steps_of(long, lambda: LISTS["tasks"](long, None, 5 * ROWS)) > MAX_RATIO * plain

@@ -60,9 +60,12 @@ async def test_four_claimers_never_hold_too_many_leases_of_a_host_and_complete_e
 
 async def test_producers_with_keys_in_common_feed_a_claimer_at_the_same_time(queue, path):
     run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO))
-    shares = [{"path": str(path), "run": run.id, "first": n * 200, "last": n * 200 + 400} for n in range(3)]
+    shares = [
+        {"url": f"sqlite:///{path}", "name": f"put-{n}", "run": run.id, "pages": [n * 200, n * 200 + 400]}
+        for n in range(3)
+    ]
     async with run_programs(CLAIMER, orders(path, run, tasks=800)) as (claimer,):
-        reports = await reports_of("tests.integration.sqlite.producer", shares)
+        reports = await reports_of("tests.integration.queues.producer", shares)
         assert sum(report["added"] for report in reports) == 800
         assert sum(report["duplicate"] for report in reports) == 400
         assert (await claimer.report())["accepted"] == 800

@@ -219,19 +219,6 @@ async def test_a_stream_that_is_read_slowly_does_not_hold_up_the_writer(queue):
     assert seen == 1200
 
 
-async def test_a_closed_queue_says_so_and_closing_again_is_nothing(path):
-    queue = await SqliteQueue.open(path)
-    run = await queue.start_run("books")
-    await queue.close()
-    await queue.close()
-    for verb in (queue.stats(run.id), queue.enqueue(run.id, []), queue.claim("me", run_id=run.id)):
-        with pytest.raises(QueueError, match="closed"):
-            await verb
-    with pytest.raises(QueueError, match="closed"):
-        async for _ in queue.items(run.id):
-            pass
-
-
 async def test_an_interrupted_purge_is_finished_by_a_reclaim(queue, path):
     run = await queue.start_run("books", run_id="old")
     await queue.enqueue(run.id, pages(100))

@@ -68,13 +68,6 @@ async def test_no_request_comes_too_many_and_the_budget_is_used(any_bench):
     assert max(shares) >= 0.95
 
 
-async def test_the_same_work_with_a_token_in_a_plain_header_goes_over(bench):
-    async with LimitedApi(TOKENS, limit=20, window=3600, style="github") as api:
-        plain = f"statuses=[429], headers={{'Authorization': 'Bearer {TOKENS[0]}'}}"
-        await bench.run(SCRAPER.format(settings=plain), urls(api, 40), workers=2)
-    assert api.over == 20
-
-
 @pytest.mark.long
 async def test_windows_that_begin_with_a_request_and_slow_answers_are_kept_to(bench):
     async with LimitedApi(TOKENS[:2], limit=25, window=2, style="draft", at_fixed_times=False) as api:

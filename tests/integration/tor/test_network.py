@@ -8,7 +8,6 @@ import pytest
 
 from shoal.core.errors import ConnectFailed
 from shoal.core.http import Request
-from shoal.fetch.robots.robots import Robots
 from shoal.fetch.tor.renewal import new_circuit
 from shoal.fetch.tor.sync import TorSync
 from shoal.fetch.tor.tor import Tor
@@ -153,13 +152,6 @@ async def test_a_redirect_to_another_host_goes_by_another_circuit(tor, target):
     # One request has one name; Tor keeps its destinations apart by itself.
     (name,) = (await circuits(tor)).keys() - before.keys()
     assert len((await circuits(tor))[name]) == 2
-
-
-async def test_robots_txt_is_asked_for_by_tor(tor_network, tor, target):
-    robots = Robots(fetcher_by(tor), "shoal")
-    await robots.check(target.url("/page"))
-    assert [visit.path for visit in target.visits] == ["/robots.txt"]
-    assert set(target.exits()) <= tor_network.exits
 
 
 async def test_a_name_that_no_exit_reaches_fails_and_is_not_tor_being_down(tor, target):

@@ -15,10 +15,8 @@ from shoal.core.errors import QueueUnavailable
 from shoal.core.model import Done, Task
 from shoal.web import stream
 from tests.cases import long
-from tests.conftest import or_skip
 from tests.integration.processes import start_process
 from tests.integration.web.conftest import OPERATOR, Dashboard, open_dashboard
-from tests.servers.postgres import PostgresServer
 
 TABS = 20
 TIMEOUT = 30.0
@@ -169,23 +167,6 @@ async def test_a_stream_reports_an_unavailable_queue_and_recovers(dashboard, mon
         async with asyncio.timeout(TIMEOUT):
             while dict([await anext(reading)]).get("queue_error") != "":
                 pass
-
-
-@pytest.mark.long
-async def test_a_stream_recovers_from_a_restart_of_a_real_server(tmp_path):
-    with or_skip(PostgresServer) as server:
-        server.sql("CREATE DATABASE away")
-        async with (
-            open_dashboard(tmp_path, url=server.url("away")) as dashboard,
-            dashboard.client() as client,
-            client.stream("GET", "/live") as response,
-        ):
-            reading = events(response)
-            for action, is_away in ((server.stop, True), (server.start, False)):
-                await asyncio.to_thread(action)
-                async with asyncio.timeout(2 * TIMEOUT):
-                    while bool(dict([await anext(reading)]).get("queue_error", not is_away)) != is_away:
-                        pass
 
 
 async def test_scraped_text_cannot_inject_an_event(dashboard):

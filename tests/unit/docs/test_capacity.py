@@ -27,6 +27,14 @@ def test_the_formulas_name_the_figures_that_are_used():
         assert figure in PAGE, figure
 
 
-def test_the_workers_cost_is_that_of_the_queues_page():
-    rows = (DOCS / "explanation" / "queues.md").read_text()
-    assert re.search(rf"^\| PostgreSQL \|.*\| {capacity.WORKER_CPU * 1e3:g} \|", rows, re.M)
+def test_the_figures_beside_the_formula_are_those_of_the_benchmarks():
+    results = (DOCS / "reference" / "results.md").read_text()
+    for figure in ("118 µs", "554 bytes", "44 µs"):
+        assert figure in PAGE and figure in results, figure
+    by_links = results.partition("| task B |")[2]
+    row = re.search(r"^\| Shoal, PostgreSQL, 1 worker \|(.*)$", by_links, re.M)
+    assert row
+    worker, store = (float(cell) for cell in row[1].split("|")[2:4])
+    assert f"took the worker {worker:g} ms and PostgreSQL {store:g} ms" in PAGE
+    assert f"the workers by {worker / (capacity.WORKER_CPU * 1e3):.1f} " in PAGE
+    assert f"those of PostgreSQL by {store / (capacity.POSTGRES.server_cpu * 1e3):.1f}." in PAGE

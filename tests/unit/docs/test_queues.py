@@ -5,17 +5,9 @@ import re
 import pytest
 
 from shoal.queue.open import BACKENDS
-from tests.unit.docs.pages import DOCS, recorded, rows
+from tests.unit.docs.pages import DOCS, rows
 
 TEXT = (DOCS / "explanation" / "queues.md").read_text()
-
-
-@pytest.mark.parametrize("queue", ["SQLite", "PostgreSQL", "Redis"])
-def test_the_speeds_are_those_that_were_recorded(queue):
-    head = next(line for line in TEXT.splitlines() if line.startswith("| 5,000 known pages |"))
-    (shown,) = [row[1:] for row in rows(TEXT, head) if row[0] == queue]
-    one, two = recorded(f"Shoal, {queue}, 1 worker"), recorded(f"Shoal, {queue}, 2 workers")
-    assert [cell.strip() for cell in shown] == [one[0], two[0], one[2], one[3]]
 
 
 def test_the_figures_of_memory_and_of_rabbitmq_are_those_of_the_results():

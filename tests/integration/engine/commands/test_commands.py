@@ -10,7 +10,6 @@ import pytest
 
 from shoal.cli.exits import Exit
 from shoal.fetch.browser.process import find_chromium
-from tests.cases import long
 from tests.conftest import or_skip
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
@@ -41,13 +40,6 @@ def site(origin):
 
 async def run(folder, *words):
     return await typed("run", "pages.py", "--json", *words, folder=folder)
-
-
-@pytest.mark.parametrize("command", ["run", *long("dead", "dead:list")])
-async def test_a_command_explains_itself(command, tmp_path):  # all of them: unit/cli/options/test_help.py
-    shown = await typed(*command.split(":"), "--help", folder=tmp_path)
-    assert shown.code == 0
-    assert "Usage: " in shown.out and not shown.err
 
 
 async def test_a_run_reports_and_its_items_can_be_had_in_every_format(folder, site):
@@ -146,12 +138,6 @@ async def test_the_last_words_say_what_went_wrong(folder, site):
     assert "1 dead letter, 1 invalid in" in done.err and "Failed attempts: 1 HttpStatus." in done.err
 
 
-async def test_a_run_that_nothing_could_begin_is_a_mistake(folder):
-    done = await typed("run", "pages.py", "--url=nowhere", folder=folder)
-    assert done.code == Exit.USAGE
-    assert done.err.count("nowhere") == 2 and "it has no scheme" in done.err
-
-
 async def test_a_run_may_be_given_a_time_and_be_resumed(folder, site):
     urls = [f"--url={site.url}/{number}" for number in range(40)]
     slow = ("--set", "rate=10/s", "--set", "per_host=1")
@@ -171,13 +157,6 @@ async def test_enqueue_prints_the_command_that_works_on_the_run(folder, site):
     assert words[:2] == ["shoal", "work"]
     worked = await typed(*words[1:], "--json", folder=folder)
     assert worked.code == Exit.OK and worked.row["completed"] == 1
-
-
-async def test_urls_come_from_a_file_and_bad_ones_are_named(folder, site):
-    (folder / "urls.txt").write_text(f"# mine\n{site.url}/1\n\nnot a url\n{site.url}/1\n")
-    done = await run(folder, "--urls-file", "urls.txt", "--allow-private", "127.0.0.0/8")
-    assert (done.row["enqueued"], done.row["invalid"]) == (1, 1)
-    assert "not a url" in done.err
 
 
 async def test_a_paused_run_waits_and_a_cancelled_one_ends(folder, site):

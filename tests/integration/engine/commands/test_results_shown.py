@@ -85,14 +85,6 @@ async def test_a_run_without_items_warns_and_names_a_page_to_try(shop, folder):
     assert (told["first_errors"], told["first_reject"], told["queue"]) == ({}, None, "sqlite:///shoal.db")
 
 
-async def test_a_start_without_a_valid_url_leaves_no_run(folder):
-    refused = await typed("run", "books.py", "--url", "example.com", folder=folder)
-    assert refused.code == Exit.USAGE
-    assert "write it in full: https://" in refused.err
-    assert "error: Nothing could be queued (1 invalid)" in refused.err
-    assert (await typed("runs", "--json", folder=folder)).rows == []
-
-
 async def test_a_filled_run_without_workers_is_stopped_and_found_by_the_start_of_its_id(folder):
     await typed("enqueue", "books.py", "--url", "https://a.example/", "--run", "nightly-1", folder=folder)
     (row,) = (await typed("runs", "--json", folder=folder)).rows

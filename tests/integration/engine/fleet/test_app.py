@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 import shoal
-from shoal.core.errors import InvalidTask, TaskDied, UnknownRun
+from shoal.core.errors import InvalidTask, UnknownRun
 
 SCRAPER = """
 from shoal import Page, Scraper, Task
@@ -61,28 +61,11 @@ async def test_a_run_is_taken_up_again_by_its_id(app, origin):
     assert origin.visits == {"/1": 1}
 
 
-async def test_gather_returns_the_items_of_each_payload_in_order(app):
-    names = [f"n{number}" for number in range(20)]
-    found = await app.gather("profiles", [{"name": name} for name in names], workers=1, timeout=MINUTE)
-    assert found == [[{"hello": name}] for name in names]
-
-
-@pytest.mark.long
-async def test_one_gather_after_another_does_not_find_the_scraper_busy(app):
-    for n in range(6):
-        assert await app.gather("profiles", [{"name": str(n)}], workers=1, timeout=MINUTE)
-
-
 async def test_gather_can_be_asked_again_after_a_restart(app, tmp_path):
     payloads = [{"name": "a"}, {"name": "b"}]
     first = await app.gather("profiles", payloads, run_id="g", workers=1, timeout=MINUTE)
     async with shoal.connect(f"sqlite:///{tmp_path}/queue.db", folder=tmp_path) as other:
         assert await other.gather("profiles", payloads, run_id="g", timeout=MINUTE) == first
-
-
-async def test_a_dead_letter_is_an_error_and_not_a_hang(app):
-    with pytest.raises(TaskDied, match="no such person"):
-        await app.gather("profiles", [{"name": "a"}, {"name": "nobody"}], workers=1, timeout=MINUTE)
 
 
 async def test_what_cannot_be_queued_is_refused(app):

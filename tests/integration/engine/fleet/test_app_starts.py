@@ -209,21 +209,6 @@ async def test_a_worker_that_is_quicker_buries_an_invalid_seed_in_the_same_words
     assert letter.error == "InvalidTask: Invalid task: it is none"
 
 
-async def test_commands_and_http_make_dead_letters_of_invalid_seeds_too(app, folder):
-    done = await typed(
-        "enqueue", "news", "--url", "bad url", "--run", "r1", "--invalid", "dead", "--json", folder=folder
-    )
-    assert done.row["invalid"] == 1
-    assert [letter.task.payload["where"] for letter in await (await app.run("r1")).dead()] == [
-        "--url bad url"
-    ]
-    wrong = await typed("enqueue", "news", "--url", "x", "--invalid", "ded", folder=folder)
-    assert (wrong.code, "Did you mean 'dead'?" in wrong.err) == (2, True)
-    site = WebContext(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
-    await OperatorActions(site, OPERATOR).start("news", urls=["bad url"], run_id="r2", invalid="dead")
-    assert [letter.task.payload["where"] for letter in await (await app.run("r2")).dead()] == ["urls[0]"]
-
-
 async def test_gather_answers_each_payload_with_its_own_items_whatever_the_order(app):
     first = await app.gather(
         "people", [{"name": "ann"}, {"name": "bob"}], run_id="g", workers=1, timeout=MINUTE

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 import shoal
-from shoal.core.model import MINUTE, Task
+from shoal.core.model import MINUTE
 from shoal.web.app import make_app
 from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
@@ -18,26 +18,19 @@ from tests.integration.engine.shell import typed
 from tests.unit.web.tokens import HERE, OPERATOR
 
 SCRAPER = """
-from shoal import Page, Scraper, Task
+from shoal import Page, Scraper
 
 news = Scraper("news", rate=None, robots=False, allow_private="127.0.0.0/8")
 
 @news.step
 async def article(page: Page):
     yield {"url": page.url}
-
-people = Scraper("people", retries=0)
-
-@people.step(fetch=None)
-async def person(task: Task):
-    yield {"hello": task.payload["name"]}
 """
 TOML = """
 queue = "{queue}"
 
 [scrapers]
 news = "news.py:news"
-people = "news.py:people"
 """
 URL = "https://news.example"
 
@@ -143,15 +136,3 @@ async def _delayed_by(queue, run_id, wait):
             await asyncio.sleep(0.1)
     grant = await queue.claim("looking", run_id=run_id, limit=1)
     assert wait - MINUTE < grant.next_due <= wait
-
-
-@pytest.mark.long
-async def test_a_payload_is_handled_on_demand(any_bench):
-    async with interfaces(any_bench) as here:
-        await here.app.listen("people", workers=1)
-        done = await typed("scrape", "people", "--payload", '{"name": "ann"}', folder=here.folder)
-        assert done.row == {"hello": "ann"}, done.err
-        posted = await here.post("/scrape", scraper="people", payload={"name": "bob"})
-        assert posted["items"] == [{"hello": "bob"}]
-        called = await here.app.call("people", Task(payload={"name": "eve"}), timeout=MINUTE)
-        assert called.items == [{"hello": "eve"}]

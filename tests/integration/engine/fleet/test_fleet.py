@@ -100,13 +100,6 @@ async def test_where_something_is_bad_nothing_is_started(folder, origin):
     assert "Fix these first: queue" in done.err and not origin.visits
 
 
-async def test_a_table_that_lacks_a_partition_is_refused_before_the_start(folder, origin):
-    (folder / "table.toml").write_text('1 = ["a"]\n2 = ["b"]\n')
-    done = await typed(*words("--workers", "2", "--partition-table", "table.toml"), folder=folder)
-    assert done.code == Exit.FAILED
-    assert "gives 'c'" in done.err and "Fix these first: partitions" in done.err and not origin.visits
-
-
 @pytest.mark.parametrize(("answer", "code", "pages"), [("n", Exit.PARTIAL, 0), ("y", Exit.OK, 90)])
 async def test_in_a_terminal_it_asks_first(folder, origin, answer, code, pages):
     ours, theirs = os.openpty()

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import statistics
 
 import pytest
 
@@ -11,10 +10,8 @@ import shoal
 from shoal.fleet.ondemand.client import CallClient, CallLost
 from shoal.fleet.status.overview import worker_row
 from shoal.fleet.status.rows import fields_of
-from tests.cases import long
 from tests.integration.engine.calls import PAGES, first_holder, stored
 from tests.integration.engine.origin import Answer
-from tools.bench_ondemand import overheads
 
 
 @pytest.fixture
@@ -75,14 +72,3 @@ async def test_a_result_that_was_stored_before_the_answer_was_lost_is_found_and_
     (item,) = await app.scrape(pages, f"{origin.url}/1")
     assert await stored(app, run) == [item]
     assert origin.visits["/1"] == 1
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("any_bench", ["postgres", *long("sqlite", "redis")], indirect=True)
-async def test_half_of_all_calls_take_little_longer_than_the_fetch(any_bench):
-    # Loose, with three tries, for machines that others use too: tools/bench_ondemand.py has the figures.
-    for _ in range(3):
-        took = statistics.median(await overheads(any_bench.queue_url, any_bench.folder, calls=100))
-        if took < 0.1:
-            break
-    assert took < 0.1

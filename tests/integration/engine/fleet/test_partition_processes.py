@@ -21,7 +21,6 @@ from tests.integration.engine.partition_workers import plan_of
 from tests.integration.engine.shell import start, typed
 
 STATES = [f"S{number:02}" for number in range(51)]
-on_postgres = pytest.mark.parametrize("any_bench", ["postgres"], indirect=True)
 on_sqlite = pytest.mark.parametrize("any_bench", ["sqlite"], indirect=True)
 
 SCRAPER = """
@@ -40,23 +39,6 @@ async def state(task: Task):
 """
 NAP = "await asyncio.sleep(0.05)"
 UNTIL_TOLD = 'while not os.path.exists("go"): await asyncio.sleep(0.05)'
-# News of a plan come late; without its fence, a worker that slept claims by what it knows.
-LATE_NEWS = """
-from shoal.worker.partitions import PartitionShare
-refresh = PartitionShare.refresh
-async def late(self):
-    for _ in range(10 if self.fence else 0):  # a process that was stopped has slept through one of them only
-        await asyncio.sleep(0.1)
-    return await refresh(self)
-PartitionShare.refresh, PartitionShare.is_fresh = late, lambda self, now: True
-"""
-NO_FENCE = """
-from shoal.queue.postgres.queue import PostgresQueue
-claim = PostgresQueue.claim
-async def unfenced(self, *given, fence=None, **named):
-    return await claim(self, *given, **named)
-PostgresQueue.claim = unfenced
-"""
 PLANNED = (
     "--partitions",
     "exclusive",
@@ -141,56 +123,6 @@ def served_by_two(items):
         for other in found
         if one[2] != other[2] and one[0] < other[1] and other[0] < one[1]
     }
-
-
-@pytest.mark.long
-@on_postgres
-async def test_ten_processes_lose_three_and_two_join_and_no_partition_is_served_by_two(site, queue):
-    await site.fill(STATES, 6)
-    await site.command("--workers", "10", *PLANNED)
-    await site.until(lambda stats: stats.completed > 20)
-    plan, _ = await plan_of(queue, site.run)
-    assert len(plan.seats) == 10
-    for pid in sorted({item["pid"] for item in await site.items()})[:3]:
-        os.kill(pid, signal.SIGKILL)
-    await site.command("--workers", "2", *PLANNED)
-    assert await site.drained()
-    items = await site.items()
-    assert len({item["task"] for item in items}) == len(items) == 51 * 6
-    assert served_by_two(items) == set()
-
-
-async def sleepers_items(site, trouble):
-    """Stop the processes of a command past their leases, and let them go on while others have their work."""
-    await site.fill(["x"], 120, trouble=trouble)
-    sleeper = await site.command(*PLANNED)
-    await site.until(lambda stats: stats.completed > 5)
-    os.killpg(sleeper.pid, signal.SIGSTOP)
-    await site.command(*PLANNED)
-    before = len(await site.items())
-    await site.until(lambda stats: stats.completed > before + 10)
-    os.killpg(sleeper.pid, signal.SIGCONT)
-    assert await site.drained()
-    items = await site.items()
-    assert len(items) == len({item["task"] for item in items}) == 120
-    return items
-
-
-@on_postgres
-@pytest.mark.long
-async def test_processes_that_were_stopped_past_their_leases_do_no_harm(site):
-    assert served_by_two(await sleepers_items(site, LATE_NEWS)) == set()
-
-
-@pytest.mark.long
-@on_postgres
-async def test_without_the_fence_they_would(site):
-    # Whether one wakes early enough to do harm is up to the machine; of three, one does.
-    found = set()
-    for _ in range(3):
-        if not found:
-            found = served_by_two(await sleepers_items(site, LATE_NEWS + NO_FENCE))
-    assert found == {"x"}
 
 
 @on_sqlite

@@ -248,17 +248,6 @@ async def test_eight_workers_that_are_asked_to_leave_again_and_again_lose_and_ch
     assert set(origin.visits.values()) == {1}
 
 
-@pytest.mark.long
-async def test_workers_that_are_killed_instead_ask_for_pages_twice(bench, origin):
-    origin.answer = lambda path: Answer(after=0.5)
-    async with staffed(bench, origin, 30) as (queue, run, workers):
-        await workers.set(2)
-        await until(lambda: has_begun(origin, 5))
-        await asked_to_leave(living(workers), signal.SIGKILL)
-        await until(lambda: is_gone(queue, run, workers))
-    assert max(origin.visits.values()) > 1
-
-
 async def test_a_worker_that_cannot_work_is_not_started_again_and_again(bench, origin, monkeypatch):
     monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
     monkeypatch.setattr("shoal.fleet.run.pool.MAX_RESTARTS", 1)
@@ -385,12 +374,6 @@ async def test_ctrl_c_lets_the_workers_finish_and_leaves_nobody_behind(folder, o
 async def test_a_mistake_is_answered_with_what_to_type(folder, words, said):
     answer = await typed("scale", *words, folder=folder, PATH=str(folder))
     assert answer.code == Exit.USAGE and said in answer.err, answer.err
-
-
-@pytest.mark.parametrize("command", ["fleet", "scale"])
-async def test_the_commands_explain_themselves(command, tmp_path):
-    shown = await typed(command, "--help", folder=tmp_path)
-    assert shown.code == Exit.OK and "Example: shoal" in shown.out and not shown.err
 
 
 PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "fleet.md").read_text()

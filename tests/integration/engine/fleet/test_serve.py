@@ -2,10 +2,8 @@
 
 import asyncio
 import re
-import signal
 import socket
 import textwrap
-import time
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -61,24 +59,6 @@ async def test_without_a_token_a_link_logs_in_once(folder):
             assert (await browser.get(f"{address}/api/runs")).json() == {"rows": [], "next": None}
             assert (await browser.get(f"{address}/")).status_code == 200
             assert (await thief.get(link)).status_code == 403
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_it_soon_also_while_somebody_watches(folder, number):
-    async with served(folder, SHOAL_WEB_TOKEN=TOKEN) as (process, address, _):
-        own = {"Authorization": f"Bearer {TOKEN}"}
-        async with (
-            httpx2.AsyncClient(headers=own, timeout=PATIENCE) as client,
-            client.stream("GET", f"{address}/live") as stream,
-        ):
-            chunks = stream.aiter_bytes()
-            assert await anext(chunks)
-            asked = time.monotonic()
-            process.send_signal(number)
-            code = await asyncio.wait_for(process.wait(), PATIENCE)
-            assert time.monotonic() - asked < 5  # a second of it is for answers under way
-            assert code == Exit.OK
 
 
 async def test_what_it_says_holds_no_token_and_a_run_can_be_worked_on(folder):
@@ -204,9 +184,3 @@ async def test_a_queue_that_is_away_is_said_in_one_line(folder):
     assert found.code == Exit.UNAVAILABLE
     assert "cannot be reached" in found.err.splitlines()[-1]
     assert "c4nary" not in found.err
-
-
-async def test_the_help_has_an_example(folder):
-    found = await typed("serve", "--help", folder=folder)
-    assert found.code == Exit.OK
-    assert "Example: shoal serve --queue postgresql://db/shoal" in found.out

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
-
 import shoal
 from tests.integration.engine.origin import Answer
 
@@ -59,26 +57,6 @@ async def test_a_page_in_the_cache_serves_every_run_of_the_queue(any_bench, orig
     assert items[0] == items[1] and len(items[0]) == 30
     without = await any_bench.run(scraper, [f"{origin.url}/"])
     assert without.ending.tally.from_cache == 0 and set(origin.visits.values()) == {2}
-
-
-@pytest.mark.long
-async def test_a_run_again_says_what_is_new_changed_and_gone_and_has_every_item(any_bench, origin):
-    site = Shop(origin, {f"p{number}": f"Title {number}" for number in range(20)})
-    any_bench.write(SHOP.format(recrawl=True))
-    first, found, items = await again(any_bench, urls=[f"{origin.url}/"])
-    assert (found["new"], len(items)) == (21, 20)
-
-    site.pages |= {"p3": "Title three", "extra": "More"}
-    del site.pages["p7"]
-    second, found, items = await again(any_bench, first)
-    # The list has changed too, for it has other links.
-    assert found == {"new": 1, "changed": 2, "unchanged": 18, "gone": 1}
-    assert {item["title"] for item in items} == set(site.pages.values())
-    assert all(item["found"] for item in items)  # the payload of a task comes along
-
-    _, found, items = await again(any_bench, second)
-    assert found == {"new": 0, "changed": 0, "unchanged": 21, "gone": 0}
-    assert {item["title"] for item in items} == set(site.pages.values())
 
 
 async def test_a_run_that_remembers_no_page_is_compared_by_its_items(any_bench, origin):

@@ -19,14 +19,6 @@ SHOP = """
     async def page(page: Page):
         yield {{"url": page.url}}
 """
-# Workers that give back every start, also those that they have used. What each remembers would hide it.
-LYING = """
-    from shoal.worker.attempts import TaskAttempt
-    from shoal.worker.prefetch import PrefetchBuffer
-    TaskAttempt.asked = property(lambda self: False, lambda self, value: None)
-    PrefetchBuffer._earliest = lambda self, host, *lasts: 0.0
-    PrefetchBuffer._after_sent = lambda self, host: 0.0
-"""
 DELAY = 1.0
 WHOLE = ["cache=10m"]
 
@@ -88,10 +80,3 @@ async def test_a_host_whose_pages_are_partly_cached_keeps_its_rate(bench, clocke
     assert len(times) == pages // 2
     assert min(gaps) >= 0.95 * DELAY, sorted(gaps)[:5]
     assert sum(gaps) <= 1.5 * len(gaps) * DELAY  # and no slower than it may be
-
-
-@pytest.mark.alone
-async def test_workers_that_give_back_what_they_have_used_are_found_out(bench, clocked):
-    times = await half_kept(bench, clocked, LYING + SHOP.format(robots=False), 12)
-    gaps = [later - earlier for earlier, later in pairwise(times)]
-    assert min(gaps) < 0.95 * DELAY

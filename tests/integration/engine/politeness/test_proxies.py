@@ -144,18 +144,6 @@ async def test_fifty_proxies_of_which_twenty_are_bad_serve_ten_workers(bench, ra
 
 
 @pytest.mark.long
-async def test_without_a_bench_the_bad_ones_are_asked_again_and_again(bench, rack, origin):
-    """The control for the test above: what it measures is the bench."""
-    rack.add_good(4)
-    rack.add_dead(2)
-    code = scraper(rack.write(), threshold=NEVER)
-    summary = await bench.run(code, urls(origin, 2_000), workers=2)
-    found = await statuses(bench, summary.run.id)
-    assert all(found[name].state == "failing" for name in rack.dead)
-    assert max(failures_of(found[name]) for name in rack.dead) > THRESHOLD + 2
-
-
-@pytest.mark.long
 async def test_a_benched_proxy_returns_after_its_time(bench, rack, origin):
     rack.add_good(2)
     rack.add_dead(1)

@@ -195,23 +195,6 @@ async def test_a_fleet_whose_table_lacks_a_partition_takes_its_run_back(folder, 
 
 
 @pytest.mark.long
-async def test_a_second_launcher_of_a_single_scraper_is_refused_and_leaves_no_run(folder, origin):
-    origin.answer = lambda path: Answer(after=30)
-    words = ("run", "pages.py", f"--url={origin.url}/", "--set", "mode=single")
-    first = await start(*words, folder=folder)
-    try:
-        async with asyncio.timeout(30):
-            while not origin.visits:
-                await asyncio.sleep(0.02)
-        second = await typed(*words, folder=folder)
-        assert second.code == Exit.BUSY, second.err
-        assert len(await runs(folder)) == 1
-    finally:
-        first.kill()
-        await first.communicate()
-
-
-@pytest.mark.long
 async def test_a_cancelled_run_is_not_resumed_and_a_finished_one_is_not_cancelled(folder, origin):
     await typed("enqueue", "pages.py", f"--url={origin.url}/", "--run", "gone", folder=folder)
     assert (await typed("cancel", "gone", "--json", folder=folder)).row["state"] == "cancelled"

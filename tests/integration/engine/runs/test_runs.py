@@ -53,13 +53,6 @@ async def test_every_page_becomes_one_item(bench, origin):
     }
 
 
-async def test_two_workers_share_the_pages(bench, origin):
-    origin.answer = lambda path: Answer(after=0.01)
-    summary = await bench.run(TITLES, [f"{origin.url}/{number}" for number in range(400)], workers=2)
-    assert summary.snapshot.stats.completed == 400
-    assert sum(origin.visits.values()) == 400
-
-
 async def test_links_are_followed_within_scope_and_depth(bench, origin):
     def answer(path):
         number = int(path.strip("/") or 0)
@@ -104,22 +97,6 @@ async def test_items_are_validated_and_rejects_are_kept_with_the_reason(bench, o
     assert summary.snapshot.stats.rejected == 1
 
 
-async def test_a_task_without_a_url_needs_no_page(bench, origin):
-    from shoal.core.model import Task
-
-    summary = await bench.run(
-        """
-        sums = Scraper("sums")
-
-        @sums.step(fetch=None)
-        async def add(task: Task):
-            yield {"sum": sum(task.payload["numbers"])}
-        """,
-        [Task(step="add", payload={"numbers": [1, 2, 3]})],
-    )
-    assert await bench.items(summary.run.id) == [{"sum": 6}]
-
-
 async def test_a_page_that_fails_is_tried_again_and_buried_with_its_history(bench, origin):
     origin.answer = lambda path: Answer(status=500)
     summary = await bench.run(TITLES, [f"{origin.url}/x"], changes=["retries=1"])
@@ -161,17 +138,6 @@ async def test_what_a_step_yielded_before_it_failed_is_not_kept(bench, origin):
     assert "/more" not in origin.visits
 
 
-async def test_robots_txt_is_obeyed_and_says_so(bench, origin):
-    rules = "User-agent: *\nDisallow: /private"
-    origin.answer = lambda path: Answer(rules if path == "/robots.txt" else "<title>x</title>")
-    summary = await bench.run(
-        TITLES, [f"{origin.url}/private/1", f"{origin.url}/open"], changes=["robots=true"]
-    )
-    assert origin.visits == {"/robots.txt": 1, "/open": 1}
-    (letter,) = await bench.dead(summary.run.id)
-    assert "RobotsDenied" in letter.error
-
-
 async def test_a_redirect_is_followed_within_the_scope_only(bench, origin):
     places = {"/old": "/new", "/away": "http://127.0.0.2:1/"}
 
@@ -185,28 +151,6 @@ async def test_a_redirect_is_followed_within_the_scope_only(bench, origin):
     assert [item["url"] for item in await bench.items(summary.run.id)] == [f"{origin.url}/new"]
     (letter,) = await bench.dead(summary.run.id)
     assert "OutOfScope" in letter.error
-
-
-async def test_a_budget_of_pages_ends_the_run(bench, origin):
-    def answer(path):
-        number = int(path.strip("/") or 0)
-        return Answer(f"<a href='/{2 * number + 1}'>a</a><a href='/{2 * number + 2}'>b</a>")
-
-    origin.answer = answer
-    summary = await bench.run(
-        """
-        endless = Scraper("endless", rate=None, robots=False, max_pages=50)
-
-        @endless.step
-        async def page(page: Page):
-            for link in page.links():
-                yield page.follow(link)
-        """,
-        [f"{origin.url}/"],
-    )
-    assert summary.snapshot.stats.completed == 50
-    assert summary.snapshot.stats.remaining > 0
-    assert summary.ending.reasons == ["budget"]
 
 
 async def test_a_host_that_asks_for_time_is_given_it_and_recovers(bench, origin):
@@ -227,21 +171,6 @@ async def test_a_host_that_asks_for_time_is_given_it_and_recovers(bench, origin)
     gaps = [later - earlier for earlier, later in pairwise(times)]
     assert max(gaps) >= 0.8  # the pause that was asked for
     assert sorted(gaps[-10:])[5] < 0.1  # and then 50 requests a second again
-
-
-async def test_a_crawl_delay_of_robots_txt_becomes_the_host_s_pace(bench, origin):
-    rules = "User-agent: *\nCrawl-delay: 0.5"
-    origin.answer = lambda path: Answer(rules if path == "/robots.txt" else "<title>x</title>")
-    summary = await bench.run(
-        TITLES,
-        [f"{origin.url}/{number}" for number in range(8)],
-        changes=["robots=true", "per_host=1"],
-        concurrency=1,
-    )
-    assert summary.snapshot.stats.completed == 8
-    times = [moment for moment, _ in origin.moments]
-    gaps = [later - earlier for earlier, later in pairwise(times)]
-    assert all(gap > 0.4 for gap in gaps)
 
 
 @pytest.mark.parametrize("rate", ["50/s", "none"])

@@ -42,7 +42,3 @@ async def fetched(url, share):
 async def test_a_fleet_fetches_about_as_much_of_a_trap_as_one_worker(any_bench):
     # All share at the same time, so that some are not quick enough, and learn of the rest a round later.
     assert LIMIT <= await fetched(any_bench.queue_url, share=True) <= LIMIT + 2 * 40 + WORKERS * LIMIT // 100
-
-
-async def test_workers_that_do_not_share_their_counts_fetch_several_times_as_much(bench):
-    assert await fetched(bench.queue_url, share=False) == WORKERS * LIMIT
