@@ -117,10 +117,6 @@ class QueueReports(ABC):
     async def durability(self) -> Durability:
         """Return what a crash of the store can cost with its present settings."""
 
-    async def check_for_workers(self) -> None:
-        """Raise QueueError if the store would refuse every worker beside this process."""
-        return
-
     async def evictions(self) -> Evictions | None:
         """Return what the store deletes by itself when it is full; None if it refuses new data instead."""
         return None

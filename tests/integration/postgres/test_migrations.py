@@ -9,7 +9,6 @@ from shoal.queue.postgres.migrate import MIGRATIONS, NEWEST
 from shoal.queue.postgres.queue import PostgresQueue
 from shoal.queue.postgres.sql import scripts
 from tests.conformance.helpers import claim_all, pages, start
-from tests.integration.postgres.older import columns, make_older
 from tests.integration.programs import reports_of
 
 CROWD, PROCESSES = 50, 4
@@ -74,21 +73,6 @@ async def test_a_schema_from_the_future_is_left_alone(empty_postgres_url, bare):
     with pytest.raises(SchemaTooNew, match="pip install --upgrade shoal") as caught:
         await PostgresQueue.open(empty_postgres_url)
     assert (caught.value.found, caught.value.known) == (NEWEST + 1, NEWEST)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("version", range(2, NEWEST))
-async def test_a_database_that_the_tests_make_older_has_the_tables_of_that_version(
-    empty_postgres_url, bare, version
-):
-    await bare.execute("CREATE SCHEMA shoal")
-    for number in range(1, version + 1):
-        await bare.execute(MIGRATIONS[number].read_text())
-    then = await columns(bare)
-    await bare.execute("DROP SCHEMA shoal CASCADE")
-    await (await PostgresQueue.open(empty_postgres_url)).close()
-    await make_older(bare, version)
-    assert [column for column in await columns(bare) if column[0] != "migration"] == then
 
 
 def test_every_migration_has_a_number_of_its_own():

@@ -2,10 +2,8 @@
 
 import asyncio
 
-from shoal.queue.postgres.queue import PostgresQueue
-from tests.conformance.helpers import HOUR, ME, claim_all, pages, start
+from tests.conformance.helpers import HOUR, ME, pages, start
 from tests.integration.postgres.locks import someone_waits
-from tests.integration.postgres.older import functions, make_older
 
 TOPIC, KEY = "plans", "books"
 
@@ -86,13 +84,3 @@ async def test_expired_notes_go_some_at_a_time_with_later_writes_and_reclaims(qu
     assert await kept() == 151
     await queue.reclaim()
     assert await kept() == 1
-
-
-async def test_a_database_of_the_version_before_learns_notes_and_fences(empty_postgres_url, bare):
-    async with await PostgresQueue.open(empty_postgres_url) as queue:
-        run = await start(queue, *pages(5))
-    await make_older(bare, 3)
-    async with await PostgresQueue.open(empty_postgres_url) as queue:
-        fence = await planned(queue)
-        assert len(await claim_all(queue, run, fence=fence)) == 5
-    assert await functions(bare, "claim") == 1

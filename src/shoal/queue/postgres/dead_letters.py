@@ -7,7 +7,6 @@ from typing import Any
 from shoal.core.model import Attempt, DeadFilter, DeadLetter
 from shoal.queue.intake import QueuedTask
 from shoal.queue.paging import cursor_of, number_in
-from shoal.queue.postgres.arrays import bytes_array
 from shoal.queue.postgres.enqueue import ENTRY_TYPES, entry_columns
 from shoal.queue.postgres.reports import Row, stream_pages, task_from
 from shoal.queue.postgres.runs import find_run
@@ -19,9 +18,9 @@ EDIT_BATCH = 100  # dead letters that one call edits
 EDIT_FATES = (EditFate.EDITED, EditFate.DUPLICATE, EditFate.CHANGED)  # as `shoal.edit_dead` numbers them
 
 FILTER_TYPES = ("bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
-REPLAY = call("replay_after", *ONCE, *FILTER_TYPES, "interval")
+REPLAY = call("replay", *ONCE, *FILTER_TYPES, "interval")
 DROP = call("drop_dead", *ONCE, *FILTER_TYPES)
-EDIT = call("edit_dead", *ONCE, "text::bytea[]", "timestamptz[]", "int[]", "text[]", "text[]", *ENTRY_TYPES)
+EDIT = call("edit_dead", *ONCE, "bytea[]", "timestamptz[]", "int[]", "text[]", "text[]", *ENTRY_TYPES)
 
 
 def dead_letters(
@@ -70,7 +69,7 @@ async def edit(
 def _edit_columns(edits: Sequence[tuple[LetterEdit, QueuedTask]]) -> list[Any]:
     """Return the arguments of `shoal.edit_dead`: how each letter was, who edits it, and its new task."""
     return [
-        bytes_array([edit.letter.id for edit, _ in edits]),
+        [bytes.fromhex(edit.letter.id) for edit, _ in edits],
         [edit.letter.buried_at for edit, _ in edits],
         [len(edit.letter.history) for edit, _ in edits],
         [edit.by for edit, _ in edits],

@@ -5,20 +5,15 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from shoal.core.model import Fate, Lease
-from shoal.queue.postgres.arrays import bytes_array, int_array
 from shoal.queue.postgres.runs import clear_purged
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.sql import QUERIES, call
 
 BATCH = 1_000  # rows of one call of a sweep
 
-EXTEND = call(
-    "extend",
-    *("text::bytea[]", "text::bigint[]", "interval"),
-    columns="extend::text[] AS extend",  # as text[], like the parameters: see arrays.py
-)
+EXTEND = call("extend", "bytea[]", "bigint[]", "interval")
 RECLAIM = call("reclaim", "uuid", "bool", "int")
-ABANDON = call("abandon_or_bury", "uuid", "bool", "text", "bigint", "int", "text[]", "text")
+ABANDON = call("abandon", "uuid", "bool", "text", "bigint", "int", "text[]", "text")
 TIDY = call("tidy", "int")
 FOLLOW_CLOCK = call("follow_clock")
 
@@ -28,10 +23,10 @@ log = logging.getLogger(__name__)
 async def extend(server: PostgresServer, leases: Sequence[Lease], lease: timedelta) -> list[Fate]:
     """Extend the deadlines of live leases."""
     fates = [Fate.STALE] * len(leases)
-    ids = bytes_array([held.task_id for held in leases])
-    tokens = int_array([held.token for held in leases])
+    ids = [bytes.fromhex(held.task_id) for held in leases]
+    tokens = [held.token for held in leases]
     for accepted in await server.value(EXTEND, ids, tokens, lease):
-        fates[int(accepted) - 1] = Fate.ACCEPTED
+        fates[accepted - 1] = Fate.ACCEPTED
     return fates
 
 

@@ -208,9 +208,6 @@ class PostgresQueue(Queue):
 
     # The store
 
-    async def check_for_workers(self) -> None:
-        self._server.check_for_workers()
-
     async def durability(self) -> Durability:
         for setting in ("fsync", "full_page_writes"):
             if not await self._server.value("SELECT current_setting($1)::bool", setting):

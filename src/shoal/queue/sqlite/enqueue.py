@@ -46,13 +46,13 @@ class AddReport(msgspec.Struct):
     lanes: Sequence[int]
 
 
-def enqueue(store: Store, run_id: str, entries: Sequence[QueuedTask]) -> EnqueueReport:
+def enqueue(store: Store, run_id: str, tasks: Sequence[QueuedTask]) -> EnqueueReport:
     """Add tasks to a run, and return a report; raises UnknownRun."""
     run = runs.get_row(store, run_id)
-    report = add_tasks(store, run.no, run.ttl, entries, store.now())
+    report = add_tasks(store, run.no, run.ttl, tasks, store.now())
     if report.added:
         store.run("arm", lanes=as_json(report.lanes), hosts="[]")
-    duplicate = len(entries) - report.added - report.known
+    duplicate = len(tasks) - report.added - report.known
     return EnqueueReport(added=report.added, duplicate=duplicate, known=report.known)
 
 

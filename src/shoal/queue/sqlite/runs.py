@@ -120,9 +120,9 @@ def steer(store: Store, run_id: str, state: RunState, reason: str = "") -> Run:
     return row.run()
 
 
-def change(store: Store, run_id: str, settings: RunSettings) -> Run:
+def change(store: Store, run: Run, settings: RunSettings) -> Run:
     """Change the rate limits and the attempts of a run; raises UnknownRun."""
-    row = get_row(store, run_id)
+    row = get_row(store, run.id)
     delay = micros(settings.host_delay)
     store.run(
         "run_change",
@@ -135,7 +135,7 @@ def change(store: Store, run_id: str, settings: RunSettings) -> Run:
     # Where a gap became shorter, the lanes of other runs on that host are due earlier, too.
     hosts = store.value("run_hosts", run=row.no) if is_shorter else "[]"
     store.run("arm", lanes=store.value("run_lanes", run=row.no), hosts=hosts)
-    return get(store, run_id)
+    return get(store, run.id)
 
 
 def purge(store: Store, run_id: str) -> None:

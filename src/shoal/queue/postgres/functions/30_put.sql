@@ -63,7 +63,7 @@ END $$;
 CREATE OR REPLACE FUNCTION shoal.enqueue(
     p_call uuid, p_again boolean, p_run_id text, p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],
     p_ids bytea[], p_host int[], p_section int[], p_priority smallint[], p_depth int[],
-    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_keys bytea[] DEFAULT NULL,
+    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_keys bytea[],
     OUT added int, OUT known int
 )
 LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- End leases, each named once; the letters are D for Done and those of table attempt. The first statement deletes the live leases with exactly this token; what follows touches only those.
+-- End leases, each named once; the letters are D for Done and those of table attempt. A traceback below an error stays out of dead.error, which filters search. The first statement deletes the live leases with exactly this token; what follows touches only those.
 -- Returns which positions were accepted, which hosts have a lease less, and which lanes got tasks back.
 
 CREATE OR REPLACE FUNCTION shoal.finish(
@@ -31,7 +31,7 @@ BEGIN
         FROM held WHERE letter = 'D' GROUP BY worker
     ), buried AS (
         INSERT INTO shoal.dead (run, task, section, host, shard, attempts, buried_at, error)
-        SELECT run, task, section, host, shard, attempt, ts, error FROM held WHERE held.buried ORDER BY ord
+        SELECT run, task, section, host, shard, attempt, ts, split_part(error, E'\n', 1) FROM held WHERE held.buried ORDER BY ord
     ), back AS (
         SELECT host, section, shard, priority, CASE WHEN letter = 'F' THEN attempt - 1 ELSE attempt END::smallint AS attempt, expires_at,
                CASE WHEN after > interval '0' THEN ts + after END AS due_at, task
@@ -96,18 +96,17 @@ BEGIN
 END $$;
 
 -- Apply the outcomes of one run's leases, with their items, rejects and follow-up tasks (by position). Outcomes p_also_of have
--- the follow-up tasks at p_also too, besides those that p_follow_of names first. Only workers of the previous version pass p_item_task and p_reject_task.
+-- the follow-up tasks at p_also too, besides those that p_follow_of names first.
 -- Locks are taken in the order leases, hosts, known keys, tasks, lanes, so that two settlements never deadlock.
 CREATE OR REPLACE FUNCTION shoal.settle(
     p_call uuid, p_again boolean, p_run_id text,
     p_tasks bytea[], p_tokens bigint[], p_letters text[], p_after interval[], p_errors text[], p_pause interval[], p_slow interval[],
     p_items int[], p_rejects int[],
-    p_item_of int[], p_item_task bytea[], p_item_data text[],
-    p_reject_of int[], p_reject_task bytea[], p_reject_data text[], p_reject_reason text[],
+    p_item_of int[], p_item_data text[],
+    p_reject_of int[], p_reject_data text[], p_reject_reason text[],
     p_follow_of int[], p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],
     p_ids bytea[], p_host int[], p_section int[], p_priority smallint[], p_depth int[],
-    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_unused boolean[] DEFAULT NULL,
-    p_also_of int[] DEFAULT '{}', p_also int[] DEFAULT '{}', p_keys bytea[] DEFAULT NULL
+    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_unused boolean[], p_also_of int[], p_also int[], p_keys bytea[]
 ) RETURNS bigint[]
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$

@@ -5,7 +5,7 @@
 --
 -- Leases that another call has locked are skipped, and waited for only when there are no others. A call that waits here has locked no lease yet, so it
 -- cannot deadlock; and a lease that was locked only to be extended, or by a call that failed, is not missed.
-CREATE OR REPLACE FUNCTION shoal.abandon_or_bury(
+CREATE OR REPLACE FUNCTION shoal.abandon(
     p_call uuid, p_again boolean, p_worker text, p_newest bigint, p_limit int, p_once text[], p_reason text
 ) RETURNS int
 LANGUAGE plpgsql SET jit = off AS $$
@@ -50,7 +50,3 @@ BEGIN
     END IF;
     RETURN total;
 END $$;
-
--- Called by workers of the previous version.
-CREATE OR REPLACE FUNCTION shoal.abandon(p_call uuid, p_again boolean, p_worker text, p_newest bigint, p_limit int) RETURNS int
-LANGUAGE sql AS $$ SELECT shoal.abandon_or_bury(p_call, p_again, p_worker, p_newest, p_limit, '{}', NULL) $$;

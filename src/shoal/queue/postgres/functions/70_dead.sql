@@ -17,7 +17,7 @@ LANGUAGE sql AS $$
 $$;
 
 -- The time to live of a task counts from the end of its delay: else a long delay would make it expire unseen.
-CREATE OR REPLACE FUNCTION shoal.replay_after(
+CREATE OR REPLACE FUNCTION shoal.replay(
     p_call uuid, p_again boolean, p_run_id text, p_ids bytea[],
     p_step text, p_partition text, p_host text, p_error text, p_before timestamptz, p_after timestamptz, p_delay interval
 ) RETURNS int

@@ -14,12 +14,6 @@ WITH held AS (
 )
 SELECT count(*) FROM extended
 
--- name: add_tracebacks
--- Add tracebacks to the history of tasks that were just buried. They stay out of dead.error, which filters search.
-UPDATE shoal.attempt a SET error = given.failure
-FROM unnest($1::bytea[], $2::bigint[], $3::text[]) AS given (task, token, failure)
-WHERE a.task = given.task AND a.token = given.token
-
 -- name: beat
 -- Record the heartbeats of some workers of a run, in the order of their ids, so that two calls never deadlock; returns no row if the run does not exist.
 INSERT INTO shoal.worker (worker_id, run, state, info, beat_at)

@@ -48,12 +48,6 @@ CROSS JOIN LATERAL (SELECT step FROM shoal.section WHERE id = t.section OFFSET 0
 WHERE i.before < $6
 ORDER BY i.id
 
--- name: items_of
--- How many items each of these tasks has yielded: scans all items of the run.
-SELECT i.task, count(*) AS items FROM shoal.item i
-WHERE i.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND i.task = ANY ($2::bytea[])
-GROUP BY i.task
-
 -- name: read_horizon
 -- The last id assigned by sequence $2, and the transactions that may still store rows of run $1 with lower ids.
 -- A storing transaction holds the lock of the run from before it gets its ids until its rows are visible. The locks are read

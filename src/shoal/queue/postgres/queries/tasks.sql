@@ -8,9 +8,9 @@ WHERE t.id = ANY ($2::bytea[]) AND t.run = (SELECT r.id FROM shoal.run r WHERE r
 -- name: tasks_completed
 -- Completed tasks after the mark $2, a position in table done, and before the block $6: a few blocks, because the table has no index. A row for each
 -- task; `behind` counts the tasks after it in its row. Rows of other runs are skipped. A page has rows without a task where none
--- matches, so that its end is known. `items` is NULL if a Shoal that did not count them wrote the row.
+-- matches, so that its end is known.
 SELECT p.mark, p.worker, p.ended_at AS since, 0 AS attempt, t.behind, t.id AS task, t.step, t.partition, t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay,
-       CASE WHEN p.items IS NOT NULL THEN coalesce(p.items[cardinality(p.tasks) - t.behind], 0) END AS items
+       coalesce(p.items[cardinality(p.tasks) - t.behind], 0) AS items
 FROM (
     SELECT row_number() OVER (ORDER BY d.place) AS n, d.*, ARRAY[(d.place::text::point)[0], (d.place::text::point)[1]]::bigint[]::text[] AS mark
     FROM (
