@@ -5,11 +5,8 @@ import asyncio
 import pytest
 
 from shoal.core.model import Done, Fate
-from shoal.queue.postgres.migrate import NEWEST
-from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.helpers import HOUR, claim_all, pages, start
 from tests.integration.postgres.locks import someone_waits
-from tests.integration.postgres.older import make_older
 
 DEAD = "dead-1"
 
@@ -79,16 +76,6 @@ async def test_who_waits_for_a_lease_holds_no_other(queue, direct, uncommitted):
         assert await zombie.settle([Done(first)]) == [Fate.STALE]
     assert await abandoning == 4
     assert await direct.fetchval(DEADLOCKS) == 0
-
-
-async def test_a_database_of_the_version_before_learns_the_verb(empty_postgres_url, bare):
-    await (await PostgresQueue.open(empty_postgres_url)).close()
-    await make_older(bare, 2)
-    async with await PostgresQueue.open(empty_postgres_url) as queue:
-        run = await start(queue, *pages(3))
-        await claim_all(queue, run, DEAD)
-        assert await queue.abandon(DEAD) == 3
-    assert await bare.fetchval("SELECT max(version) FROM shoal.migration") == NEWEST
 
 
 AS_THEY_LIE = "SELECT task FROM shoal.lease ORDER BY ctid"

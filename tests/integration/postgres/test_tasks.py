@@ -22,17 +22,3 @@ async def test_pages_of_blocks_neither_overlap_nor_leave_gaps(queue, direct, mon
     found = [status async for status in queue.tasks(run.id, states=[TaskState.COMPLETED])]
     assert len({status.id for status in found}) == len(found) == TASKS
     assert {status.items for status in found} == {1}
-
-
-async def test_items_that_an_older_shoal_did_not_count_are_counted_when_they_are_listed(queue, direct):
-    run = await start(queue, *pages(3))
-    leases = await claim_all(queue, run)
-    await queue.settle([Done(lease, items=["a"] * n) for n, lease in enumerate(leases)])
-    expected = {lease.task_id: n for n, lease in enumerate(leases)}
-
-    async def counted():
-        return {status.id: status.items async for status in queue.tasks(run.id)}
-
-    assert await counted() == expected
-    await direct.execute("UPDATE shoal.done SET items = NULL")
-    assert await counted() == expected

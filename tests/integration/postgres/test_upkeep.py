@@ -12,11 +12,9 @@ from shoal.fleet.maintenance import reclaim_if_due
 from shoal.queue.postgres import runs
 from shoal.queue.postgres.claim import CLAIM
 from shoal.queue.postgres.leases import TIDY
-from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.backends import ServerClock
 from tests.conformance.helpers import HOST, HOUR, claim, claim_all, claim_one, page, pages, paths, start
 from tests.integration.postgres.locks import someone_waits
-from tests.integration.postgres.older import make_older
 
 RECEIPTS = "SELECT count(*) FROM shoal.receipt"
 
@@ -256,17 +254,6 @@ READ_OF_RUNS = """
     SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
     FROM pg_stat_xact_user_tables WHERE relname = 'run'
 """
-
-
-async def test_claims_are_not_held_up_by_what_purges_left_before(empty_postgres_url, bare):
-    """The migration removes it."""
-    async with await PostgresQueue.open(empty_postgres_url) as queue:
-        run = await start(queue, *pages(3))
-    await bare.execute("UPDATE shoal.bundle SET run = run + 1000")
-    await make_older(bare, 7)
-    async with await PostgresQueue.open(empty_postgres_url) as queue:
-        assert await bare.fetchval("SELECT count(*) FROM shoal.bundle") == 0
-        assert not await claim_all(queue, run)
 
 
 async def test_keys_that_other_runs_knew_are_deleted_when_their_time_is_over(queue, direct, postgres_url):

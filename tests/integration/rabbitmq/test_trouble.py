@@ -270,26 +270,6 @@ async def test_queues_of_other_programs_are_not_changed(queue, depths):
     await channel.queue_delete("theirs")
 
 
-async def test_a_state_store_of_an_older_version_is_refused_and_left_alone(rabbitmq_url, redis_url, direct):
-    old = {"version": "2", "shards": "1", "river": "0a1b2c3d"}
-    await direct.hset("{shoal:0}:meta", mapping=old)
-    said = await refusal(rabbitmq_url, QueueError)
-    assert "has schema version 2; this Shoal needs 3 or later" in said
-    assert "&namespace=NAME" in said
-    with pytest.raises(QueueError, match="state of a queue on RabbitMQ"):
-        await RedisQueue.open(redis_url)
-    found = await direct.hgetall("{shoal:0}:meta")
-    assert {name.decode(): value.decode() for name, value in found.items()} == old
-
-
-async def test_a_new_namespace_beside_an_older_state_store_works(rabbitmq_url, direct):
-    await direct.hset("{shoal:0}:meta", mapping={"version": "2", "shards": "1", "river": "0a1b2c3d"})
-    async with await RabbitQueue.open(f"{rabbitmq_url}&namespace=new") as queue:
-        run = await start(queue, *pages(3))
-        assert len(await claim_all(queue, run)) == 3
-        await queue.purge(run.id)
-
-
 async def test_a_newer_state_store_is_refused(rabbitmq_url, direct):
     await direct.hset("{shoal:0}:meta", mapping={"version": 99, "shards": 1})
     assert "pip install --upgrade shoal" in await refusal(rabbitmq_url, SchemaTooNew)

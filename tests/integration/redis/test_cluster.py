@@ -7,7 +7,6 @@ from redis.asyncio.cluster import RedisCluster
 
 from shoal.core.errors import QueueFull, QueueUnavailable, UnknownRun
 from shoal.core.model import MINUTE, ZERO, Done, RunSettings, Task
-from shoal.queue.redis.migrate import NEWEST
 from shoal.queue.redis.queue import RedisQueue
 from shoal.queue.redis.shards import shard_of_lease
 from tests.conformance.helpers import claim_all, claim_one, page, start
@@ -323,23 +322,6 @@ async def test_durability_is_that_of_the_least_durable_node(queue, redis_cluster
     finally:
         for node in redis_cluster.nodes:
             node.cli("CONFIG", "SET", "save", "")
-
-
-async def test_a_store_of_the_first_version_is_brought_up_to_date_with_what_is_in_its_outbox(
-    interrupted, direct, redis_cluster_url
-):
-    run = await start(interrupted, page())
-    await interrupted.settle([Done(await claim_one(interrupted, run), follow=elsewhere(20))])
-    for shard in range(16):
-        prefix = f"{{shoal:{shard}}}:"
-        for _, fields in await direct.xrange(f"{prefix}1:outbox"):
-            await direct.xadd(f"{prefix}outbox", {**fields, b"run": run.id, b"number": 1})
-        await direct.delete(f"{prefix}1:outbox", f"{prefix}sending")
-        await direct.hdel(f"{prefix}meta", "version")
-    await direct.hset("{shoal:0}:meta", "version", 1)
-    async with await RedisQueue.open(redis_cluster_url) as newer:
-        assert len(await claim_all(newer, run)) == 20
-        assert await direct.hget("{shoal:5}:meta", "version") == str(NEWEST).encode()
 
 
 @pytest.mark.long

@@ -101,7 +101,7 @@ class PostgresQueue(Queue):
 
     # Runs
 
-    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
         return await runs.start_run(self._server, scraper, settings, run_id)
 
     async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:

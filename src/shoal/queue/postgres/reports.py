@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from shoal.core.model import ZERO, ExpiredTask, HostStatus, StoredItem, StoredReject, Task
+from shoal.queue.encoding import counts_from
 from shoal.queue.intake import decode, read_payload
 from shoal.queue.paging import cursor_of, number_in, page_sizes
-from shoal.queue.postgres.runs import counts_from, find_run, fold_counts
+from shoal.queue.postgres.runs import find_run, fold_counts
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.sql import QUERIES
 

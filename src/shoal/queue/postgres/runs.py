@@ -1,15 +1,15 @@
 """Runs: started, looked up, changed, counted and purged; and the workers in them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from shoal.core.errors import RunConflict, UnknownRun
-from shoal.core.model import ZERO, Counts, Run, RunSettings, RunState, Stats, WorkerStatus
-from shoal.queue.encoding import COUNTER_NAMES
+from shoal.core.errors import UnknownRun
+from shoal.core.model import ZERO, Run, RunSettings, RunState, Stats, WorkerStatus
+from shoal.queue.encoding import stats_from
 from shoal.queue.intake import decode
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.sql import QUERIES, call
-from shoal.queue.requests import STEERED_FROM, free_run_id
+from shoal.queue.requests import STEERED_FROM
 
 FOLD_BATCH = 10_000  # deltas per call
 PURGED_ROWS = 2_000  # of one batch, in tables with an index on the run
@@ -23,14 +23,8 @@ FOLD = call("fold_some", "int")
 Row = Any
 
 
-async def start_run(server: PostgresServer, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
-    """Create a run, or return the one with this id; raises RunConflict."""
-
-    async def is_taken(run_id: str) -> bool:
-        return bool(await server.fetch(QUERIES["runs"], run_id))
-
-    if run_id is None:
-        run_id = await free_run_id(await server.value("SELECT clock_timestamp()"), is_taken)
+async def start_run(server: PostgresServer, scraper: str, settings: RunSettings, run_id: str) -> Run:
+    """Create a run, or return the one with this id."""
     await server.fetch(
         QUERIES["start_run"],
         run_id,
@@ -42,10 +36,7 @@ async def start_run(server: PostgresServer, scraper: str, settings: RunSettings,
         settings.dedup,
         list(settings.dedup_steps),
     )
-    run = await find_run(server, run_id)
-    if run.scraper != scraper:
-        raise RunConflict.of_another(run_id, run.scraper, scraper)
-    return run
+    return await find_run(server, run_id)
 
 
 async def find_run(server: PostgresServer, run_id: str) -> Run:
@@ -108,31 +99,10 @@ async def _scan(server: PostgresServer, table: str, run: int) -> None:
 async def stats(server: PostgresServer, run_id: str) -> Stats:
     """Return the counts of a run by step and partition; raises UnknownRun."""
     await find_run(server, run_id)
-    rows = await server.fetch(QUERIES["stats"], run_id)
-    steps: dict[str, list[tuple[int, int]]] = {}
-    partitions: dict[str, list[tuple[int, int]]] = {}
-    for row in rows:
-        pair = (row["kind"], row["count"])
-        steps.setdefault(row["step"], []).append(pair)
-        partitions.setdefault(row["partition"], []).append(pair)
-    return Stats(
-        **count_fields((row["kind"], row["count"]) for row in rows),
-        steps={step: counts_from(pairs) for step, pairs in steps.items()},
-        partitions={partition: counts_from(pairs) for partition, pairs in partitions.items()},
+    return stats_from(
+        (row["step"], row["partition"], row["kind"], row["count"])
+        for row in await server.fetch(QUERIES["stats"], run_id)
     )
-
-
-def count_fields(pairs: Iterable[tuple[int, int]]) -> dict[str, Any]:
-    """Return the fields of Counts from (kind, count) pairs; a kind may occur more than once."""
-    fields = dict.fromkeys(COUNTER_NAMES, 0)
-    for kind, count in pairs:
-        fields[COUNTER_NAMES[kind]] += int(count)
-    return fields
-
-
-def counts_from(pairs: Iterable[tuple[int, int]]) -> Counts:
-    """Return Counts from (kind, count) pairs."""
-    return Counts(**count_fields(pairs))
 
 
 async def fold_counts(server: PostgresServer) -> None:

@@ -41,7 +41,7 @@ from shoal.queue.redis.enqueue import BATCH, RedisEnqueuer, forget
 from shoal.queue.redis.migrate import migrate
 from shoal.queue.redis.notes import RedisNotes
 from shoal.queue.redis.records import run_from
-from shoal.queue.redis.reports import stats_from
+from shoal.queue.redis.reports import read_stats
 from shoal.queue.redis.runs import HOME, RunList
 from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.redis.settle import settle
@@ -154,7 +154,7 @@ class RedisQueue(Queue):
 
     # Runs
 
-    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
         return await self._runs.start(scraper, settings, run_id)
 
     async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
@@ -177,7 +177,7 @@ class RedisQueue(Queue):
 
     async def stats(self, run_id: str) -> Stats:
         calls = (self._runs.call("stats", shard, run_id) for shard in range(self._shards))
-        return stats_from(await asyncio.gather(*calls))
+        return read_stats(await asyncio.gather(*calls))
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         ids = [run.id for run in await self.runs()] if run_id is None else [run_id]

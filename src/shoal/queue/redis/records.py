@@ -1,7 +1,7 @@
 """The records that the scripts read and write, as MessagePack arrays, and how tasks are packed in them."""
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -10,7 +10,6 @@ import msgspec
 from shoal.core.model import (
     ZERO,
     Attempt,
-    Counts,
     DeadLetter,
     ExpiredTask,
     Lease,
@@ -21,7 +20,7 @@ from shoal.core.model import (
     TaskState,
     TaskStatus,
 )
-from shoal.queue.encoding import COUNTER_NAMES, duration, micros, moment
+from shoal.queue.encoding import duration, micros, moment
 from shoal.queue.intake import QueuedTask, read_payload
 
 pack = msgspec.msgpack.Encoder().encode
@@ -358,17 +357,6 @@ def expired_task(row: LetterRecord, names: Sequence[str], place: str = "") -> Ex
     return ExpiredTask(id=row.id.hex(), task=task, expired_at=moment(row.at), cursor=place)
 
 
-def counts(rows: Iterable[Sequence[int]]) -> Counts:
-    """Return the sum of rows of nine counts."""
-    return Counts(**counts_fields(rows))
-
-
-def counts_fields(rows: Iterable[Sequence[int]]) -> dict[str, Any]:
-    """Return the fields of Counts for the sum of rows of nine counts."""
-    totals = [sum(column) for column in zip(*rows, strict=True)]
-    return dict(zip(COUNTER_NAMES, totals, strict=True)) if totals else {}
-
-
 def numbers(packed: bytes) -> list[int]:
     """Return a row of counts."""
     return unpack(packed, type=list[int])
@@ -413,8 +401,7 @@ def run_from(fields: Mapping[str, str]) -> Run:
             per_host=int(fields["per_host"]),
             max_attempts=int(fields["max_attempts"]),
             ttl=duration(int(fields["ttl"])) if fields["ttl"] else None,
-            # A run of an earlier version has neither.
-            dedup=duration(int(fields["dedup"])) if fields.get("dedup") else None,
-            dedup_steps=_steps(fields.get("dedup_steps") or "[]"),
+            dedup=duration(int(fields["dedup"])) if fields["dedup"] else None,
+            dedup_steps=_steps(fields["dedup_steps"]),
         ),
     )

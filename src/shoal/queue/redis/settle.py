@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -158,44 +158,19 @@ def _pack_follow_up(entry: QueuedTask) -> PackedTask:
 
 def settlements(outcomes: Sequence[PreparedOutcome], shards: int) -> list[list[ShardSettlement]]:
     """Return the calls that apply these outcomes, in chains that may run in parallel."""
-    cuts = list(in_runs(outcomes))
-    if shards == 1:
-        return [_chain_of_one_shard(outcomes, cuts)]
+    in_order = [position for _, positions in in_runs(outcomes) for position in positions]
     chains: dict[int, list[ShardSettlement]] = {}
-    for position, one in _in_order(outcomes, cuts):
-        shard = shard_of_lease(one.outcome.lease, shards)
-        _add(chains.setdefault(shard, []), shard, shards, position, one)
-    if not _share_keys(chains.values()):
+    for position in in_order:
+        shard = shard_of_lease(outcomes[position].outcome.lease, shards)
+        _add(chains.setdefault(shard, []), shard, shards, position, outcomes[position])
+    if len(chains) < 2 or not _share_keys(chains.values()):
         return list(chains.values())
     # Several shards queue the same key, and the first must win: one call after the other.
     chain: list[ShardSettlement] = []
-    for position, one in _in_order(outcomes, cuts):
-        shard = shard_of_lease(one.outcome.lease, shards)
-        _add(chain, shard, shards, position, one)
+    for position in in_order:
+        shard = shard_of_lease(outcomes[position].outcome.lease, shards)
+        _add(chain, shard, shards, position, outcomes[position])
     return [chain]
-
-
-def _chain_of_one_shard(
-    outcomes: Sequence[PreparedOutcome], cuts: Iterable[tuple[str, list[int]]]
-) -> list[ShardSettlement]:
-    chain: list[ShardSettlement] = []
-    for run_id, positions in cuts:
-        call = ShardSettlement(run_id, 0, 1)
-        chain.append(call)
-        for position in positions:
-            if call.is_full:
-                call = ShardSettlement(run_id, 0, 1)
-                chain.append(call)
-            call.add(position, outcomes[position])
-    return chain
-
-
-def _in_order(
-    outcomes: Sequence[PreparedOutcome], cuts: Iterable[tuple[str, list[int]]]
-) -> Iterator[tuple[int, PreparedOutcome]]:
-    for _, positions in cuts:
-        for position in positions:
-            yield position, outcomes[position]
 
 
 def _add(

@@ -1,11 +1,9 @@
 """Counters that change in the same transaction as the rows they count: summed first, written once."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any
 
-from shoal.queue.encoding import COUNTER_NAMES
 from shoal.queue.sqlite.store import Store, as_json
 
 
@@ -87,8 +85,3 @@ class CounterChanges:
             for column, count in enumerate(counts):
                 totals[column] += count
         return sums
-
-
-def counts_by_name(counts: Sequence[int]) -> dict[str, Any]:
-    """Return the fields of Counts from counters in the order of their columns."""
-    return dict(zip(COUNTER_NAMES, counts, strict=True))

@@ -5,10 +5,9 @@ from datetime import timedelta
 
 import msgspec
 
-from shoal.core.model import ZERO, Counts, HostStatus
-from shoal.queue.encoding import duration, micros
+from shoal.core.model import ZERO, HostStatus
+from shoal.queue.encoding import counts_from, duration, micros
 from shoal.queue.sqlite import runs
-from shoal.queue.sqlite.counters import counts_by_name
 from shoal.queue.sqlite.store import Page, Store, as_json, decode_as
 
 Start = tuple[int, int]  # the time in microseconds, and the delay of its run
@@ -86,7 +85,7 @@ class StoredHost(msgspec.Struct, array_like=True, frozen=True):
         paused_for = self.paused_until - now
         return HostStatus(
             host=self.name,
-            counts=Counts(**counts_by_name(self.counts)),
+            counts=counts_from(enumerate(self.counts)),
             delay=duration(self.delay) if self.delay else None,
             paused_for=duration(paused_for) if paused_for > 0 else None,
             cursor=self.name,

@@ -41,7 +41,7 @@ class LiveLease(msgspec.Struct, array_like=True):
     worker: int
     max_attempts: int
     ttl: int | None
-    start: int | None
+    start: int
 
 
 class SettleBatch:
@@ -107,7 +107,7 @@ class SettleBatch:
 
     def give_back_start(self, held: LiveLease) -> None:
         """Free the start of a lease whose host got no request: another lease may use it."""
-        if held.host != NO_HOST and held.start is not None:
+        if held.host != NO_HOST:
             self._unused.setdefault(held.host, []).append(held.start)
 
     def write(self) -> None:

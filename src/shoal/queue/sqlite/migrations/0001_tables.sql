@@ -13,7 +13,10 @@ CREATE TABLE run (
     per_host     INTEGER NOT NULL,
     max_attempts INTEGER NOT NULL,
     ttl          INTEGER,
-    started_at   INTEGER NOT NULL
+    started_at   INTEGER NOT NULL,
+    reason       TEXT NOT NULL DEFAULT '',     -- why it ended with tasks left; its state is then 'partial'
+    dedup        INTEGER,                      -- how long its keys are kept in table known,
+    dedup_steps  TEXT NOT NULL DEFAULT '[]'    -- and those of which steps, as a JSON list: of all if it is empty
 ) STRICT;
 
 -- Purged runs whose rows are still being deleted.
@@ -39,14 +42,18 @@ CREATE TABLE section (
     UNIQUE (run, step, partition)
 ) STRICT;
 
--- A host's limits, shared by all runs. A host that never got a request has last_start 0.
+-- A host's limits, shared by all runs. A host that never got a request has last_start 0. `delay` is set by an operator, `slowdown` by errors:
+-- leases carry it, so that any success reduces it. `earlier` has the starts before the last one, as long as they may become the last again:
+-- [[start, delay], ...]. See hosts.py.
 CREATE TABLE host (
     id           INTEGER PRIMARY KEY,
     name         TEXT NOT NULL UNIQUE,
     last_start   INTEGER NOT NULL DEFAULT 0,
     last_delay   INTEGER NOT NULL DEFAULT 0,
     delay        INTEGER NOT NULL DEFAULT 0,
-    paused_until INTEGER NOT NULL DEFAULT 0
+    paused_until INTEGER NOT NULL DEFAULT 0,
+    earlier      TEXT NOT NULL DEFAULT '[]',
+    slowdown     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- Host 0 is for tasks without a URL: it has no rate limit.
@@ -118,7 +125,7 @@ CREATE TABLE expiry (
     PRIMARY KEY (run, at, seq)
 ) STRICT, WITHOUT ROWID;
 
--- The token is the fence; AUTOINCREMENT never assigns one twice.
+-- The token is the fence; AUTOINCREMENT never assigns one twice. `start_at` is when the lease begins; its deadline moves.
 CREATE TABLE lease (
     token    INTEGER PRIMARY KEY AUTOINCREMENT,
     task     BLOB NOT NULL,
@@ -128,6 +135,7 @@ CREATE TABLE lease (
     host     INTEGER NOT NULL,
     attempt  INTEGER NOT NULL,
     worker   INTEGER NOT NULL,
+    start_at INTEGER NOT NULL,
     deadline INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX lease_host ON lease (host) WHERE host > 0;
@@ -196,3 +204,50 @@ CREATE TABLE worker (
     items     INTEGER NOT NULL DEFAULT 0,
     UNIQUE (run, name)
 ) STRICT;
+
+-- Notes: small state that all processes share. Values are the last column, so that reading a stamp does not read them.
+CREATE TABLE note (
+    topic      TEXT NOT NULL,
+    key        TEXT NOT NULL,
+    stamp      INTEGER NOT NULL,
+    written_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    size       INTEGER NOT NULL,
+    value      BLOB NOT NULL,
+    PRIMARY KEY (topic, key)
+) STRICT;
+CREATE INDEX note_age ON note (topic, written_at, key, size);
+CREATE INDEX note_expiry ON note (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Tasks that an operator dropped: without a row of its own, such a task would look like a completed one.
+CREATE TABLE dropped (
+    seq        INTEGER PRIMARY KEY,
+    run        INTEGER NOT NULL,
+    dropped_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX dropped_of_run ON dropped (run);
+
+-- How many items a completed task yielded, and when: a row for each task that yielded any. An index of items by task would
+-- provide it too, but cost an entry for every item.
+CREATE TABLE yielded (
+    seq       INTEGER PRIMARY KEY,
+    items     INTEGER NOT NULL,
+    stored_at INTEGER NOT NULL
+) STRICT;
+
+-- The keys that runs with `dedup` have queued: other runs of the scraper skip them until they expire. A purge of a run keeps them.
+CREATE TABLE known (
+    scraper TEXT NOT NULL,
+    key     BLOB NOT NULL,
+    until   INTEGER NOT NULL,
+    PRIMARY KEY (scraper, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX known_until ON known (until);
+
+-- One row: the latest time at which a claim has looked for tasks, to a few seconds, and how far the store's clock is ahead of the
+-- machine's since that was set back.
+CREATE TABLE clock (
+    latest INTEGER NOT NULL,
+    ahead  INTEGER NOT NULL
+) STRICT;
+INSERT INTO clock (latest, ahead) VALUES (0, 0);
