@@ -55,7 +55,7 @@ async def test_the_same_referee_convicts_a_claim_that_locks_and_counts_in_one_st
 
 
 @pytest.mark.long
-async def test_producers_and_claimers_at_once_drain_the_whole_web_and_no_lane_is_forgotten(
+async def test_producers_and_claimers_at_once_drain_the_whole_web_and_no_host_queue_is_forgotten(
     queue, direct, postgres_url
 ):
     await direct.execute(REFEREE)

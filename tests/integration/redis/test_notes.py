@@ -37,7 +37,7 @@ async def test_removed_notes_leave_nothing(queue, direct):
     await queue.write_notes(TOPIC, {"kept": b"x"})
     assert await names(direct) == {"note", "value", "aged", "fading", "topics"}
     await queue.trim_notes(TOPIC, max_bytes=0)
-    assert await direct.zcard("{shoal:0}:fading:plans") == 0
+    assert await direct.zcard("{shoal:0}:topic_expiry:plans") == 0
     assert await names(direct) - {"fading"} == set()
 
 
@@ -52,7 +52,7 @@ async def test_expired_notes_are_removed_some_at_a_time_by_later_writes_and_recl
         for left in (101, 1, 1):
             await queue.reclaim()
             assert await direct.hlen("{shoal:0}:note:cache") == left
-    assert await direct.zcard("{shoal:0}:fading") == 0
+    assert await direct.zcard("{shoal:0}:topic_expiry") == 0
     assert await direct.hgetall("{shoal:0}:topics") == {b"cache": b"1"}
 
 

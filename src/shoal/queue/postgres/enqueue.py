@@ -40,23 +40,23 @@ async def enqueue(server: PostgresServer, run_id: str, batch: Sequence[QueuedTas
 def entry_columns(entries: Sequence[QueuedTask]) -> list[Any]:
     """Return the arguments of `shoal.put`: distinct names, and tasks that refer to them by position."""
     hosts: dict[str, int] = {}
-    sections: dict[tuple[str, str], int] = {}
+    step_groups: dict[tuple[str, str], int] = {}
     bands: dict[int, int] = {}
     host_of: list[int] = []
-    section_of: list[int] = []
+    step_group_of: list[int] = []
     for entry in entries:
         host_of.append(hosts.setdefault(entry.host, len(hosts) + 1))
-        section = sections.setdefault((entry.step, entry.partition), len(sections) + 1)
-        section_of.append(section)
-        bands[section] = bands.get(section, 0) | 1 << entry.priority
+        step_group = step_groups.setdefault((entry.step, entry.partition), len(step_groups) + 1)
+        step_group_of.append(step_group)
+        bands[step_group] = bands.get(step_group, 0) | 1 << entry.priority
     return [
         list(hosts),
-        [step for step, _ in sections],
-        [partition for _, partition in sections],
+        [step for step, _ in step_groups],
+        [partition for _, partition in step_groups],
         list(bands.values()),
         [entry.id for entry in entries],
         host_of,
-        section_of,
+        step_group_of,
         [entry.priority for entry in entries],
         [entry.depth for entry in entries],
         unless_all_none([entry.ttl for entry in entries]),

@@ -65,7 +65,7 @@ async def abandon(server: RedisServer, shards: int, worker_id: str, once: Sequen
 
 async def _runs_with_leases(server: RedisServer, shard: int) -> list[bytes]:
     """Return the numbers of the runs that have a lease in a shard: every one of them has a next deadline."""
-    numbers: list[bytes] = await server.command("ZRANGE", server.key(shard, "overdue"), 0, -1)
+    numbers: list[bytes] = await server.command("ZRANGE", server.key(shard, "next_lost"), 0, -1)
     return numbers
 
 

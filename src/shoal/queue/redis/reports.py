@@ -52,9 +52,9 @@ class RedisReader:
         """Stream the expired tasks of a run."""
         home, start = pair_of(after)
         for shard in range(home, self._shards):
-            names = SectionNames(self, shard, number)
+            names = StepGroupNames(self, shard, number)
             async for position, row in self.listed(shard, number, "expired", start):
-                yield expired_task(row, await names.of(row.section), cursor_of(shard, position))
+                yield expired_task(row, await names.of(row.step_group), cursor_of(shard, position))
             start = 0
 
     async def listed(
@@ -72,10 +72,10 @@ class RedisReader:
         home, start = pair_of(after)
         for shard in range(home, self._shards):
             async for position, row in self._hosts(shard, number, start):
-                name, delay, paused_for, *tallies = row
+                name, delay, paused_for, *counters = row
                 yield HostStatus(
                     host=name,
-                    counts=counts_from(pair for tally in tallies for pair in enumerate(tally)),
+                    counts=counts_from(pair for row in counters for pair in enumerate(row)),
                     delay=duration(delay) if delay else None,
                     paused_for=duration(paused_for) if paused_for > 0 else None,
                     cursor=cursor_of(shard, position),
@@ -154,9 +154,9 @@ class RedisReader:
                 return
 
     async def names(self, shard: int, number: int) -> Names:
-        """Return the step and the partition of each section."""
+        """Return the step and the partition of each step group."""
         found = await self.command(shard, "HGETALL", f"{number}:names")
-        return {int(section): name.decode().split("\0") for section, name in found.items()}
+        return {int(step_group): name.decode().split("\0") for step_group, name in found.items()}
 
     async def command(self, shard: int, command: str, name: str, *words: Any) -> Any:
         """Run a command on a key of a shard."""
@@ -174,18 +174,18 @@ class RedisReader:
             yield row
 
 
-class SectionNames:
-    """The steps and partitions of a run's sections, read again when a new section appears."""
+class StepGroupNames:
+    """The steps and partitions of a run's step groups, read again when a new step group appears."""
 
     def __init__(self, reader: RedisReader, shard: int, number: int) -> None:
         self._reader, self._shard, self._number = reader, shard, number
         self._known: Names = {}
 
-    async def of(self, section: int) -> Sequence[str]:
-        """Return the step and the partition of a section."""
-        if section not in self._known:
+    async def of(self, step_group: int) -> Sequence[str]:
+        """Return the step and the partition of a step group."""
+        if step_group not in self._known:
             self._known = await self._reader.names(self._shard, self._number)
-        return self._known[section]
+        return self._known[step_group]
 
 
 def pair_of(after: str | None) -> tuple[int, int]:

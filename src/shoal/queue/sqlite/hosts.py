@@ -53,24 +53,24 @@ def remove_starts(starts: Sequence[Start], unused: Iterable[int]) -> list[Start]
 def write_starts(store: Store, changed: Iterable[tuple[int, Sequence[Start]]]) -> None:
     """Write the starts of hosts."""
     rows = [(host, *starts[-1], as_json(starts[:-1])) for host, starts in changed]
-    store.run_many("claim_gates", rows)
+    store.run_many("host_write_starts", rows)
 
 
 def pause_host(store: Store, name: str, duration: timedelta) -> None:
     """Send no requests to a host for a while; zero ends a pause."""
-    host = store.value("host_know", name=name)
+    host = store.value("host_number", name=name)
     if duration == ZERO:
         store.run("host_unpause", host=host)
     else:
-        store.run_many("host_treat", [(host, store.now() + micros(duration), None)])
-    store.run("arm", lanes="[]", hosts=as_json([host]))
+        store.run_many("host_adjust", [(host, store.now() + micros(duration), None)])
+    store.run("arm", host_queues="[]", hosts=as_json([host]))
 
 
 def slow_host(store: Store, name: str, delay: timedelta) -> None:
     """Set a host's own delay; zero removes it."""
-    host = store.value("host_know", name=name)
+    host = store.value("host_number", name=name)
     store.run("host_slow", host=host, delay=micros(delay))
-    store.run("arm", lanes="[]", hosts=as_json([host]))
+    store.run("arm", host_queues="[]", hosts=as_json([host]))
 
 
 class StoredHost(msgspec.Struct, array_like=True, frozen=True):

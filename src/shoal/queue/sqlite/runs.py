@@ -23,7 +23,7 @@ _PURGED_IN_BATCHES = (
     *("purge_item", "purge_reject", "purge_dead"),
     *("purge_expired", "purge_dropped", "purge_expiry"),
 )
-_PURGED_LAST = ("purge_lanes", "purge_sections", "purge_workers", "purge_unmark")
+_PURGED_LAST = ("purge_host_queues", "purge_step_groups", "purge_workers", "purge_unmark")
 
 
 class RunRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -122,9 +122,9 @@ def change(store: Store, run: Run, settings: RunSettings) -> Run:
         max_attempts=settings.max_attempts,
     )
     is_shorter = store.run("host_shorten", run=row.no, old=row.host_delay, new=delay)
-    # Where a gap became shorter, the lanes of other runs on that host are due earlier, too.
+    # Where a gap became shorter, the host queues of other runs on that host are due earlier, too.
     hosts = store.value("run_hosts", run=row.no) if is_shorter else "[]"
-    store.run("arm", lanes=store.value("run_lanes", run=row.no), hosts=hosts)
+    store.run("arm", host_queues=store.value("run_host_queues", run=row.no), hosts=hosts)
     return get(store, run.id)
 
 
@@ -137,7 +137,7 @@ def purge(store: Store, run_id: str) -> None:
     hosts = store.value("purge_hosts", run=run)
     for statement in ("purge_leases", "purge_run", "purge_mark"):
         store.run(statement, run=run)
-    store.run("arm", lanes="[]", hosts=hosts)
+    store.run("arm", host_queues="[]", hosts=hosts)
 
 
 def clear_purged(store: Store) -> bool:

@@ -5,9 +5,9 @@ from shoal.queue.sqlite import settle as settling
 
 fenced = settling.settle
 STORE_ANYWAY = """
-INSERT INTO item (run, section, seq, stored_at, data)
-SELECT task.run, lane.section, task.seq, :now, :data
-FROM task JOIN lane ON lane.id = task.lane WHERE task.id = unhex(:task)
+INSERT INTO item (run, step_group, seq, stored_at, data)
+SELECT task.run, host_queue.step_group, task.seq, :now, :data
+FROM task JOIN host_queue ON host_queue.id = task.host_queue WHERE task.id = unhex(:task)
 """
 
 

@@ -17,7 +17,7 @@ DECLARE
     ended  record;
     total  int := 0;
     freed  int[];
-    lanes  shoal.lanes;
+    host_queues  shoal.host_queues;
 BEGIN
     IF earlier_result IS NOT NULL THEN
         RETURN earlier_result[1];
@@ -33,18 +33,18 @@ BEGIN
                array_agg(CASE WHEN s.step = ANY (p_once) THEN 'B' ELSE 'F' END) AS letters,
                array_agg(CASE WHEN s.step = ANY (p_once) THEN p_reason END) AS errors,
                array_agg(0) AS none, array_agg(NULL::interval) AS never
-        FROM shoal.lease l LEFT JOIN shoal.section s ON s.id = l.section
+        FROM shoal.lease l LEFT JOIN shoal.step_group s ON s.id = l.step_group
         WHERE l.task = ANY (picked) GROUP BY l.run ORDER BY l.run
     LOOP
         SELECT * INTO owner FROM shoal.run r WHERE r.id = held.run;
         CONTINUE WHEN owner.id IS NULL;  -- purged: `take_back` deletes what it left
         SELECT * INTO ended FROM shoal.finish(owner, held.tasks, held.tokens, held.letters, held.never, held.errors, held.never, held.never, held.none, held.none);
         freed := freed || ended.freed;
-        lanes := shoal.both(lanes, ended.lanes);
+        host_queues := shoal.both(host_queues, ended.host_queues);
         total := total + cardinality(ended.accepted);
     END LOOP;
     IF total > 0 THEN
-        PERFORM shoal.arm(lanes);
+        PERFORM shoal.arm(host_queues);
         PERFORM shoal.wake(freed);
         INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ARRAY[total]);
     END IF;

@@ -35,7 +35,7 @@ SELECT w.worker_id, r.run_id, w.state, w.info, clock_timestamp() - w.beat_at AS 
 FROM shoal.worker w
 JOIN shoal.run r ON r.id = w.run
 LEFT JOIN (SELECT worker, run, count(*) AS count FROM shoal.lease GROUP BY 1, 2) held ON held.worker = w.worker_id AND held.run = w.run
-LEFT JOIN shoal.worker_tally t ON t.run = w.run AND t.worker = w.worker_id
+LEFT JOIN shoal.worker_counters t ON t.run = w.run AND t.worker = w.worker_id
 WHERE $1::text IS NULL OR r.run_id = $1
 GROUP BY w.worker_id, r.run_id, w.state, w.info, w.beat_at, w.run
 ORDER BY w.worker_id

@@ -1,4 +1,4 @@
-"""No interleaving of an enqueue and its claimers closes a lane that has just been given a task.
+"""No interleaving of an enqueue and its claimers closes a host queue that has just been given a task.
 
 A model of the protocol on top of `46_closing.sql` with PostgreSQL's rules: a statement sees what was
 committed when it began, a row's writer holds its lock until it commits, and a snapshot's `xmax` is one more
@@ -16,7 +16,7 @@ FOREIGN = 1  # the id of the foreign transaction
 
 
 class Lane(NamedTuple):
-    """The lane's row: whether any claim will look at it, and how far it is on its way to be closed."""
+    """The host queue's row: whether any claim will look at it, and how far it is on its way to be closed."""
 
     due: bool = True
     idle: int | None = None
@@ -34,7 +34,7 @@ class Call(NamedTuple):
 
 class World(NamedTuple):
     calls: tuple[Call, ...]
-    lane: Lane = Lane()
+    host_queue: Lane = Lane()
     written: Lane | None = None  # by the holder of the lock, not committed yet
     holder: int | None = None
     next_xid: int = FOREIGN + 1
@@ -61,7 +61,7 @@ Protocol = Callable[[World, Call], Lane]
 
 
 def close_at_first_look(world: World, me: Call) -> Lane:
-    """The naive protocol: an empty lane is closed."""
+    """The naive protocol: an empty host queue is closed."""
     return Lane(due=False)
 
 
@@ -77,7 +77,7 @@ def note_my_own_id(world: World, me: Call) -> Lane:
 
 def note_my_own_id_if_i_began_after_the_mark(world: World, me: Call) -> Lane:
     """The protocol of `46_closing.sql`: whoever did not see the mark has a smaller id than the noted one."""
-    idle = world.lane.idle
+    idle = world.host_queue.idle
     if idle is not None and idle < 0 and -idle not in me.committed:
         return Lane(idle=-me.xid)
     return mark_note_close(world, mark=-me.xid, note=me.xid)
@@ -85,24 +85,24 @@ def note_my_own_id_if_i_began_after_the_mark(world: World, me: Call) -> Lane:
 
 def wait_for_those_who_store_tasks(world: World, me: Call) -> Lane:
     """The same with the second test of `46_closing.sql`, where a foreign transaction keeps `xmin` low."""
-    idle = world.lane.idle
+    idle = world.host_queue.idle
     if idle is not None and idle < 0 and -idle not in me.committed:
         return Lane(idle=-me.xid)
     return mark_note_close(world, mark=-me.xid, note=me.xid, ended=me.oldest)
 
 
 def wait_for_those_who_store_tasks_now(world: World, me: Call) -> Lane:
-    """Close a lane as soon as nobody else stores tasks, with neither mark nor note."""
-    return Lane(due=False) if me.oldest == me.xid else world.lane
+    """Close a host queue as soon as nobody else stores tasks, with neither mark nor note."""
+    return Lane(due=False) if me.oldest == me.xid else world.host_queue
 
 
 def mark_note_close(world: World, mark: int, note: int, ended: int | None = None) -> Lane:
-    idle = world.lane.idle
+    idle = world.host_queue.idle
     if idle is None:
         return Lane(idle=mark)
     if idle <= 0:
         return Lane(idle=note)
-    return Lane(due=False) if idle <= (world.xmin() if ended is None else ended) else world.lane
+    return Lane(due=False) if idle <= (world.xmin() if ended is None else ended) else world.host_queue
 
 
 MEASURING = (wait_for_those_who_store_tasks, wait_for_those_who_store_tasks_now)
@@ -117,20 +117,20 @@ def moves(world: World, who: int, protocol: Protocol) -> Iterator[World]:
                 yield step(world, who, "start", committed=world.committed)
         case (
             "start"
-        ):  # a claim may have its id long before it comes to this lane, an enqueue before it stores
+        ):  # a claim may have its id long before it comes to this host queue, an enqueue before it stores
             then = ("store" if who == ENQUEUE else "measure") if protocol in MEASURING else after_start(who)
             yield step(world, who, then, xid=world.next_xid)._replace(next_xid=world.next_xid + 1)
         case "store":
             yield step(world, who, "look", stores=True)
-        case "measure":  # once in a claim, perhaps long before it comes to this lane
+        case "measure":  # once in a claim, perhaps long before it comes to this host queue
             yield step(world, who, "lock", oldest=world.oldest_storing(me.xid))
-        case "look":  # as `shoal.arm` does: a lane that is due and not being closed is left alone
-            armed = world.lane.due and world.lane.idle is None
+        case "look":  # as `shoal.arm` does: a host queue that is due and not being closed is left alone
+            armed = world.host_queue.due and world.host_queue.idle is None
             yield step(world, who, "commit" if armed else "arm")
         case "arm" if world.holder is None:
             yield step(world, who, "commit")._replace(holder=who, written=Lane())
         case "lock":  # SKIP LOCKED: a claimer never waits
-            if world.holder is None and world.lane.due:
+            if world.holder is None and world.host_queue.due:
                 yield step(world, who, "visit")._replace(holder=who)
             else:
                 yield step(world, who, "commit")
@@ -141,7 +141,7 @@ def moves(world: World, who: int, protocol: Protocol) -> Iterator[World]:
         case "commit":
             ended = step(world, who, "ended")._replace(committed=world.committed | {me.xid})
             if world.holder == who:
-                ended = ended._replace(lane=world.written, written=None, holder=None)
+                ended = ended._replace(host_queue=world.written, written=None, holder=None)
             yield ended
 
 
@@ -169,9 +169,9 @@ def explore(protocol: Protocol) -> Iterator[World]:
 
 
 def is_lost(world: World) -> bool:
-    """Tell whether all have ended and the task waits in a lane that nobody will look at."""
+    """Tell whether all have ended and the task waits in a host queue that nobody will look at."""
     ended = all(call.step == "ended" for call in world.calls)
-    return ended and not world.served and not world.lane.due
+    return ended and not world.served and not world.host_queue.due
 
 
 @pytest.mark.long
@@ -181,9 +181,9 @@ def is_lost(world: World) -> bool:
 def test_the_protocol_of_the_claim_loses_no_task_in_any_order(protocol):
     closed = 0
     for world in explore(protocol):
-        closed += not world.lane.due
+        closed += not world.host_queue.due
         assert not is_lost(world)
-    assert closed, "no lane was ever closed, so nothing was tested"
+    assert closed, "no host_queue was ever closed, so nothing was tested"
 
 
 @pytest.mark.parametrize(
