@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from shoal.core.failures import failure_text
@@ -56,6 +56,9 @@ class ModelQueue(ModelReports):
         now = self.data.now()
         run = Run(id=run_id, scraper=scraper, settings=settings, state=RunState.RUNNING, started_at=now)
         return self.data.runs.setdefault(run_id, run)
+
+    async def _now(self) -> datetime:
+        return self.data.now()
 
     async def run(self, run_id: str) -> Run:
         return self.data.run(run_id)

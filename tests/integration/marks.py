@@ -11,7 +11,7 @@ STATEMENTS = {
     "drop": "shoal.drop_dead(",
     "replay": "shoal.replay(",
     "edit": "shoal.edit_dead(",
-    "stats": "shoal.section_tally",
+    "stats": "shoal.step_group_counters",
     "items": "shoal.item",
     "dead": "FROM shoal.dead",
     "hosts": "shoal.fold_some(",

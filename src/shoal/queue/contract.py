@@ -8,7 +8,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self, Unpack
 
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
@@ -398,11 +398,15 @@ class QueueAdmin(_RunIntakes):
     async def _free_run_id(self) -> str:
         """Return an unused run id: among a hundred runs of one second, two may well draw the same."""
         while True:
-            run_id = new_run_id(datetime.now(UTC))
+            run_id = new_run_id(await self._now())
             try:
                 await self.run(run_id)
             except UnknownRun:
                 return run_id
+
+    @abstractmethod
+    async def _now(self) -> datetime:
+        """Return the store's time."""
 
     async def pause(self, run_id: str) -> Run:
         """Lease no task of the run until it is resumed. Live leases can still be settled.

@@ -1,7 +1,7 @@
 """The PostgreSQL backend: a verb is a query, or one call of a function of the schema."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from shoal.core.errors import UnknownRun
@@ -103,6 +103,10 @@ class PostgresQueue(Queue):
 
     async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
         return await runs.start_run(self._server, scraper, settings, run_id)
+
+    async def _now(self) -> datetime:
+        now: datetime = await self._server.value("SELECT clock_timestamp()")
+        return now
 
     async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
         return await runs.steer(self._server, run_id, state, reason)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from shoal.core.errors import UnknownRun
@@ -30,7 +30,7 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.queue.contract import Evictions, NotesSize, Queue, StoreSize
-from shoal.queue.encoding import micros
+from shoal.queue.encoding import micros, moment
 from shoal.queue.intake import PreparedOutcome, QueuedTask
 from shoal.queue.outages import RETRY_TIMEOUT
 from shoal.queue.redis import leases
@@ -156,6 +156,9 @@ class RedisQueue(Queue):
 
     async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
         return await self._runs.start(scraper, settings, run_id)
+
+    async def _now(self) -> datetime:
+        return moment(int(await self._server.call("clock", HOME)))
 
     async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
         return await self._runs.steer(run_id, state, reason)

@@ -13,7 +13,7 @@ import apsw
 import msgspec
 
 from shoal.core.model import ZERO, Task
-from shoal.queue.encoding import duration, optional_duration, since_epoch
+from shoal.queue.encoding import duration, moment, optional_duration, since_epoch
 from shoal.queue.intake import read_payload
 from shoal.queue.named_queries import read_queries
 
@@ -75,6 +75,10 @@ class Store:
         """Return the store's time."""
         machine = since_epoch(self._clock())
         return machine + self._recorded_time().ahead_at(machine)
+
+    def moment(self) -> datetime:
+        """Return the store's time as a datetime."""
+        return moment(self.now())
 
     def record_now(self) -> int:
         """Return the store's time, from which it goes on if the machine's clock is set back."""
