@@ -5,6 +5,7 @@ from typing import Any
 
 from shoal.core.errors import UnknownRun
 from shoal.core.model import ZERO, Run, RunSettings, RunState, Stats, WorkerStatus
+from shoal.queue.contract import QueueAdmin, WorkQueue
 from shoal.queue.encoding import stats_from
 from shoal.queue.intake import decode
 from shoal.queue.postgres.server import PostgresServer
@@ -23,22 +24,6 @@ FOLD = call("fold_some", "int")
 Row = Any
 
 
-async def start_run(server: PostgresServer, scraper: str, settings: RunSettings, run_id: str) -> Run:
-    """Create a run, or return the one with this id."""
-    await server.fetch(
-        QUERIES["start_run"],
-        run_id,
-        scraper,
-        settings.host_delay,
-        settings.per_host,
-        settings.max_attempts,
-        settings.ttl,
-        settings.dedup,
-        list(settings.dedup_steps),
-    )
-    return await find_run(server, run_id)
-
-
 async def find_run(server: PostgresServer, run_id: str) -> Run:
     """Return a run; raises UnknownRun."""
     rows = await server.fetch(QUERIES["runs"], run_id)
@@ -50,29 +35,6 @@ async def find_run(server: PostgresServer, run_id: str) -> Run:
 async def all_runs(server: PostgresServer) -> list[Run]:
     """Return all runs, the newest first."""
     return [run_from(row) for row in await server.fetch(QUERIES["runs"], None)]
-
-
-async def steer(server: PostgresServer, run_id: str, state: RunState, reason: str) -> Run:
-    """Set the state of a run if its current state allows it, and return the run."""
-    await server.fetch(QUERIES["steer"], run_id, state, reason, list(STEERED_FROM[state]))
-    return await find_run(server, run_id)
-
-
-async def change(server: PostgresServer, run: Run, new: RunSettings) -> Run:
-    """Change the rate limits and the attempts of a run."""
-    fetch = server.fetch
-    await fetch(QUERIES["change_run"], run.id, new.host_delay, new.per_host, new.max_attempts)
-    # Hosts that wait for the old limits wait for the new ones from now on.
-    await fetch(QUERIES["shorten_gaps"], run.id, run.settings.host_delay, new.host_delay)
-    await fetch(QUERIES["wake_run"], run.id)
-    return await find_run(server, run.id)
-
-
-async def purge(server: PostgresServer, run_id: str) -> None:
-    """Delete a run and all its rows, in batches with a transaction each; raises UnknownRun."""
-    await find_run(server, run_id)
-    await server.fetch_long(PURGE, run_id)
-    await clear_purged(server)
 
 
 async def clear_purged(server: PostgresServer) -> None:
@@ -94,15 +56,6 @@ async def _scan(server: PostgresServer, table: str, run: int) -> None:
     for block in range(0, blocks, PURGED_BLOCKS):
         first, last = f"({block},0)", f"({block + PURGED_BLOCKS},0)"
         await server.fetch(QUERIES["purge_scan"].replace("purge_table", table), run, first, last)
-
-
-async def stats(server: PostgresServer, run_id: str) -> Stats:
-    """Return the counts of a run by step and partition; raises UnknownRun."""
-    await find_run(server, run_id)
-    return stats_from(
-        (row["step"], row["partition"], row["kind"], row["count"])
-        for row in await server.fetch(QUERIES["stats"], run_id)
-    )
 
 
 async def fold_counts(server: PostgresServer) -> None:
@@ -130,33 +83,78 @@ def run_from(row: Row) -> Run:
     )
 
 
-# Workers
+class PostgresRuns(WorkQueue, QueueAdmin):
+    """The runs of a queue, and the workers in them."""
 
+    _server: PostgresServer
 
-async def beat(server: PostgresServer, run_id: str, beats: Sequence[tuple[str, str, str]]) -> None:
-    """Store heartbeats of workers; raises UnknownRun."""
-    ids, states, infos = zip(*beats, strict=True)
-    if not await server.fetch(QUERIES["beat"], ids, run_id, states, infos):
-        await find_run(server, run_id)  # raises UnknownRun
-
-
-async def workers(server: PostgresServer, run_id: str | None) -> Sequence[WorkerStatus]:
-    """Return the workers, of one run or of all."""
-    if run_id is not None:
-        await find_run(server, run_id)
-    await fold_counts(server)
-    rows = await server.fetch(QUERIES["workers"], run_id)
-    return [
-        WorkerStatus(
-            worker_id=row["worker_id"],
-            run_id=row["run_id"],
-            state=row["state"],
-            info=decode(row["info"]),
-            last_beat=max(row["last_beat"], ZERO),
-            leased=row["leased"],
-            completed=row["completed"],
-            failed=row["failed"],
-            items=row["items"],
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
+        await self._server.fetch(
+            QUERIES["start_run"],
+            run_id,
+            scraper,
+            settings.host_delay,
+            settings.per_host,
+            settings.max_attempts,
+            settings.ttl,
+            settings.dedup,
+            list(settings.dedup_steps),
         )
-        for row in rows
-    ]
+        return await find_run(self._server, run_id)
+
+    async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
+        await self._server.fetch(QUERIES["steer"], run_id, state, reason, list(STEERED_FROM[state]))
+        return await find_run(self._server, run_id)
+
+    async def _change_run(self, run: Run, settings: RunSettings) -> Run:
+        fetch = self._server.fetch
+        await fetch(
+            QUERIES["change_run"], run.id, settings.host_delay, settings.per_host, settings.max_attempts
+        )
+        # Hosts that wait for the old limits wait for the new ones from now on.
+        await fetch(QUERIES["shorten_gaps"], run.id, run.settings.host_delay, settings.host_delay)
+        await fetch(QUERIES["wake_run"], run.id)
+        return await find_run(self._server, run.id)
+
+    async def _purge(self, run_id: str) -> None:
+        await find_run(self._server, run_id)
+        await self._server.fetch_long(PURGE, run_id)
+        await clear_purged(self._server)
+
+    async def run(self, run_id: str) -> Run:
+        return await find_run(self._server, run_id)
+
+    async def runs(self) -> Sequence[Run]:
+        return await all_runs(self._server)
+
+    async def stats(self, run_id: str) -> Stats:
+        await find_run(self._server, run_id)
+        return stats_from(
+            (row["step"], row["partition"], row["kind"], row["count"])
+            for row in await self._server.fetch(QUERIES["stats"], run_id)
+        )
+
+    async def _beat(self, run_id: str, beats: Sequence[tuple[str, str, str]]) -> None:
+        ids, states, infos = zip(*beats, strict=True)
+        if not await self._server.fetch(QUERIES["beat"], ids, run_id, states, infos):
+            await find_run(self._server, run_id)  # raises UnknownRun
+
+    async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
+        if run_id is not None:
+            await find_run(self._server, run_id)
+        await fold_counts(self._server)
+        rows = await self._server.fetch(QUERIES["workers"], run_id)
+        return [
+            WorkerStatus(
+                worker_id=row["worker_id"],
+                run_id=row["run_id"],
+                state=row["state"],
+                info=decode(row["info"]),
+                last_beat=max(row["last_beat"], ZERO),
+                leased=row["leased"],
+                completed=row["completed"],
+                failed=row["failed"],
+                items=row["items"],
+            )
+            for row in rows
+        ]

@@ -255,7 +255,7 @@ CREATE TABLE shoal.host_counters (
     run int NOT NULL, host int NOT NULL, kind smallint NOT NULL, count bigint NOT NULL,
     PRIMARY KEY (host, run, kind)
 );
-CREATE INDEX host_tally_run ON shoal.host_counters (run, host);
+CREATE INDEX host_counters_run ON shoal.host_counters (run, host);
 CREATE TABLE shoal.worker_counters (
     run int NOT NULL, worker text NOT NULL, kind smallint NOT NULL, count bigint NOT NULL,
     PRIMARY KEY (run, worker, kind)
