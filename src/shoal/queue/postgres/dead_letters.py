@@ -52,11 +52,13 @@ class PostgresDeadLetters(QueueAdmin):
         self, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter, delay: timedelta
     ) -> int:
         await self.run(run_id)  # raises with the nearest run id if there is none
-        return int((await self._server.once_long(REPLAY, run_id, ids, *_conditions(where), delay))[0][0])
+        return int(
+            (await self._server.once(REPLAY, run_id, ids, *_conditions(where), delay, timeout=None))[0][0]
+        )
 
     async def _drop(self, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter) -> int:
         await self.run(run_id)
-        return int((await self._server.once_long(DROP, run_id, ids, *_conditions(where)))[0][0])
+        return int((await self._server.once(DROP, run_id, ids, *_conditions(where), timeout=None))[0][0])
 
     async def _edit(self, run_id: str, edits: Sequence[tuple[LetterEdit, QueuedTask]]) -> list[EditFate]:
         fates: list[EditFate] = []

@@ -47,7 +47,7 @@ async def clear_purged(server: PostgresServer) -> None:
                 pass
         for table in _SCANNED:
             await _scan(server, table, row["run"])
-        await server.fetch_long(PURGE_REST, row["run"])
+        await server.fetch(PURGE_REST, row["run"], timeout=None)
 
 
 async def _scan(server: PostgresServer, table: str, run: int) -> None:
@@ -118,7 +118,7 @@ class PostgresRuns(WorkQueue, QueueAdmin):
 
     async def _purge(self, run_id: str) -> None:
         await find_run(self._server, run_id)
-        await self._server.fetch_long(PURGE, run_id)
+        await self._server.fetch(PURGE, run_id, timeout=None)
         await clear_purged(self._server)
 
     async def run(self, run_id: str) -> Run:

@@ -21,6 +21,7 @@ from shoal.core.errors import (
     QueueUnavailable,
     UnknownRun,
 )
+from shoal.core.redact import shown_address
 from shoal.queue.address import check_files, take_namespace, with_namespace
 from shoal.queue.outages import CancellationCheck, Outage, RetryUntil, handshake_problem
 from shoal.queue.postgres.connections import GrowingTurns, NoStatement, described
@@ -122,7 +123,7 @@ class PostgresServer:
     def __init__(self, url: str, *, patience: timedelta) -> None:
         self._url, namespace = _split(url)
         check_files(self._url, FILE_OPTIONS)
-        self.address = with_namespace(_without_password(url), namespace)
+        self.address = with_namespace(shown_address(url).partition("?")[0], namespace)
         self.schema = schema_of(namespace)
         self._patience, self._outage = patience, Outage(self.address)
         self._pool: Any = None
@@ -143,28 +144,19 @@ class PostgresServer:
         except TimeoutError:
             pool.terminate()
 
-    async def fetch(self, query: str, *args: Any) -> list[Any]:
+    async def fetch(self, query: str, *args: Any, timeout: float | None = QUERY_TIMEOUT_SECONDS) -> list[Any]:
         """Run a query that is safe to repeat."""
-        return await self._retry(lambda is_retry: self._fetch(query, *args))
-
-    async def fetch_long(self, query: str, *args: Any) -> list[Any]:
-        """Run a query that is safe to repeat, without a timeout."""
-        return await self._retry(lambda is_retry: self._fetch(query, *args, timeout=None))
+        return await self._retry(lambda is_retry: self._fetch(query, *args, timeout=timeout))
 
     async def value(self, query: str, *args: Any) -> Any:
         """Run a query that is safe to repeat, and return its single value."""
         rows = await self.fetch(query, *args)
         return rows[0][0]
 
-    async def once(self, query: str, *args: Any) -> list[Any]:
+    async def once(self, query: str, *args: Any, timeout: float | None = QUERY_TIMEOUT_SECONDS) -> list[Any]:
         """Run a query that must take effect once; its first arguments are a call id and if it is a retry."""
         call = uuid4()
-        return await self._retry(lambda is_retry: self._fetch(query, call, is_retry, *args))
-
-    async def once_long(self, query: str, *args: Any) -> list[Any]:
-        """Run a query like `once`, without a timeout."""
-        call = uuid4()
-        return await self._retry(lambda is_retry: self._fetch(query, call, is_retry, *args, timeout=None))
+        return await self._retry(lambda is_retry: self._fetch(query, call, is_retry, *args, timeout=timeout))
 
     async def in_transaction(self, work: Callable[[Connection], Awaitable[None]]) -> None:
         """Run work that is safe to repeat in one transaction."""
@@ -248,9 +240,7 @@ class PostgresServer:
         finally:
             await connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
-    async def _fetch(
-        self, query: str, *args: Any, timeout: float | None = QUERY_TIMEOUT_SECONDS
-    ) -> list[Any]:
+    async def _fetch(self, query: str, *args: Any, timeout: float | None) -> list[Any]:
         async with self._turns, self._connections.acquire(timeout=timeout) as connection:
             try:
                 return list(await connection.fetch(in_schema(query, self.schema), *args, timeout=timeout))
@@ -339,12 +329,3 @@ def _split(url: str) -> tuple[str, str]:
         return url, ""
     query, namespace = take_namespace(query)
     return f"{place}{mark if query else ''}{query}", namespace
-
-
-def _without_password(url: str) -> str:
-    """Return a URL that may be shown: user, host and path only."""
-    scheme, _, rest = url.partition("://")
-    # By the last "@": a slash in the password may not have been escaped.
-    user, at, place = rest.rpartition("@")
-    name, colon, _ = user.partition(":")
-    return f"{scheme}://{name}{colon and ':…'}{at}{place.partition('?')[0]}"
