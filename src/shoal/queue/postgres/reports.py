@@ -148,27 +148,24 @@ def task_from(row: Row) -> Task:
     )
 
 
+def _stored(row: Row) -> dict[str, Any]:
+    """Return the fields of an item or of a reject."""
+    return {
+        "id": row["id"],
+        "task_id": row["task"].hex(),
+        "url": row["url"],
+        "step": row["step"],
+        "data": decode(row["data"]),
+        "stored_at": row["stored_at"],
+    }
+
+
 def _item(row: Row) -> StoredItem:
-    return StoredItem(
-        id=row["id"],
-        task_id=row["task"].hex(),
-        url=row["url"],
-        step=row["step"],
-        data=decode(row["data"]),
-        stored_at=row["stored_at"],
-    )
+    return StoredItem(**_stored(row))
 
 
 def _reject(row: Row) -> StoredReject:
-    return StoredReject(
-        id=row["id"],
-        task_id=row["task"].hex(),
-        url=row["url"],
-        step=row["step"],
-        data=decode(row["data"]),
-        reason=row["reason"],
-        stored_at=row["stored_at"],
-    )
+    return StoredReject(**_stored(row), reason=row["reason"])
 
 
 def _expired(row: Row) -> ExpiredTask:

@@ -1,12 +1,10 @@
 """Settle outcomes: one call for each run, with a column for each field of its outcomes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, assert_never
+from typing import Any
 
-from shoal.core.failures import failure_text
-from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
-from shoal.queue.intake import PreparedOutcome, QueuedTask, in_runs
+from shoal.core.model import Done, Fate, Outcome
+from shoal.queue.intake import PreparedOutcome, QueuedTask, in_runs, outcome_fields
 from shoal.queue.postgres.arrays import JOINED, LETTERS, joined_texts, unless_all_none
 from shoal.queue.postgres.enqueue import ENTRY_TYPES, entry_columns, scraper_keys
 from shoal.queue.postgres.server import PostgresServer
@@ -107,21 +105,5 @@ def _ending_columns(outcomes: Sequence[Outcome]) -> list[Any]:
     """Return the letters of outcomes, delays, errors, and the pauses and slowdowns of hosts."""
     if all(isinstance(one, Done) and one.pause_host is one.slow_host is None for one in outcomes):
         return ["D" * len(outcomes), None, None, None, None]
-    letters, after, errors, pauses, delays = zip(*map(_outcome_fields, outcomes), strict=True)
+    letters, after, errors, pauses, delays = zip(*map(outcome_fields, outcomes), strict=True)
     return ["".join(letters), *map(unless_all_none, (after, errors, pauses, delays))]
-
-
-def _outcome_fields(
-    outcome: Outcome,
-) -> tuple[str, timedelta | None, str | None, timedelta | None, timedelta | None]:
-    match outcome:
-        case Done():
-            return "D", None, None, outcome.pause_host, outcome.slow_host
-        case Retry():
-            return "R", outcome.after, failure_text(outcome), outcome.pause_host, outcome.slow_host
-        case Bury():
-            return "B", None, failure_text(outcome), outcome.pause_host, outcome.slow_host
-        case Release():
-            return "F", outcome.after, None, None, outcome.slow_host
-        case _:
-            assert_never(outcome)

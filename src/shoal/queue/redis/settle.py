@@ -4,14 +4,11 @@ import asyncio
 import struct
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import lru_cache
-from typing import Any, assert_never
 
-from shoal.core.failures import failure_text
-from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
+from shoal.core.model import ZERO, Done, Fate
 from shoal.queue.encoding import micros, optional_micros
-from shoal.queue.intake import MAX_KNOWN_LINKS, PreparedOutcome, QueuedTask, in_runs, page_of
+from shoal.queue.intake import MAX_KNOWN_LINKS, PreparedOutcome, QueuedTask, in_runs, outcome_fields, page_of
 from shoal.queue.redis.records import PackedTask, columns, pack, pack_outgoing, pack_task
 from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.redis.shards import homes_of, shard_of_key, shard_of_lease
@@ -91,12 +88,11 @@ class ShardSettlement:
         if is_plain:
             kind = "D"
         else:
-            kind, after, error = _kind(outcome)
-            pause, slow = _host_limits(outcome)
+            kind, after, error, pause, slow = outcome_fields(outcome)
             unused = None if outcome.asked else True
             self.extras[number] = (
-                micros(after),
-                error,
+                micros(after or ZERO),
+                error or "",
                 optional_micros(pause),
                 optional_micros(slow),
                 unused,
@@ -198,24 +194,6 @@ def _share_keys(chains: Iterable[list[ShardSettlement]]) -> bool:
             return True
         found |= keys
     return False
-
-
-def _kind(outcome: Outcome) -> tuple[str, timedelta, str]:
-    match outcome:
-        case Done():
-            return "D", timedelta(0), ""
-        case Retry():
-            return "R", outcome.after, failure_text(outcome)
-        case Bury():
-            return "B", timedelta(0), failure_text(outcome)
-        case Release():
-            return "F", outcome.after, ""
-        case _:
-            assert_never(outcome)
-
-
-def _host_limits(outcome: Any) -> tuple[timedelta | None, timedelta | None]:
-    return None if isinstance(outcome, Release) else outcome.pause_host, outcome.slow_host
 
 
 async def settle(

@@ -134,27 +134,27 @@ async def test_a_run_at_most_once_never_asks_for_a_page_twice(any_bench, origin)
 
 
 LANES = """
-    host_queues = Scraper("host_queues", rate=None, robots=False)
+    lanes = Scraper("lanes", rate=None, robots=False)
 
-    @host_queues.step
+    @lanes.step
     async def sure(page: Page):
         yield {"url": page.url}
 
-    @host_queues.step(delivery="at_most_once")
+    @lanes.step(delivery="at_most_once")
     async def quick(page: Page):
         yield {"url": page.url}
 """
 
 
-def host_queues(origin, count):
-    """Return the tasks of both host queues, by the name of their step."""
+def lanes(origin, count):
+    """Return the tasks of both lanes, by the name of their step."""
     return {
         step: [Task(url=f"{origin.url}/{step}{number}", step=step) for number in range(count)]
         for step in ("sure", "quick")
     }
 
 
-async def test_one_run_has_a_reliable_host_queue_and_one_at_most_once_whichever_process_is_killed(
+async def test_one_run_has_a_reliable_lane_and_one_at_most_once_whichever_process_is_killed(
     any_bench, origin
 ):
     killed = []
@@ -167,7 +167,7 @@ async def test_one_run_has_a_reliable_host_queue_and_one_at_most_once_whichever_
         return Answer(after=0.05)
 
     origin.answer = kill_one
-    tasks = host_queues(origin, 30)
+    tasks = lanes(origin, 30)
     mixed = [task for pair in zip(*tasks.values(), strict=True) for task in pair]
     summary = await any_bench.run(LANES, mixed, concurrency=20)
     items = Counter(item["url"] for item in await any_bench.items(summary.run.id))
@@ -179,14 +179,12 @@ async def test_one_run_has_a_reliable_host_queue_and_one_at_most_once_whichever_
     assert {count for path, count in origin.visits.items() if "quick" in path} == {1}
 
 
-async def test_what_a_vanished_machine_held_is_handed_out_again_in_the_reliable_host_queue_only(
-    any_bench, origin
-):
+async def test_what_a_vanished_machine_held_is_handed_out_again_in_the_reliable_lane_only(any_bench, origin):
     origin.answer = lambda path: Answer()
-    tasks = host_queues(origin, 3)
+    tasks = lanes(origin, 3)
     async with open_queue(any_bench.queue_url) as queue:
-        run = await queue.start_run("host_queues", settings=RunSettings(host_delay=ZERO, per_host=16))
-        await queue.enqueue(run.id, [task for host_queue in tasks.values() for task in host_queue])
+        run = await queue.start_run("lanes", settings=RunSettings(host_delay=ZERO, per_host=16))
+        await queue.enqueue(run.id, [task for lane in tasks.values() for task in lane])
         grant = await queue.claim("elsewhere-1-ab", run_id=run.id, limit=6, lease=timedelta(seconds=1))
         assert len(grant.leases) == 6
     summary = await any_bench.run(LANES, [], run_id=run.id, resume=True)
