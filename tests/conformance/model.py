@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import assert_never
 
-from shoal.core.errors import RunConflict
 from shoal.core.failures import failure_text
 from shoal.core.model import (
     ZERO,
@@ -26,7 +25,7 @@ from shoal.core.model import (
 )
 from shoal.queue.contract import StoreSize
 from shoal.queue.intake import PreparedOutcome, QueuedTask, decode, page_of
-from shoal.queue.requests import STEERED_FROM, ClaimRequest, free_run_id
+from shoal.queue.requests import STEERED_FROM, ClaimRequest
 from tests.conformance.model_reports import ModelReports
 from tests.conformance.referee import adopt
 from tests.conformance.state import (
@@ -53,18 +52,13 @@ class ModelQueue(ModelReports):
 
     # Runs
 
-    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
         now = self.data.now()
-        if run_id is None:
-            run_id = await free_run_id(now, self._has_run)
         run = Run(id=run_id, scraper=scraper, settings=settings, state=RunState.RUNNING, started_at=now)
-        run = self.data.runs.setdefault(run_id, run)
-        if run.scraper != scraper:
-            raise RunConflict(run_id, f"belongs to scraper {run.scraper!r}, not {scraper!r}")
-        return run
+        return self.data.runs.setdefault(run_id, run)
 
-    async def _has_run(self, run_id: str) -> bool:
-        return run_id in self.data.runs
+    async def _now(self) -> datetime:
+        return self.data.now()
 
     async def run(self, run_id: str) -> Run:
         return self.data.run(run_id)

@@ -169,7 +169,7 @@ async def test_promise_2_claims_at_the_same_time_never_hand_out_one_task_twice(q
     run = await start(queue, *(page(n, f"h{n % 9}.example") for n in range(200)))
     grants = await asyncio.gather(*(claim_all(queue, run, f"worker-{n}", limit=7) for n in range(8)))
     async with asyncio.timeout(30):
-        # A claim passes over what others hold now, and an empty lane is searched again a moment later.
+        # A claim passes over what others hold now, and an empty host queue is searched again a moment later.
         while (await queue.stats(run.id)).pending:
             grants.append(await claim_all(queue, run))
     ids = [lease.task_id for leases in grants for lease in leases]

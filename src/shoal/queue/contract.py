@@ -8,10 +8,10 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self, Unpack
 
-from shoal.core.errors import InvalidSetting, UnknownRun
+from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
 from shoal.core.failures import error_text
 from shoal.core.model import (
     NOTHING,
@@ -59,6 +59,7 @@ from shoal.queue.requests import (
     check_run,
     check_trim,
     known_ids,
+    new_run_id,
     steered,
 )
 
@@ -116,10 +117,6 @@ class QueueReports(ABC):
     @abstractmethod
     async def durability(self) -> Durability:
         """Return what a crash of the store can cost with its present settings."""
-
-    async def check_for_workers(self) -> None:
-        """Raise QueueError if the store would refuse every worker beside this process."""
-        return
 
     async def evictions(self) -> Evictions | None:
         """Return what the store deletes by itself when it is full; None if it refuses new data instead."""
@@ -388,12 +385,28 @@ class QueueAdmin(_RunIntakes):
         Raises RunConflict if that run belongs to another scraper.
         """
         check_run(scraper, settings, run_id)
-        run = await self._start_run(scraper, settings, run_id)
+        run = await self._start_run(scraper, settings, run_id or await self._free_run_id())
+        if run.scraper != scraper:
+            raise RunConflict.of_another(run.id, run.scraper, scraper)
         self._intakes.pop(run.id, None)
         return run
 
     @abstractmethod
-    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str | None) -> Run: ...
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
+        """Create a run, or return the one that has this id, also of another scraper."""
+
+    async def _free_run_id(self) -> str:
+        """Return an unused run id: among a hundred runs of one second, two may well draw the same."""
+        while True:
+            run_id = new_run_id(await self._now())
+            try:
+                await self.run(run_id)
+            except UnknownRun:
+                return run_id
+
+    @abstractmethod
+    async def _now(self) -> datetime:
+        """Return the store's time."""
 
     async def pause(self, run_id: str) -> Run:
         """Lease no task of the run until it is resumed. Live leases can still be settled.

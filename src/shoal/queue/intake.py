@@ -8,20 +8,24 @@ from datetime import timedelta
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 from zlib import crc32
 
 import msgspec
 
 from shoal.core.errors import InvalidItem, InvalidTask, InvalidUrl
+from shoal.core.failures import failure_text
 from shoal.core.model import (
     DOWNLOAD_KEY,
     HIGHEST_PRIORITY,
     LOWEST_PRIORITY,
     NOTHING,
     ZERO,
+    Bury,
     Done,
     Outcome,
+    Release,
+    Retry,
     Run,
     RunSettings,
     Task,
@@ -230,6 +234,32 @@ def _prepare_done(done: Done, intake: Intake | None) -> PreparedOutcome:
         [(encode_item(one.data), storable(one.reason)) for one in done.rejects] if done.rejects else (),
         [intake.follow_up(task) for task in done.follow] if done.follow and intake else (),
     )
+
+
+class OutcomeFields(NamedTuple):
+    """An outcome as stores get it: its letter, and None for what it does not have."""
+
+    letter: str
+    after: timedelta | None
+    error: str | None
+    pause_host: timedelta | None
+    slow_host: timedelta | None
+
+
+def outcome_fields(outcome: Outcome) -> OutcomeFields:
+    """Return D(one), R(etry), B(ury) or F(ree: released), and the fields of an outcome."""
+    match outcome:
+        case Done():
+            return OutcomeFields("D", None, None, outcome.pause_host, outcome.slow_host)
+        case Retry():
+            error = failure_text(outcome)
+            return OutcomeFields("R", outcome.after, error, outcome.pause_host, outcome.slow_host)
+        case Bury():
+            return OutcomeFields("B", None, failure_text(outcome), outcome.pause_host, outcome.slow_host)
+        case Release():
+            return OutcomeFields("F", outcome.after, None, None, outcome.slow_host)
+        case _:
+            assert_never(outcome)
 
 
 def in_runs(outcomes: Sequence[PreparedOutcome]) -> Iterator[tuple[str, list[int]]]:

@@ -4,7 +4,6 @@ import re
 import secrets
 from collections.abc import (
     AsyncIterable,
-    Awaitable,
     Callable,
     Collection,
     Iterable,
@@ -103,13 +102,6 @@ class EditFate(Enum):
 def new_run_id(now: datetime) -> str:
     """Return a run id that sorts by time: `20260215_120000_ab12`."""
     return f"{now:%Y%m%d_%H%M%S}_{secrets.token_hex(2)}"
-
-
-async def free_run_id(now: datetime, is_taken: Callable[[str], Awaitable[bool]]) -> str:
-    """Return an unused run id: among a hundred runs of one second, two may well draw the same."""
-    while await is_taken(run_id := new_run_id(now)):
-        pass
-    return run_id
 
 
 def check_run(scraper: str, settings: RunSettings, run_id: str | None) -> None:

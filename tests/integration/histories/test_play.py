@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from shoal.queue.sqlite import settle as settling
 from shoal.queue.sqlite.queue import SqliteQueue
 from tests.integration import chaos
 from tools.histories.judge import figures, judge
@@ -43,7 +42,7 @@ async def test_a_client_that_asks_and_says_that_it_did_not_is_convicted(tmp_path
 
 @pytest.mark.long
 async def test_a_store_without_a_fence_is_convicted(tmp_path, monkeypatch):
-    monkeypatch.setattr(settling, "settle", settling.settle)  # and so restored afterwards
+    monkeypatch.setattr(SqliteQueue, "_settle", SqliteQueue._settle)  # and so restored afterwards
     runpy.run_path(str(UNFENCED))
     record = await play(on(tmp_path), Cast(seed=7, most_waiting=40, seconds=2.0, clients=4))
     assert list(judge(record)) == ["doubled"]

@@ -40,7 +40,7 @@ class Meter:
         return pages_of(rows, CLAIMED + 1)
 
     async def look(self, floor: str) -> int:
-        """Count the pages for finding due lanes, the first step of a claim."""
+        """Count the pages for finding due host queues, the first step of a claim."""
         await self.connection.execute("SET enable_seqscan = off")
         return pages_of(await self.connection.fetch(LOOK, floor), CLAIMED)
 
@@ -163,15 +163,15 @@ async def test_dead_rows_that_an_old_transaction_keeps_are_passed_over(crawl, me
         cost = await meter.pages(floors)
     await old.close()
     print(f"{small_cost} pages in a fresh store, {cost} after {settled:,} tasks in an old transaction")
-    print(f"{looks[0]} pages to find due lanes behind the floor, {looks[1]} from the beginning")
+    print(f"{looks[0]} pages to find due host_queues behind the floor, {looks[1]} from the beginning")
     assert cost < MAX_RATIO * small_cost
     assert looks[1] > 3 * looks[0], "nothing was in the way, so nothing was tested"
 
 
 LOOK = f"""
     EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)
-    SELECT host FROM shoal.lane
-    WHERE section = 1 AND band = 0 AND idle IS NULL
+    SELECT host FROM shoal.host_queue
+    WHERE step_group = 1 AND band = 0 AND idle IS NULL
       AND due_at > $1::text::timestamptz AND due_at <= clock_timestamp()
     ORDER BY due_at LIMIT {CLAIMED}
 """
@@ -180,11 +180,11 @@ BLOCK_99_OF_100 = """
 """
 BLOCKED_AND_DUE = """
     SELECT EXISTS (
-        SELECT FROM shoal.lane l JOIN shoal.host h ON h.id = l.host
+        SELECT FROM shoal.host_queue l JOIN shoal.host h ON h.id = l.host
         WHERE l.due_at <= clock_timestamp() AND h.paused_until > clock_timestamp()
     )
 """
 FREE_AND_DUE = """
-    SELECT count(*) FROM shoal.lane l JOIN shoal.host h ON h.id = l.host
+    SELECT count(*) FROM shoal.host_queue l JOIN shoal.host h ON h.id = l.host
     WHERE l.due_at <= clock_timestamp() AND h.paused_until < clock_timestamp()
 """

@@ -17,7 +17,7 @@ async def test_calls_that_come_at_once_share_a_connection(postgres_url):
 
 async def test_a_call_does_not_wait_for_the_end_of_a_slow_one(postgres_url):
     async with await PostgresQueue.open(postgres_url) as queue, asyncio.timeout(30):
-        slow = asyncio.create_task(queue._server.fetch_long("SELECT pg_sleep(60)"))
+        slow = asyncio.create_task(queue._server.fetch("SELECT pg_sleep(60)", timeout=None))
         while not slow.done() and queue._server._pool.get_idle_size():
             await asyncio.sleep(0.01)
         assert await queue.runs() == []

@@ -165,7 +165,7 @@ async def test_a_standby_that_lags_costs_the_moments_it_has_missed_and_no_more(s
 MISSED = (
     "DELETE FROM shoal.lease",
     "UPDATE shoal.host SET last_at = '-infinity', earlier_at = '{}', earlier_gap = '{}'",
-    "UPDATE shoal.lane SET due_at = clock_timestamp()",
+    "UPDATE shoal.host_queue SET due_at = clock_timestamp()",
     "UPDATE shoal.timeline SET name = '000000FF'",
 )
 

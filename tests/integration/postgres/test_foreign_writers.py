@@ -14,7 +14,7 @@ from tests.servers.postgres import USER
 
 HOSTS, CLAIMS = 1_000, 40
 MAX_RATIO = 3.0  # times the duration of a claim without a foreign transaction
-OPEN = "SELECT count(*) FROM shoal.lane WHERE due_at IS NOT NULL"
+OPEN = "SELECT count(*) FROM shoal.host_queue WHERE due_at IS NOT NULL"
 
 
 @asynccontextmanager
@@ -55,7 +55,7 @@ async def work_on_one_host(queue, run):
 
 
 @pytest.mark.parametrize("where", ["another database", "this database"])
-async def test_empty_lanes_are_closed_while_a_foreign_transaction_is_open(
+async def test_empty_host_queues_are_closed_while_a_foreign_transaction_is_open(
     queue, direct, postgres, postgres_database, where
 ):
     run = await start(queue)
@@ -70,7 +70,9 @@ async def test_empty_lanes_are_closed_while_a_foreign_transaction_is_open(
         assert paths(await claim(queue, run)) == ["h7.example/2"]
 
 
-async def test_a_lane_is_not_closed_while_tasks_for_it_are_being_stored_for_long(queue, direct, uncommitted):
+async def test_a_host_queue_is_not_closed_while_tasks_for_it_are_being_stored_for_long(
+    queue, direct, uncommitted
+):
     """The narrower test finds the transactions that store tasks, however many checks were in vain."""
     run = await start(queue, page(1))
     async with uncommitted() as late:
@@ -78,15 +80,15 @@ async def test_a_lane_is_not_closed_while_tasks_for_it_are_being_stored_for_long
             assert await claim(emptying, run)
             await late.enqueue(run.id, [page(2)])
         async with asyncio.timeout(20):
-            while await direct.fetchval("SELECT max(waits) FROM shoal.lane") < 2:
+            while await direct.fetchval("SELECT max(waits) FROM shoal.host_queue") < 2:
                 assert not await claim(queue, run)
                 assert await direct.fetchval(OPEN) == 1
                 await asyncio.sleep(0.02)
-    await direct.execute("UPDATE shoal.lane SET due_at = clock_timestamp()")
+    await direct.execute("UPDATE shoal.host_queue SET due_at = clock_timestamp()")
     assert paths(await claim(queue, run)) == [f"{HOST}/2"]
 
 
-async def test_looks_at_a_lane_that_cannot_be_closed_become_rarer(queue, direct, uncommitted):
+async def test_looks_at_a_host_queue_that_cannot_be_closed_become_rarer(queue, direct, uncommitted):
     run = await start(queue, page(1))
     between = []  # the least and the most that each wait can be, however long the commands took
     async with uncommitted() as late:
@@ -95,10 +97,10 @@ async def test_looks_at_a_lane_that_cannot_be_closed_become_rarer(queue, direct,
             await late.enqueue(run.id, [page(2)])
         for _ in range(10):
             before = await direct.fetchval(
-                "UPDATE shoal.lane SET due_at = clock_timestamp() RETURNING due_at"
+                "UPDATE shoal.host_queue SET due_at = clock_timestamp() RETURNING due_at"
             )
             assert not await claim(queue, run)
-            due, after = await direct.fetchrow("SELECT due_at, clock_timestamp() FROM shoal.lane")
+            due, after = await direct.fetchrow("SELECT due_at, clock_timestamp() FROM shoal.host_queue")
             between.append(((due - after).total_seconds(), (due - before).total_seconds()))
     for wait, (least, most) in zip([0.1, 1, 2, 4, 8, 16, 32, 60, 60, 60], between, strict=True):
         assert least <= wait <= most

@@ -26,7 +26,7 @@ async def nobody_waits_in_a_circle(direct):
 
 
 @pytest.mark.long
-async def test_producers_and_claimers_at_once_drain_the_whole_web_and_no_lane_is_forgotten(
+async def test_producers_and_claimers_at_once_drain_the_whole_web_and_no_host_queue_is_forgotten(
     queue, direct, postgres_url
 ):
     await direct.execute(REFEREE)

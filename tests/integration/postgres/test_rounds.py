@@ -3,7 +3,7 @@
 from shoal.core.model import Done
 from tests.conformance.helpers import claim, page, start
 
-MARKED = "SELECT count(*) FROM shoal.lane WHERE idle IS NOT NULL"
+MARKED = "SELECT count(*) FROM shoal.host_queue WHERE idle IS NOT NULL"
 
 
 def host(number: int) -> str:
@@ -21,11 +21,11 @@ async def test_a_claim_that_finds_one_task_a_host_soon_reads_enough_hosts(queue)
     assert len(tokens(leases)) <= 4
 
 
-async def test_lanes_that_wait_to_be_closed_are_no_part_of_the_search(queue, direct):
+async def test_host_queues_that_wait_to_be_closed_are_no_part_of_the_search(queue, direct):
     run = await start(queue, *(page(1, host(number)) for number in range(60)), per_host=8)
     await queue.settle([Done(lease) for lease in await claim(queue, run, limit=60)])
     assert await direct.fetchval(MARKED) == 60
-    await direct.execute("UPDATE shoal.lane SET due_at = clock_timestamp()")
+    await direct.execute("UPDATE shoal.host_queue SET due_at = clock_timestamp()")
     busy = [page(number, host(100 + each)) for number in range(8) for each in range(13)]
     await queue.enqueue(run.id, busy)
     leases = await claim(queue, run, limit=100)

@@ -128,14 +128,14 @@ A_BACKLOG = """
         INSERT INTO shoal.receipt
         SELECT gen_random_uuid(), now() - interval '2 hours', '{1}' FROM generate_series(1, $1)
     )
-    INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
+    INSERT INTO shoal.delta (run, step_groups, hosts, kinds, counts)
     SELECT (SELECT min(id) FROM shoal.run), '{1}', '{0}', '{0}', '{0}' FROM generate_series(1, $1)
 """
 
 
 TABLES_OF_A_RUN = (
-    *("task", "item", "reject", "dead", "expired", "dropped", "attempt", "done", "bundle", "lane"),
-    *("section", "delta", "section_tally", "host_tally", "purged"),
+    *("task", "item", "reject", "dead", "expired", "dropped", "attempt", "done", "bundle", "host_queue"),
+    *("step_group", "delta", "step_group_counters", "host_counters", "purged"),
 )
 
 
@@ -186,7 +186,7 @@ async def test_a_purge_that_meets_a_sweep_leaves_nothing_behind(queue, direct, u
         purging = asyncio.create_task(queue.purge(run.id))
         await someone_waits(direct)
     await purging
-    for table in ("bundle", "delayed", "lane", "task", "delta", "section_tally", "host_tally"):
+    for table in ("bundle", "delayed", "host_queue", "task", "delta", "step_group_counters", "host_counters"):
         assert await direct.fetchval(f"SELECT count(*) FROM shoal.{table}") == 0, table
 
 
@@ -211,12 +211,12 @@ OVERDUE = """
     WITH one AS (
         UPDATE shoal.bundle SET expires_at = clock_timestamp() WHERE expires_at IS NOT NULL RETURNING *
     ), more AS (
-        INSERT INTO shoal.bundle (host, section, shard, priority, run, attempt, expires_at, tasks)
-        SELECT host, section, shard, priority, run, attempt, clock_timestamp(), tasks[1:1]
+        INSERT INTO shoal.bundle (host, step_group, shard, priority, run, attempt, expires_at, tasks)
+        SELECT host, step_group, shard, priority, run, attempt, clock_timestamp(), tasks[1:1]
         FROM one, generate_series(1, $1::int)
     )
-    INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
-    SELECT run, ARRAY[section], ARRAY[host], '{0}', ARRAY[$1::int] FROM one
+    INSERT INTO shoal.delta (run, step_groups, hosts, kinds, counts)
+    SELECT run, ARRAY[step_group], ARRAY[host], '{0}', ARRAY[$1::int] FROM one
 """
 
 
@@ -263,5 +263,5 @@ async def test_keys_that_other_runs_knew_are_deleted_when_their_time_is_over(que
     await start(queue, page("young"), dedup=HOUR)
     await clock.forward(HOUR / 2 + SECOND)
     await queue.reclaim()
-    assert await direct.fetchval("SELECT count(*) FROM shoal.known") == 1
+    assert await direct.fetchval("SELECT count(*) FROM shoal.dedup") == 1
     await clock.close()

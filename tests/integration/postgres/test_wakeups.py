@@ -1,4 +1,4 @@
-"""Concurrent calls: whichever commits last, no lane with a task is left without a due time."""
+"""Concurrent calls: whichever commits last, no host queue with a task is left without a due time."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -11,19 +11,21 @@ from tests.conformance.helpers import HOST, HOUR, claim, claim_one, page, paths,
 from tests.integration.postgres.locks import someone_waits
 
 STILL_IN_LINE = """
-    SELECT name FROM shoal.lane l JOIN shoal.host h ON h.id = l.host
+    SELECT name FROM shoal.host_queue l JOIN shoal.host h ON h.id = l.host
     WHERE due_at < clock_timestamp() - interval '30 seconds' LIMIT 1
 """
 
 
 async def until(direct, condition):
-    """Wait until the lanes are in this state, and write nothing: an ending transaction may hide the race."""
+    """Wait until the host queues are in this state; a write could hide the race."""
     async with asyncio.timeout(5):
-        while not await direct.fetchval(f"SELECT bool_and({condition}) FROM shoal.lane"):
+        while not await direct.fetchval(f"SELECT bool_and({condition}) FROM shoal.host_queue"):
             await asyncio.sleep(0.005)
 
 
-async def test_an_enqueue_that_commits_late_keeps_its_lane_from_being_closed(queue, direct, uncommitted):
+async def test_an_enqueue_that_commits_late_keeps_its_host_queue_from_being_closed(
+    queue, direct, uncommitted
+):
     run = await start(queue, page(1))
     async with uncommitted() as late:
         async with uncommitted() as emptying:
@@ -36,7 +38,9 @@ async def test_an_enqueue_that_commits_late_keeps_its_lane_from_being_closed(que
     assert paths(await claim(queue, run)) == [f"{HOST}/2"]
 
 
-async def test_a_settlement_with_follow_ups_that_commits_late_keeps_its_lane_open(queue, direct, uncommitted):
+async def test_a_settlement_with_follow_ups_that_commits_late_keeps_its_host_queue_open(
+    queue, direct, uncommitted
+):
     run = await start(queue, page(1, priority=1), page(2))
     first = await claim_one(queue, run)
     async with uncommitted() as late:
@@ -50,7 +54,7 @@ async def test_a_settlement_with_follow_ups_that_commits_late_keeps_its_lane_ope
     assert paths(await claim(queue, run)) == [f"{HOST}/3"]
 
 
-async def test_a_lane_that_stays_empty_is_closed_and_opened_again_by_the_next_task(queue, direct):
+async def test_a_host_queue_that_stays_empty_is_closed_and_opened_again_by_the_next_task(queue, direct):
     run = await start(queue, page(1))
     await queue.settle([Done(lease) for lease in await claim(queue, run)])
     for _ in range(2):
@@ -78,9 +82,11 @@ async def test_a_gate_that_opens_while_a_more_urgent_task_comes_in_lets_both_thr
     assert paths(granted)[0] == f"{HOST}/3"
 
 
-async def test_an_urgent_task_in_a_lane_that_has_long_waited_its_turn_is_handed_out_first(queue, direct):
+async def test_an_urgent_task_in_a_host_queue_that_has_long_waited_its_turn_is_handed_out_first(
+    queue, direct
+):
     run = await start(queue, page(0, priority=9), *(page(1, f"h{n}.example") for n in range(30)))
-    await direct.execute("UPDATE shoal.lane SET due_at = due_at - interval '1 minute'")
+    await direct.execute("UPDATE shoal.host_queue SET due_at = due_at - interval '1 minute'")
     assert paths(await claim(queue, run, limit=1)) == [f"{HOST}/0"]
     await claim_one(queue, run)  # finds that nothing of a higher priority is left
     waiting = await direct.fetchval(STILL_IN_LINE)
@@ -119,12 +125,13 @@ async def waits_for_a_lock(direct):
 
 @asynccontextmanager
 async def held(postgres_url, host):
-    """Hold the lock on a host's lane."""
+    """Hold the lock on a host's host queue."""
     connection = await asyncpg.connect(postgres_url)
     try:
         async with connection.transaction():
             await connection.execute(
-                "SELECT FROM shoal.lane WHERE host = (SELECT id FROM shoal.host WHERE name = $1) FOR UPDATE",
+                "SELECT FROM shoal.host_queue"
+                " WHERE host = (SELECT id FROM shoal.host WHERE name = $1) FOR UPDATE",
                 host,
             )
             yield
@@ -132,11 +139,11 @@ async def held(postgres_url, host):
         await connection.close()
 
 
-async def test_an_enqueue_writes_no_lane_that_it_has_not_locked_in_order(
+async def test_an_enqueue_writes_no_host_queue_that_it_has_not_locked_in_order(
     queue, direct, uncommitted, postgres_url
 ):
     run = await start(queue, page(1, "a.example"))
-    assert await claim(queue, run)  # which marks the lane as empty: the next enqueue writes it
+    assert await claim(queue, run)  # which marks the host queue as empty: the next enqueue writes it
     await queue.enqueue(run.id, [page(1, "b.example")])
     async with held(postgres_url, "a.example"):
         enqueuing = asyncio.create_task(
@@ -147,7 +154,7 @@ async def test_an_enqueue_writes_no_lane_that_it_has_not_locked_in_order(
             assert paths(await claim(emptying, run)) == ["b.example/1"]
         waiting = held(postgres_url, "b.example")
         await waiting.__aenter__()
-    # Two calls that wait for lanes which the other has locked out of order would wait for each other.
+    # Two calls that wait for host queues which the other has locked out of order would wait for each other.
     async with asyncio.timeout(5):
         await enqueuing
     await waiting.__aexit__(None, None, None)

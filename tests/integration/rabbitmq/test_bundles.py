@@ -229,14 +229,16 @@ async def test_a_purged_run_leaves_no_queue_and_no_key(queue, depths, direct):
     for kind in ("p0", "p3", "wait-2560s", "due", "dead"):
         assert await depths.named(names.prefix + kind) is None
     left = {key.decode().partition(":")[2].partition(":")[2] for key in await direct.keys("*")}
-    assert {name for name in left if not name.startswith("receipt:")} == {*("meta", "gates", "hosts", "gone")}
+    assert {name for name in left if not name.startswith("receipt:")} == {
+        *("meta", "host_limits", "hosts", "gone")
+    }
 
 
 async def test_a_run_with_tasks_on_very_many_hosts_can_be_purged(queue, direct):
     run = await start(queue, *(page(n, f"h{n}.example") for n in range(8_000)))
     async with asyncio.timeout(60):
         await queue.purge(run.id)
-    assert not await direct.keys("*:broker_lanes:*")
+    assert not await direct.keys("*:broker_host_queues:*")
 
 
 async def test_what_is_published_for_a_purged_run_leaves_no_queue(queue, depths, monkeypatch):

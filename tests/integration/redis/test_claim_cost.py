@@ -32,7 +32,7 @@ async def plain(queue, direct):
     return await cost(queue, direct, await start(queue, run_id="plain"))
 
 
-async def test_tasks_that_wait_in_a_lane_cost_nothing(queue, direct, plain):
+async def test_tasks_that_wait_in_a_host_queue_cost_nothing(queue, direct, plain):
     run = await start(queue, *(page(n, f"h{n % 50}.example") for n in range(5_000)))
     assert await commands_of(direct, claim(queue, run, limit=1)) <= plain + TOLERANCE
 

@@ -69,7 +69,7 @@ async def test_tasks_are_released_if_nobody_knows_whether_the_claim_was_allowed(
     run = await start(queue, *elsewhere(10))
     await queue.write_notes("plan", {"key": b"1"})
     fence = ("plan", "key", (await queue.notes("plan"))["key"].stamp)
-    is_valid, calls = queue._notes.is_valid, []
+    is_valid, calls = queue.is_valid, []
 
     async def valid_once(fence):
         calls.append(fence)
@@ -77,7 +77,7 @@ async def test_tasks_are_released_if_nobody_knows_whether_the_claim_was_allowed(
             raise QueueUnavailable("redis", "it is away")
         return await is_valid(fence)
 
-    monkeypatch.setattr(queue._notes, "is_valid", valid_once)
+    monkeypatch.setattr(queue, "is_valid", valid_once)
     with pytest.raises(QueueUnavailable):
         await queue.claim("worker-1", run_id=run.id, fence=fence)
     assert (await queue.stats(run.id)).leased == 0

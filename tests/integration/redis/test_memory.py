@@ -95,13 +95,13 @@ async def test_a_purged_run_leaves_only_its_hosts_and_its_number(queue, direct):
     await queue.purge(run.id)
     left = {key.decode().partition(":")[2].partition(":")[2] for key in await direct.keys("*")}
     assert {name for name in left if not name.startswith("receipt:")} == {
-        *("meta", "runs", "run:1", "gates", "hosts", "gone")
+        *("meta", "runs", "run:1", "host_limits", "hosts", "gone")
     }
 
 
-async def test_an_idle_run_has_no_lane_and_no_lease(queue, direct):
+async def test_an_idle_run_has_no_host_queue_and_no_lease(queue, direct):
     run = await start(queue, *(page(n, f"h{n % 50}.example") for n in range(500)))
     for lease in await claim_all(queue, run, limit=100):
         await queue.settle([Done(lease)])
-    for pattern in ("*:q:*", "*:due:*", "*:lanes:*", "*:live:*", "*:leases", "*:deadlines", "*:bodies"):
+    for pattern in ("*:q:*", "*:due:*", "*:host_queues:*", "*:live:*", "*:leases", "*:deadlines", "*:bodies"):
         assert await direct.keys(pattern) == []

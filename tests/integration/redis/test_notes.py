@@ -29,16 +29,18 @@ async def on_cluster(redis_cluster_url):
 async def names(direct):
     """Return the names of the keys of notes."""
     keys = [key.decode().partition(":")[2].partition(":")[2] for key in await direct.keys("*")]
-    return {key.partition(":")[0] for key in keys} & {"note", "value", "aged", "fading", "topics"}
+    return {key.partition(":")[0] for key in keys} & {
+        *("note", "value", "aged", "note_expiry", "topic_expiry", "topics")
+    }
 
 
 async def test_removed_notes_leave_nothing(queue, direct):
     await queue.write_notes(TOPIC, {str(n): b"x" for n in range(100)}, ttl=MINUTE)
     await queue.write_notes(TOPIC, {"kept": b"x"})
-    assert await names(direct) == {"note", "value", "aged", "fading", "topics"}
+    assert await names(direct) == {"note", "value", "aged", "note_expiry", "topic_expiry", "topics"}
     await queue.trim_notes(TOPIC, max_bytes=0)
-    assert await direct.zcard("{shoal:0}:fading:plans") == 0
-    assert await names(direct) - {"fading"} == set()
+    assert await direct.zcard("{shoal:0}:note_expiry:plans") == 0
+    assert await names(direct) - {"topic_expiry"} == set()
 
 
 async def test_expired_notes_are_removed_some_at_a_time_by_later_writes_and_reclaims(redis_url, direct):
@@ -52,7 +54,7 @@ async def test_expired_notes_are_removed_some_at_a_time_by_later_writes_and_recl
         for left in (101, 1, 1):
             await queue.reclaim()
             assert await direct.hlen("{shoal:0}:note:cache") == left
-    assert await direct.zcard("{shoal:0}:fading") == 0
+    assert await direct.zcard("{shoal:0}:topic_expiry") == 0
     assert await direct.hgetall("{shoal:0}:topics") == {b"cache": b"1"}
 
 

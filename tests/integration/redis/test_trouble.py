@@ -194,40 +194,9 @@ async def test_after_a_failover_the_connections_to_what_was_the_primary_are_clos
             assert len(await claim(queue, run)) == 1
 
 
-@pytest.mark.parametrize(("key", "name"), [("meta", "a string"), ("runs", "a list")])
-async def test_a_key_of_another_program_is_named(direct, redis_url, key, name):
-    if name == "a string":
-        await direct.set(f"{{shoal:0}}:{key}", "mine")
-    else:
-        await direct.rpush(f"{{shoal:0}}:{key}", "mine")
-    with pytest.raises(QueueError, match=f"shoal:0}}:{key}'.*{name}"):
-        async with await RedisQueue.open(redis_url) as queue:
-            await queue.start_run("books")
-    assert await direct.exists(f"{{shoal:0}}:{key}")
-
-
-async def test_a_key_of_another_program_in_a_run_is_named(queue, direct):
+async def test_a_key_of_another_program_leads_to_what_helps(queue, direct):
     run = await start(queue, page())
     await direct.set("{shoal:0}:1:leases", "mine")
-    with pytest.raises(QueueError, match=r"\{shoal:0\}:1:leases"):
-        await claim(queue, run)
-
-
-@pytest.mark.parametrize("name", ["live", "lanes"])
-async def test_a_key_of_another_program_of_a_host_is_named(queue, direct, name):
-    run = await start(queue, page(host="a.example"))
-    await direct.delete(f"{{shoal:0}}:{name}:a.example")
-    await direct.set(f"{{shoal:0}}:{name}:a.example", "mine")
-    with pytest.raises(
-        QueueError, match=rf"needs a set in '\{{shoal:0\}}:{name}:a.example', but .* a string"
-    ):
-        await claim(queue, run)
-
-
-async def test_a_key_of_another_program_that_is_not_found_leads_to_what_helps(queue, direct):
-    run = await start(queue, page())
-    (lane,) = await direct.keys("{shoal:0}:1:q:*")
-    await direct.set(lane, "mine")
     with pytest.raises(QueueError, match=r"database of its own.*\?namespace=NAME"):
         await claim(queue, run)
 

@@ -203,11 +203,7 @@ def time_limit(span: timedelta | None, pool: StoppablePool, say: Callable[[str],
 
 @asynccontextmanager
 async def checked_store(queue: QueueReports, say: Callable[[str], None]) -> AsyncIterator[None]:
-    """Warn now if the store may delete data, and at the end if it has done so inside the block.
-
-    Raises QueueError if no worker could use it.
-    """
-    await queue.check_for_workers()
+    """Warn now if the store may delete data, and at the end if it has done so inside the block."""
     before = await queue.evictions()
     if before:
         say(f"This run may lose tasks and results without an error. {before.text}")

@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.model import Attempt, DeadFilter, DeadLetter
+from shoal.queue.contract import QueueAdmin
 from shoal.queue.intake import QueuedTask
 from shoal.queue.paging import cursor_of, number_in
-from shoal.queue.postgres.arrays import bytes_array
 from shoal.queue.postgres.enqueue import ENTRY_TYPES, entry_columns
 from shoal.queue.postgres.reports import Row, stream_pages, task_from
 from shoal.queue.postgres.runs import find_run
@@ -19,58 +19,60 @@ EDIT_BATCH = 100  # dead letters that one call edits
 EDIT_FATES = (EditFate.EDITED, EditFate.DUPLICATE, EditFate.CHANGED)  # as `shoal.edit_dead` numbers them
 
 FILTER_TYPES = ("bytea[]", "text", "text", "text", "text", "timestamptz", "timestamptz")
-REPLAY = call("replay_after", *ONCE, *FILTER_TYPES, "interval")
+REPLAY = call("replay", *ONCE, *FILTER_TYPES, "interval")
 DROP = call("drop_dead", *ONCE, *FILTER_TYPES)
-EDIT = call("edit_dead", *ONCE, "text::bytea[]", "timestamptz[]", "int[]", "text[]", "text[]", *ENTRY_TYPES)
+EDIT = call("edit_dead", *ONCE, "bytea[]", "timestamptz[]", "int[]", "text[]", "text[]", *ENTRY_TYPES)
 
 
-def dead_letters(
-    server: PostgresServer, run_id: str, where: DeadFilter, after: str | None
-) -> AsyncIterator[DeadLetter]:
-    """Stream the dead letters of a run."""
-    return stream_pages(server, run_id, "dead", _letter, after, *_conditions(where))
+class PostgresDeadLetters(QueueAdmin):
+    """The dead letters of a queue."""
 
+    _server: PostgresServer
 
-async def dead_letters_by_id(
-    server: PostgresServer, run_id: str, ids: Sequence[bytes], where: DeadFilter, after: str | None
-) -> AsyncIterator[DeadLetter]:
-    """Stream the dead letters of a run that have these ids; raises UnknownRun."""
-    await find_run(server, run_id)
-    conditions = _conditions(where)
-    for found in await server.fetch(QUERIES["dead_by_id"], run_id, number_in(after), ids, *conditions):
-        for row in await server.fetch(QUERIES["dead"], run_id, found["id"] - 1, 1, *conditions):
-            if row["id"] == found["id"]:
-                yield _letter(row)
+    def _dead_letters(
+        self, run_id: str, where: DeadFilter, ids: Sequence[bytes] | None, after: str | None
+    ) -> AsyncIterator[DeadLetter]:
+        if ids is None:
+            return stream_pages(self._server, run_id, "dead", _letter, after, *_conditions(where))
+        return self._letters_by_id(run_id, ids, where, after)
 
+    async def _letters_by_id(
+        self, run_id: str, ids: Sequence[bytes], where: DeadFilter, after: str | None
+    ) -> AsyncIterator[DeadLetter]:
+        await find_run(self._server, run_id)
+        conditions = _conditions(where)
+        for found in await self._server.fetch(
+            QUERIES["dead_by_id"], run_id, number_in(after), ids, *conditions
+        ):
+            for row in await self._server.fetch(QUERIES["dead"], run_id, found["id"] - 1, 1, *conditions):
+                if row["id"] == found["id"]:
+                    yield _letter(row)
 
-async def replay(
-    server: PostgresServer, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter, delay: timedelta
-) -> int:
-    """Make dead letters pending again, and return how many."""
-    return int((await server.once_long(REPLAY, run_id, ids, *_conditions(where), delay))[0][0])
+    async def _replay(
+        self, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter, delay: timedelta
+    ) -> int:
+        await self.run(run_id)  # raises with the nearest run id if there is none
+        return int(
+            (await self._server.once(REPLAY, run_id, ids, *_conditions(where), delay, timeout=None))[0][0]
+        )
 
+    async def _drop(self, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter) -> int:
+        await self.run(run_id)
+        return int((await self._server.once(DROP, run_id, ids, *_conditions(where), timeout=None))[0][0])
 
-async def drop(server: PostgresServer, run_id: str, ids: Sequence[bytes] | None, where: DeadFilter) -> int:
-    """Drop dead letters, and return how many."""
-    return int((await server.once_long(DROP, run_id, ids, *_conditions(where)))[0][0])
-
-
-async def edit(
-    server: PostgresServer, run_id: str, edits: Sequence[tuple[LetterEdit, QueuedTask]]
-) -> list[EditFate]:
-    """Replace the tasks of dead letters."""
-    fates: list[EditFate] = []
-    for start in range(0, len(edits), EDIT_BATCH):
-        columns = _edit_columns(edits[start : start + EDIT_BATCH])
-        (reply,) = (await server.once(EDIT, run_id, *columns))[0]
-        fates += [EDIT_FATES[number] for number in reply]
-    return fates
+    async def _edit(self, run_id: str, edits: Sequence[tuple[LetterEdit, QueuedTask]]) -> list[EditFate]:
+        fates: list[EditFate] = []
+        for start in range(0, len(edits), EDIT_BATCH):
+            columns = _edit_columns(edits[start : start + EDIT_BATCH])
+            (reply,) = (await self._server.once(EDIT, run_id, *columns))[0]
+            fates += [EDIT_FATES[number] for number in reply]
+        return fates
 
 
 def _edit_columns(edits: Sequence[tuple[LetterEdit, QueuedTask]]) -> list[Any]:
     """Return the arguments of `shoal.edit_dead`: how each letter was, who edits it, and its new task."""
     return [
-        bytes_array([edit.letter.id for edit, _ in edits]),
+        [bytes.fromhex(edit.letter.id) for edit, _ in edits],
         [edit.letter.buried_at for edit, _ in edits],
         [len(edit.letter.history) for edit, _ in edits],
         [edit.by for edit, _ in edits],

@@ -5,14 +5,7 @@ from typing import Any
 
 from shoal.core.model import EnqueueReport
 from shoal.queue.intake import QueuedTask
-from shoal.queue.postgres.arrays import (
-    JOINED,
-    bytes_array,
-    int_array,
-    interval_array,
-    joined_texts,
-    text_array,
-)
+from shoal.queue.postgres.arrays import JOINED, joined_texts, unless_all_none
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.sql import ONCE, QUERIES, call
 
@@ -20,11 +13,11 @@ FORGET_BATCH = 1_000  # keys that one call forgets
 
 # The parameter types of `entry_columns`, in their order.
 ENTRY_TYPES = (
-    *("text[]", "text[]", "text[]", "text::int[]"),
-    *("text::bytea[]", "text::int[]", "text::int[]", "text::smallint[]", "text::int[]"),
-    *("text::interval[]", "text::interval[]", JOINED, JOINED, JOINED),
+    *("text[]", "text[]", "text[]", "int[]"),
+    *("bytea[]", "int[]", "int[]", "smallint[]", "int[]"),
+    *("interval[]", "interval[]", JOINED, JOINED, JOINED),
 )
-ENQUEUE = call("enqueue", *ONCE, *ENTRY_TYPES, "text::bytea[]")
+ENQUEUE = call("enqueue", *ONCE, *ENTRY_TYPES, "bytea[]")
 
 
 async def enqueue(server: PostgresServer, run_id: str, batch: Sequence[QueuedTask]) -> EnqueueReport:
@@ -47,38 +40,36 @@ async def enqueue(server: PostgresServer, run_id: str, batch: Sequence[QueuedTas
 def entry_columns(entries: Sequence[QueuedTask]) -> list[Any]:
     """Return the arguments of `shoal.put`: distinct names, and tasks that refer to them by position."""
     hosts: dict[str, int] = {}
-    sections: dict[tuple[str, str], int] = {}
+    step_groups: dict[tuple[str, str], int] = {}
     bands: dict[int, int] = {}
     host_of: list[int] = []
-    section_of: list[int] = []
+    step_group_of: list[int] = []
     for entry in entries:
         host_of.append(hosts.setdefault(entry.host, len(hosts) + 1))
-        section = sections.setdefault((entry.step, entry.partition), len(sections) + 1)
-        section_of.append(section)
-        bands[section] = bands.get(section, 0) | 1 << entry.priority
+        step_group = step_groups.setdefault((entry.step, entry.partition), len(step_groups) + 1)
+        step_group_of.append(step_group)
+        bands[step_group] = bands.get(step_group, 0) | 1 << entry.priority
     return [
         list(hosts),
-        [step for step, _ in sections],
-        [partition for _, partition in sections],
-        int_array(bands.values()),
-        bytes_array([entry.id.hex() for entry in entries]),
-        int_array(host_of),
-        int_array(section_of),
-        int_array([entry.priority for entry in entries]),
-        int_array([entry.depth for entry in entries]),
-        interval_array([entry.ttl for entry in entries]),
-        interval_array([entry.delay or None for entry in entries]),
+        [step for step, _ in step_groups],
+        [partition for _, partition in step_groups],
+        list(bands.values()),
+        [entry.id for entry in entries],
+        host_of,
+        step_group_of,
+        [entry.priority for entry in entries],
+        [entry.depth for entry in entries],
+        unless_all_none([entry.ttl for entry in entries]),
+        unless_all_none([entry.delay or None for entry in entries]),
         joined_texts([entry.url for entry in entries]),
         joined_texts([entry.key for entry in entries]),
         joined_texts([None if entry.payload == "{}" else entry.payload for entry in entries]),
     ]
 
 
-def scraper_keys(entries: Sequence[QueuedTask]) -> str | None:
-    """Return the keys that all runs of a scraper share as an array literal; None if no task has one."""
-    if not any(entry.scraper_key for entry in entries):
-        return None
-    return text_array([f"\\x{entry.scraper_key.hex()}" if entry.scraper_key else None for entry in entries])
+def scraper_keys(entries: Sequence[QueuedTask]) -> Sequence[bytes | None] | None:
+    """Return the keys that all runs of a scraper share; None if no task has one."""
+    return unless_all_none([entry.scraper_key for entry in entries])
 
 
 async def forget(server: PostgresServer, scraper: str) -> int:

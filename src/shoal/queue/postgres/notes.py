@@ -5,7 +5,7 @@ from datetime import timedelta
 from hashlib import blake2b
 
 from shoal.core.model import ZERO, Note
-from shoal.queue.contract import NotesSize
+from shoal.queue.contract import NotesSize, SharedNotes
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.sql import ONCE, QUERIES, call
 from shoal.queue.requests import GONE, Fence, new_stamp
@@ -33,50 +33,42 @@ def hashes_of(keys: Iterable[str]) -> list[bytes]:
     return [hash_of(key) for key in keys]
 
 
-async def read(server: PostgresServer, topic: str, keys: Iterable[str] | None) -> dict[str, Note]:
-    """Return the notes that have not expired."""
-    if keys is None:
-        rows = await server.fetch(QUERIES["notes"], topic)
-    else:
-        rows = await server.fetch(QUERIES["notes_of"], topic, hashes_of(keys))
-    return {
-        row["key"]: Note(value=row["value"], stamp=row["stamp"], age=max(row["age"], ZERO)) for row in rows
-    }
+class PostgresNotes(SharedNotes):
+    """The notes of a queue."""
 
+    _server: PostgresServer
 
-async def write(
-    server: PostgresServer, topic: str, values: Mapping[str, bytes | None], ttl: timedelta | None
-) -> None:
-    """Write notes, and remove those whose value is None."""
-    written = {key: value for key, value in values.items() if value is not None}
-    removed = values.keys() - written.keys()
-    columns = hashes_of(written), list(written), list(written.values()), hashes_of(removed)
-    await server.once(WRITE, topic, new_stamp(), ttl, *columns)
+    async def _read_notes(self, topic: str, keys: Iterable[str] | None) -> dict[str, Note]:
+        if keys is None:
+            rows = await self._server.fetch(QUERIES["notes"], topic)
+        else:
+            rows = await self._server.fetch(QUERIES["notes_of"], topic, hashes_of(keys))
+        return {
+            row["key"]: Note(value=row["value"], stamp=row["stamp"], age=max(row["age"], ZERO))
+            for row in rows
+        }
 
+    async def _write_notes(
+        self, topic: str, values: Mapping[str, bytes | None], ttl: timedelta | None
+    ) -> None:
+        written = {key: value for key, value in values.items() if value is not None}
+        removed = values.keys() - written.keys()
+        columns = hashes_of(written), list(written), list(written.values()), hashes_of(removed)
+        await self._server.once(WRITE, topic, new_stamp(), ttl, *columns)
 
-async def swap(
-    server: PostgresServer,
-    topic: str,
-    key: str,
-    value: bytes | None,
-    stamp: int | None,
-    ttl: timedelta | None,
-) -> Note | None:
-    """Write or remove a note that has this stamp; None if it has another."""
-    new = new_stamp()
-    rows = await server.once(SWAP, topic, hash_of(key), key, value, stamp, new, ttl)
-    if not rows[0][0]:
-        return None
-    return GONE if value is None else Note(value=value, stamp=new, age=ZERO)
+    async def _swap_note(
+        self, topic: str, key: str, value: bytes | None, stamp: int | None, ttl: timedelta | None
+    ) -> Note | None:
+        new = new_stamp()
+        rows = await self._server.once(SWAP, topic, hash_of(key), key, value, stamp, new, ttl)
+        if not rows[0][0]:
+            return None
+        return GONE if value is None else Note(value=value, stamp=new, age=ZERO)
 
+    async def _trim_notes(self, topic: str, max_bytes: int) -> int:
+        return int((await self._server.once(TRIM, topic, max_bytes))[0][0])
 
-async def trim(server: PostgresServer, topic: str, max_bytes: int) -> int:
-    """Remove the oldest notes of a topic, and return their number."""
-    return int((await server.once(TRIM, topic, max_bytes))[0][0])
-
-
-async def size(server: PostgresServer, topic: str) -> NotesSize:
-    """Return how many notes have not expired, their bytes, and the age of the oldest."""
-    (row,) = await server.fetch(QUERIES["notes_size"], topic)
-    oldest = row["oldest"]
-    return NotesSize(row["count"], row["bytes"], None if oldest is None else max(oldest, ZERO))
+    async def _notes_size(self, topic: str) -> NotesSize:
+        (row,) = await self._server.fetch(QUERIES["notes_size"], topic)
+        oldest = row["oldest"]
+        return NotesSize(row["count"], row["bytes"], None if oldest is None else max(oldest, ZERO))

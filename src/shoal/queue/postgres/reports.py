@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from shoal.core.model import ZERO, ExpiredTask, HostStatus, StoredItem, StoredReject, Task
+from shoal.queue.contract import QueueReports
+from shoal.queue.encoding import counts_from
 from shoal.queue.intake import decode, read_payload
 from shoal.queue.paging import cursor_of, number_in, page_sizes
-from shoal.queue.postgres.runs import counts_from, find_run, fold_counts
+from shoal.queue.postgres.runs import find_run, fold_counts
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.sql import QUERIES
 
@@ -26,43 +28,43 @@ Row = Any
 log = logging.getLogger(__name__)
 
 
-def items(server: PostgresServer, run_id: str, step: str | None, after: int) -> AsyncIterator[StoredItem]:
-    """Stream the items of a run."""
-    return _stream_stored(server, run_id, "item", _item, after, step)
+class PostgresReports(QueueReports):
+    """The lists of a queue that are read page by page."""
 
+    _server: PostgresServer
 
-def rejects(server: PostgresServer, run_id: str, step: str | None, after: int) -> AsyncIterator[StoredReject]:
-    """Stream the rejects of a run."""
-    return _stream_stored(server, run_id, "reject", _reject, after, step)
+    def items(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
+        return _stream_stored(self._server, run_id, "item", _item, after, step)
 
+    def rejects(self, run_id: str, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredReject]:
+        return _stream_stored(self._server, run_id, "reject", _reject, after, step)
 
-def expired(server: PostgresServer, run_id: str, after: str | None) -> AsyncIterator[ExpiredTask]:
-    """Stream the expired tasks of a run."""
-    return stream_pages(server, run_id, "expired", _expired, after)
+    def expired(self, run_id: str, *, after: str | None = None) -> AsyncIterator[ExpiredTask]:
+        return stream_pages(self._server, run_id, "expired", _expired, after)
 
+    async def _entered(self, run_id: str, ids: Sequence[bytes]) -> set[str]:
+        await find_run(self._server, run_id)
+        rows = await self._server.fetch(QUERIES["entered"], run_id, ids)
+        return {row["id"].hex() for row in rows}
 
-async def entered(server: PostgresServer, run_id: str, ids: Sequence[bytes]) -> set[str]:
-    """Return the ids among these that are of tasks of a run."""
-    await find_run(server, run_id)
-    rows = await server.fetch(QUERIES["entered"], run_id, ids)
-    return {row["id"].hex() for row in rows}
-
-
-async def hosts(server: PostgresServer, run_id: str | None, after: str | None) -> AsyncIterator[HostStatus]:
-    """Stream the hosts, of one run or of all."""
-    query, args = ("hosts", []) if run_id is None else ("hosts_of_run", [(await find_run(server, run_id)).id])
-    last, sizes = min(number_in(after), INT_MAX), page_sizes(PAGE)
-    await fold_counts(server)
-    while rows := await server.fetch(QUERIES[query], last, next(sizes), *args):
-        for row in rows:
-            yield HostStatus(
-                host=row["name"],
-                counts=counts_from(zip(row["kinds"], row["counts"], strict=True)),
-                delay=row["delay"] or None,
-                paused_for=row["paused_for"] if row["paused_for"] > ZERO else None,
-                cursor=cursor_of(row["id"]),
-            )
-        last = rows[-1]["id"]
+    async def hosts(
+        self, run_id: str | None = None, *, after: str | None = None
+    ) -> AsyncIterator[HostStatus]:
+        query, args = (
+            ("hosts", []) if run_id is None else ("hosts_of_run", [(await find_run(self._server, run_id)).id])
+        )
+        last, sizes = min(number_in(after), INT_MAX), page_sizes(PAGE)
+        await fold_counts(self._server)
+        while rows := await self._server.fetch(QUERIES[query], last, next(sizes), *args):
+            for row in rows:
+                yield HostStatus(
+                    host=row["name"],
+                    counts=counts_from(zip(row["kinds"], row["counts"], strict=True)),
+                    delay=row["delay"] or None,
+                    paused_for=row["paused_for"] if row["paused_for"] > ZERO else None,
+                    cursor=cursor_of(row["id"]),
+                )
+            last = rows[-1]["id"]
 
 
 async def _stream_stored(
@@ -146,27 +148,24 @@ def task_from(row: Row) -> Task:
     )
 
 
+def _stored(row: Row) -> dict[str, Any]:
+    """Return the fields of an item or of a reject."""
+    return {
+        "id": row["id"],
+        "task_id": row["task"].hex(),
+        "url": row["url"],
+        "step": row["step"],
+        "data": decode(row["data"]),
+        "stored_at": row["stored_at"],
+    }
+
+
 def _item(row: Row) -> StoredItem:
-    return StoredItem(
-        id=row["id"],
-        task_id=row["task"].hex(),
-        url=row["url"],
-        step=row["step"],
-        data=decode(row["data"]),
-        stored_at=row["stored_at"],
-    )
+    return StoredItem(**_stored(row))
 
 
 def _reject(row: Row) -> StoredReject:
-    return StoredReject(
-        id=row["id"],
-        task_id=row["task"].hex(),
-        url=row["url"],
-        step=row["step"],
-        data=decode(row["data"]),
-        reason=row["reason"],
-        stored_at=row["stored_at"],
-    )
+    return StoredReject(**_stored(row), reason=row["reason"])
 
 
 def _expired(row: Row) -> ExpiredTask:

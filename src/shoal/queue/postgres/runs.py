@@ -1,15 +1,16 @@
 """Runs: started, looked up, changed, counted and purged; and the workers in them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from shoal.core.errors import RunConflict, UnknownRun
-from shoal.core.model import ZERO, Counts, Run, RunSettings, RunState, Stats, WorkerStatus
-from shoal.queue.encoding import COUNTER_NAMES
+from shoal.core.errors import UnknownRun
+from shoal.core.model import ZERO, Run, RunSettings, RunState, Stats, WorkerStatus
+from shoal.queue.contract import QueueAdmin, WorkQueue
+from shoal.queue.encoding import stats_from
 from shoal.queue.intake import decode
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.sql import QUERIES, call
-from shoal.queue.requests import STEERED_FROM, free_run_id
+from shoal.queue.requests import STEERED_FROM
 
 FOLD_BATCH = 10_000  # deltas per call
 PURGED_ROWS = 2_000  # of one batch, in tables with an index on the run
@@ -21,31 +22,6 @@ PURGE = call("purge", "text")
 PURGE_REST = call("purge_rest", "int")
 FOLD = call("fold_some", "int")
 Row = Any
-
-
-async def start_run(server: PostgresServer, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
-    """Create a run, or return the one with this id; raises RunConflict."""
-
-    async def is_taken(run_id: str) -> bool:
-        return bool(await server.fetch(QUERIES["runs"], run_id))
-
-    if run_id is None:
-        run_id = await free_run_id(await server.value("SELECT clock_timestamp()"), is_taken)
-    await server.fetch(
-        QUERIES["start_run"],
-        run_id,
-        scraper,
-        settings.host_delay,
-        settings.per_host,
-        settings.max_attempts,
-        settings.ttl,
-        settings.dedup,
-        list(settings.dedup_steps),
-    )
-    run = await find_run(server, run_id)
-    if run.scraper != scraper:
-        raise RunConflict.of_another(run_id, run.scraper, scraper)
-    return run
 
 
 async def find_run(server: PostgresServer, run_id: str) -> Run:
@@ -61,29 +37,6 @@ async def all_runs(server: PostgresServer) -> list[Run]:
     return [run_from(row) for row in await server.fetch(QUERIES["runs"], None)]
 
 
-async def steer(server: PostgresServer, run_id: str, state: RunState, reason: str) -> Run:
-    """Set the state of a run if its current state allows it, and return the run."""
-    await server.fetch(QUERIES["steer"], run_id, state, reason, list(STEERED_FROM[state]))
-    return await find_run(server, run_id)
-
-
-async def change(server: PostgresServer, run: Run, new: RunSettings) -> Run:
-    """Change the rate limits and the attempts of a run."""
-    fetch = server.fetch
-    await fetch(QUERIES["change_run"], run.id, new.host_delay, new.per_host, new.max_attempts)
-    # Hosts that wait for the old limits wait for the new ones from now on.
-    await fetch(QUERIES["shorten_gaps"], run.id, run.settings.host_delay, new.host_delay)
-    await fetch(QUERIES["wake_run"], run.id)
-    return await find_run(server, run.id)
-
-
-async def purge(server: PostgresServer, run_id: str) -> None:
-    """Delete a run and all its rows, in batches with a transaction each; raises UnknownRun."""
-    await find_run(server, run_id)
-    await server.fetch_long(PURGE, run_id)
-    await clear_purged(server)
-
-
 async def clear_purged(server: PostgresServer) -> None:
     """Delete the rows of all purged runs, also of those whose purge was interrupted."""
     for row in await server.fetch("SELECT run FROM shoal.purged"):
@@ -94,7 +47,7 @@ async def clear_purged(server: PostgresServer) -> None:
                 pass
         for table in _SCANNED:
             await _scan(server, table, row["run"])
-        await server.fetch_long(PURGE_REST, row["run"])
+        await server.fetch(PURGE_REST, row["run"], timeout=None)
 
 
 async def _scan(server: PostgresServer, table: str, run: int) -> None:
@@ -103,36 +56,6 @@ async def _scan(server: PostgresServer, table: str, run: int) -> None:
     for block in range(0, blocks, PURGED_BLOCKS):
         first, last = f"({block},0)", f"({block + PURGED_BLOCKS},0)"
         await server.fetch(QUERIES["purge_scan"].replace("purge_table", table), run, first, last)
-
-
-async def stats(server: PostgresServer, run_id: str) -> Stats:
-    """Return the counts of a run by step and partition; raises UnknownRun."""
-    await find_run(server, run_id)
-    rows = await server.fetch(QUERIES["stats"], run_id)
-    steps: dict[str, list[tuple[int, int]]] = {}
-    partitions: dict[str, list[tuple[int, int]]] = {}
-    for row in rows:
-        pair = (row["kind"], row["count"])
-        steps.setdefault(row["step"], []).append(pair)
-        partitions.setdefault(row["partition"], []).append(pair)
-    return Stats(
-        **count_fields((row["kind"], row["count"]) for row in rows),
-        steps={step: counts_from(pairs) for step, pairs in steps.items()},
-        partitions={partition: counts_from(pairs) for partition, pairs in partitions.items()},
-    )
-
-
-def count_fields(pairs: Iterable[tuple[int, int]]) -> dict[str, Any]:
-    """Return the fields of Counts from (kind, count) pairs; a kind may occur more than once."""
-    fields = dict.fromkeys(COUNTER_NAMES, 0)
-    for kind, count in pairs:
-        fields[COUNTER_NAMES[kind]] += int(count)
-    return fields
-
-
-def counts_from(pairs: Iterable[tuple[int, int]]) -> Counts:
-    """Return Counts from (kind, count) pairs."""
-    return Counts(**count_fields(pairs))
 
 
 async def fold_counts(server: PostgresServer) -> None:
@@ -160,33 +83,78 @@ def run_from(row: Row) -> Run:
     )
 
 
-# Workers
+class PostgresRuns(WorkQueue, QueueAdmin):
+    """The runs of a queue, and the workers in them."""
 
+    _server: PostgresServer
 
-async def beat(server: PostgresServer, run_id: str, beats: Sequence[tuple[str, str, str]]) -> None:
-    """Store heartbeats of workers; raises UnknownRun."""
-    ids, states, infos = zip(*beats, strict=True)
-    if not await server.fetch(QUERIES["beat"], ids, run_id, states, infos):
-        await find_run(server, run_id)  # raises UnknownRun
-
-
-async def workers(server: PostgresServer, run_id: str | None) -> Sequence[WorkerStatus]:
-    """Return the workers, of one run or of all."""
-    if run_id is not None:
-        await find_run(server, run_id)
-    await fold_counts(server)
-    rows = await server.fetch(QUERIES["workers"], run_id)
-    return [
-        WorkerStatus(
-            worker_id=row["worker_id"],
-            run_id=row["run_id"],
-            state=row["state"],
-            info=decode(row["info"]),
-            last_beat=max(row["last_beat"], ZERO),
-            leased=row["leased"],
-            completed=row["completed"],
-            failed=row["failed"],
-            items=row["items"],
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
+        await self._server.fetch(
+            QUERIES["start_run"],
+            run_id,
+            scraper,
+            settings.host_delay,
+            settings.per_host,
+            settings.max_attempts,
+            settings.ttl,
+            settings.dedup,
+            list(settings.dedup_steps),
         )
-        for row in rows
-    ]
+        return await find_run(self._server, run_id)
+
+    async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
+        await self._server.fetch(QUERIES["steer"], run_id, state, reason, list(STEERED_FROM[state]))
+        return await find_run(self._server, run_id)
+
+    async def _change_run(self, run: Run, settings: RunSettings) -> Run:
+        fetch = self._server.fetch
+        await fetch(
+            QUERIES["change_run"], run.id, settings.host_delay, settings.per_host, settings.max_attempts
+        )
+        # Hosts that wait for the old limits wait for the new ones from now on.
+        await fetch(QUERIES["shorten_gaps"], run.id, run.settings.host_delay, settings.host_delay)
+        await fetch(QUERIES["wake_run"], run.id)
+        return await find_run(self._server, run.id)
+
+    async def _purge(self, run_id: str) -> None:
+        await find_run(self._server, run_id)
+        await self._server.fetch(PURGE, run_id, timeout=None)
+        await clear_purged(self._server)
+
+    async def run(self, run_id: str) -> Run:
+        return await find_run(self._server, run_id)
+
+    async def runs(self) -> Sequence[Run]:
+        return await all_runs(self._server)
+
+    async def stats(self, run_id: str) -> Stats:
+        await find_run(self._server, run_id)
+        return stats_from(
+            (row["step"], row["partition"], row["kind"], row["count"])
+            for row in await self._server.fetch(QUERIES["stats"], run_id)
+        )
+
+    async def _beat(self, run_id: str, beats: Sequence[tuple[str, str, str]]) -> None:
+        ids, states, infos = zip(*beats, strict=True)
+        if not await self._server.fetch(QUERIES["beat"], ids, run_id, states, infos):
+            await find_run(self._server, run_id)  # raises UnknownRun
+
+    async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
+        if run_id is not None:
+            await find_run(self._server, run_id)
+        await fold_counts(self._server)
+        rows = await self._server.fetch(QUERIES["workers"], run_id)
+        return [
+            WorkerStatus(
+                worker_id=row["worker_id"],
+                run_id=row["run_id"],
+                state=row["state"],
+                info=decode(row["info"]),
+                last_beat=max(row["last_beat"], ZERO),
+                leased=row["leased"],
+                completed=row["completed"],
+                failed=row["failed"],
+                items=row["items"],
+            )
+            for row in rows
+        ]

@@ -5,7 +5,6 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -22,7 +21,7 @@ from shoal.core.errors import (
     QueueUnavailable,
     UnknownRun,
 )
-from shoal.core.values import counted
+from shoal.core.redact import shown_address
 from shoal.queue.address import check_files, take_namespace, with_namespace
 from shoal.queue.outages import CancellationCheck, Outage, RetryUntil, handshake_problem
 from shoal.queue.postgres.connections import GrowingTurns, NoStatement, described
@@ -93,14 +92,7 @@ Connection = Any  # asyncpg has no types
 MAX_CONNECTIONS = 6
 FILE_OPTIONS = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 
-PROCESSES = 4  # among which the connections of a role are shared out, if they are limited
 ENCODINGS = ("UTF8", "SQL_ASCII")  # the second one stores what it gets
-# The limit of a superuser is not enforced.
-_WHO = (
-    "SELECT pg_backend_pid(), session_user::text,"
-    " coalesce((SELECT CASE WHEN rolsuper THEN -1 ELSE rolconnlimit END"
-    " FROM pg_catalog.pg_roles WHERE rolname = session_user), -1)"
-)
 _ROLE_LIMIT = re.compile(r'too many connections for (role|database) "(.+)"')
 _UNKNOWN_RUN = "SH001"
 _TEMPORARY = (
@@ -131,12 +123,11 @@ class PostgresServer:
     def __init__(self, url: str, *, patience: timedelta) -> None:
         self._url, namespace = _split(url)
         check_files(self._url, FILE_OPTIONS)
-        self.address = with_namespace(_without_password(url), namespace)
+        self.address = with_namespace(shown_address(url).partition("?")[0], namespace)
         self.schema = schema_of(namespace)
         self._patience, self._outage = patience, Outage(self.address)
         self._pool: Any = None
-        self._role, self._limit = "", -1  # and how many connections it may have; negative: any number
-        self._turns: AbstractAsyncContextManager[Any] = GrowingTurns(MAX_CONNECTIONS)  # of calls
+        self._turns = GrowingTurns(MAX_CONNECTIONS)  # of calls
 
     async def open(self) -> None:
         """Connect to the server; raises QueueUnavailable or QueueRefused."""
@@ -153,28 +144,19 @@ class PostgresServer:
         except TimeoutError:
             pool.terminate()
 
-    async def fetch(self, query: str, *args: Any) -> list[Any]:
+    async def fetch(self, query: str, *args: Any, timeout: float | None = QUERY_TIMEOUT_SECONDS) -> list[Any]:
         """Run a query that is safe to repeat."""
-        return await self._retry(lambda is_retry: self._fetch(query, *args))
-
-    async def fetch_long(self, query: str, *args: Any) -> list[Any]:
-        """Run a query that is safe to repeat, without a timeout."""
-        return await self._retry(lambda is_retry: self._fetch(query, *args, timeout=None))
+        return await self._retry(lambda is_retry: self._fetch(query, *args, timeout=timeout))
 
     async def value(self, query: str, *args: Any) -> Any:
         """Run a query that is safe to repeat, and return its single value."""
         rows = await self.fetch(query, *args)
         return rows[0][0]
 
-    async def once(self, query: str, *args: Any) -> list[Any]:
+    async def once(self, query: str, *args: Any, timeout: float | None = QUERY_TIMEOUT_SECONDS) -> list[Any]:
         """Run a query that must take effect once; its first arguments are a call id and if it is a retry."""
         call = uuid4()
-        return await self._retry(lambda is_retry: self._fetch(query, call, is_retry, *args))
-
-    async def once_long(self, query: str, *args: Any) -> list[Any]:
-        """Run a query like `once`, without a timeout."""
-        call = uuid4()
-        return await self._retry(lambda is_retry: self._fetch(query, call, is_retry, *args, timeout=None))
+        return await self._retry(lambda is_retry: self._fetch(query, call, is_retry, *args, timeout=timeout))
 
     async def in_transaction(self, work: Callable[[Connection], Awaitable[None]]) -> None:
         """Run work that is safe to repeat in one transaction."""
@@ -211,7 +193,7 @@ class PostgresServer:
         try:
             async with pool.acquire() as connection:
                 self._check_encoding(connection)
-                has_pooler, self._role, self._limit = await _read_session(connection)
+                has_pooler = await _has_pooler(connection)
         except asyncpg.ProtocolViolationError:  # PgBouncer refuses settings of the session
             has_pooler = await self._uses_pooler()
         except BaseException:
@@ -222,11 +204,6 @@ class PostgresServer:
             # It may run each transaction in another server process, so no session state may remain.
             pool = await self._make_pool(POOLED_SESSION, statements=0)
         self._pool = pool
-        if has_pooler:
-            self._limit = -1  # the pooler lets more clients in
-        if 0 <= self._limit < PROCESSES * MAX_CONNECTIONS:
-            # Otherwise the first process would take all of them, and the next would wait in vain.
-            self._turns = asyncio.Semaphore(max(1, self._limit // PROCESSES))
 
     def _check_encoding(self, connection: Connection) -> None:
         encoding = connection.get_settings().server_encoding
@@ -236,15 +213,6 @@ class PostgresServer:
                 f"The database at {self.address} has the encoding {encoding}, and URLs, items and pages need "
                 "UTF8. Create another: "
                 f"createdb --encoding UTF8 --locale C.UTF-8 --template template0 {name}_utf8"
-            )
-
-    def check_for_workers(self) -> None:
-        """Raise QueueError if the role may have too few connections for a worker beside this process."""
-        if 0 <= self._limit < 2:
-            raise QueueError(
-                f"The role {self._role} of the queue at {self.address} may have "
-                f"{counted(self._limit, 'connection')}, and a run needs one for the command and one for each "
-                f'worker. Run: ALTER ROLE "{self._role}" CONNECTION LIMIT -1'
             )
 
     async def _make_pool(self, session: dict[str, str], *, statements: int) -> Any:
@@ -268,13 +236,11 @@ class PostgresServer:
         )
         try:
             self._check_encoding(connection)
-            return (await _read_session(connection))[0]
+            return await _has_pooler(connection)
         finally:
             await connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
-    async def _fetch(
-        self, query: str, *args: Any, timeout: float | None = QUERY_TIMEOUT_SECONDS
-    ) -> list[Any]:
+    async def _fetch(self, query: str, *args: Any, timeout: float | None) -> list[Any]:
         async with self._turns, self._connections.acquire(timeout=timeout) as connection:
             try:
                 return list(await connection.fetch(in_schema(query, self.schema), *args, timeout=timeout))
@@ -329,15 +295,12 @@ class PostgresServer:
         return QueueError(f"The queue at {self.address} failed: {reason}")
 
 
-async def _read_session(connection: Connection) -> tuple[bool, str, int]:
-    """Return whether there is a pooler, the role, and how many connections it may have (negative: any).
-
-    A pooler reports a process id of its own, and the server's differs.
-    """
+async def _has_pooler(connection: Connection) -> bool:
+    """Return whether there is a pooler: it reports a process id of its own, and the server's differs."""
     # Without a name: a pooler may show a named statement to other clients.
-    statement = await connection.prepare(_WHO, name="", timeout=CONNECT_TIMEOUT_SECONDS)
-    pid, role, limit = await statement.fetchrow(timeout=CONNECT_TIMEOUT_SECONDS)
-    return pid != connection.get_server_pid(), role, limit
+    statement = await connection.prepare("SELECT pg_backend_pid()", name="", timeout=CONNECT_TIMEOUT_SECONDS)
+    pid = await statement.fetchval(timeout=CONNECT_TIMEOUT_SECONDS)
+    return bool(pid != connection.get_server_pid())
 
 
 async def _reset_nothing(connection: Connection) -> None:
@@ -366,12 +329,3 @@ def _split(url: str) -> tuple[str, str]:
         return url, ""
     query, namespace = take_namespace(query)
     return f"{place}{mark if query else ''}{query}", namespace
-
-
-def _without_password(url: str) -> str:
-    """Return a URL that may be shown: user, host and path only."""
-    scheme, _, rest = url.partition("://")
-    # By the last "@": a slash in the password may not have been escaped.
-    user, at, place = rest.rpartition("@")
-    name, colon, _ = user.partition(":")
-    return f"{scheme}://{name}{colon and ':…'}{at}{place.partition('?')[0]}"

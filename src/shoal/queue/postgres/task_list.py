@@ -91,9 +91,8 @@ class PostgresTaskList:
             matching = [
                 row for row in rows if row["task"] is not None and not (begin and begin.is_passed(row))
             ]
-            items = await self._count_items(matching) if state is TaskState.COMPLETED else {}
             for row in matching:
-                yield _status(row, state, items)
+                yield _status(row, state)
 
     async def _list_pages(self, state: TaskState, mark: Sequence[str]) -> AsyncIterator[list[Row]]:
         async for rows in self._pages(state, mark, TASKS if state in BUNDLED else PAGE):
@@ -120,22 +119,13 @@ class PostgresTaskList:
             yield rows
             mark = rows[-1]["mark"]
 
-    async def _count_items(self, rows: Sequence[Row]) -> dict[bytes, int]:
-        """Return the items of tasks that were settled by an older Shoal, which did not count them."""
-        ids = [row["task"] for row in rows if row["items"] is None]
-        found = await self._server.fetch(QUERIES["items_of"], self._run_id, ids) if ids else []
-        return {row["task"]: row["items"] for row in found}
-
 
 def with_limit(query: str, size: int) -> str:
     """Return a query with a literal limit: for an unknown limit, PostgreSQL sorts whole tables."""
     return query.replace("LIMIT $3", f"LIMIT {size}")
 
 
-def _status(row: Row, state: TaskState, items: dict[bytes, int]) -> TaskStatus:
-    counted = None
-    if state is TaskState.COMPLETED:
-        counted = items.get(row["task"], 0) if row["items"] is None else row["items"]
+def _status(row: Row, state: TaskState) -> TaskStatus:
     return TaskStatus(
         id=row["task"].hex(),
         step=row["step"],
@@ -145,6 +135,6 @@ def _status(row: Row, state: TaskState, items: dict[bytes, int]) -> TaskStatus:
         worker_id=row["worker"],
         since=row["since"],
         attempt=row["attempt"],
-        items=counted,
+        items=row["items"] if state is TaskState.COMPLETED else None,
         cursor=cursor_of(state, row["behind"], *row["mark"]),
     )

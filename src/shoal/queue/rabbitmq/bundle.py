@@ -26,10 +26,10 @@ class BundleHeader(msgspec.Struct, array_like=True, frozen=True):
     number: int
     made: int
     hosts: list[str]
-    sections: list[int]
+    step_groups: list[int]
     names: list[str]
     host_of: list[int]
-    section_of: list[int]
+    step_group_of: list[int]
     priorities: list[int]
     expires: list[int]
     dues: list[int]
@@ -72,10 +72,10 @@ def tasks(header: BundleHeader, elements: list[bytes], intake: Intake) -> list[P
 
 def _pack_again(header: BundleHeader, position: int, element: bytes, intake: Intake) -> PackedTask:
     row = read_element(element)
-    host, section = header.hosts[header.host_of[position] - 1], header.section_of[position]
-    step, partition = header.names[section - 1].split("\0")
+    host, step_group = header.hosts[header.host_of[position] - 1], header.step_group_of[position]
+    step, partition = header.names[step_group - 1].split("\0")
     found = (header.priorities[position], host, 0, header.made, "", row.id, 0, 0, row.fields, None)
-    entry = intake.entry(expired_task(LetterRecord(section, *found), [step, partition]).task)
+    entry = intake.entry(expired_task(LetterRecord(step_group, *found), [step, partition]).task)
     if (entry.id, entry.host) != (row.id, host):
         raise ValueError("its id does not match")
     expires = header.expires[position] if header.expires else 0
@@ -88,8 +88,8 @@ def _pack_again(header: BundleHeader, position: int, element: bytes, intake: Int
 def letters_as_json(body: bytes, run_id: str) -> list[bytes]:
     """Return dead letters for the dead-letter queue, each as a JSON object."""
     names, rows = _letters(body)
-    sections = {section: name.split("\0") for section, name in names}
-    return [_encode_json(_plain(row, sections, run_id)) for row in rows]
+    step_groups = {step_group: name.split("\0") for step_group, name in names}
+    return [_encode_json(_plain(row, step_groups, run_id)) for row in rows]
 
 
 def _plain(row: LetterRecord, names: dict[int, list[str]], run_id: str) -> dict[str, Any]:

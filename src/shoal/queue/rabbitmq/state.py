@@ -81,7 +81,7 @@ class StateStore(RedisServer):
     async def call(self, script: str, shard: int, *args: Argument) -> Any:
         """Run a script that is safe to repeat."""
         attempt = SCRIPTS[script]
-        raw = await self._run_script(ONLY, lambda: self._run(attempt, ONLY, "", "", args))
+        raw = await self._retry(lambda: self._run(attempt, ONLY, "", "", args))
         return (await self._publish_bundles(script, raw)).result
 
     async def once(self, script: str, shard: int, *args: Argument) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
 from shoal.core.errors import QueueError
 from shoal.core.model import Grant, Lease
 from shoal.core.pacing import BURST_HORIZON
@@ -159,13 +161,6 @@ def shift_lease(lease: Lease, later: timedelta) -> Lease:
     """Count the durations of a lease from an earlier moment; a task without a host starts at once."""
     if not later or lease.task.url is None:
         return lease
-    return Lease(
-        run_id=lease.run_id,
-        task_id=lease.task_id,
-        token=lease.token,
-        task=lease.task,
-        attempt=lease.attempt,
-        start_in=lease.start_in + later,
-        deadline_in=lease.deadline_in + later,
-        host_slowdown=lease.host_slowdown,
+    return msgspec.structs.replace(
+        lease, start_in=lease.start_in + later, deadline_in=lease.deadline_in + later
     )

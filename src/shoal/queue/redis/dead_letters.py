@@ -8,7 +8,7 @@ from shoal.core.urls import host_of
 from shoal.queue.intake import QueuedTask
 from shoal.queue.paging import cursor_of, page_sizes
 from shoal.queue.redis.records import dead_letter, key_of, pack, pack_task, read_letter
-from shoal.queue.redis.reports import PAGE, RedisReader, SectionNames, pair_of
+from shoal.queue.redis.reports import PAGE, RedisReader, StepGroupNames, pair_of
 from shoal.queue.redis.runs import RunList
 from shoal.queue.redis.server import Argument
 from shoal.queue.redis.shards import home_of, shard_of_id
@@ -49,14 +49,14 @@ class DeadLetterReader(RedisReader):
         """Stream the dead letters of a run that have these ids."""
         begin, found = pair_of(after), []
         for shard in range(self._shards if ids else 0):
-            orders = await self.command(shard, "ZMSCORE", f"{number}:graves", *ids)
+            orders = await self.command(shard, "ZMSCORE", f"{number}:dead_order", *ids)
             letters = await self.command(shard, "HMGET", f"{number}:dead", *ids)
-            names = SectionNames(self, shard, number)
+            names = StepGroupNames(self, shard, number)
             for order, letter in zip(orders, letters, strict=True):
                 if order is not None and letter is not None:
                     row = read_letter(letter)
-                    section = {row.section: list(await names.of(row.section))}
-                    found.append(((int(float(order)), shard), dead_letter(row, section)))
+                    step_group = {row.step_group: list(await names.of(row.step_group))}
+                    found.append(((int(float(order)), shard), dead_letter(row, step_group)))
         for position, letter in sorted(found, key=lambda row: row[0]):
             if (after is None or position > begin) and matches(letter, where):
                 yield replace(letter, cursor=cursor_of(*position))
@@ -66,18 +66,18 @@ class DeadLetterReader(RedisReader):
         task_id = bytes.fromhex(letter.id)
         for shard in range(self._shards):
             stored = await self.command(shard, "HGET", f"{number}:dead", task_id)
-            order = await self.command(shard, "ZSCORE", f"{number}:graves", task_id)
+            order = await self.command(shard, "ZSCORE", f"{number}:dead_order", task_id)
             if stored is None or order is None:
                 continue
-            row, names = read_letter(stored), SectionNames(self, shard, number)
-            if dead_letter(row, {row.section: list(await names.of(row.section))}) == letter:
+            row, names = read_letter(stored), StepGroupNames(self, shard, number)
+            if dead_letter(row, {row.step_group: list(await names.of(row.step_group))}) == letter:
                 return shard, int(float(order)), stored
         return None
 
     async def last_dead(self, shard: int, number: int) -> int:
         """Return the order of the newest dead letter of a shard, 0 if there is none."""
         found = await self.command(
-            shard, "ZREVRANGEBYSCORE", f"{number}:graves", "+inf", "-inf", "WITHSCORES", "LIMIT", 0, 1
+            shard, "ZREVRANGEBYSCORE", f"{number}:dead_order", "+inf", "-inf", "WITHSCORES", "LIMIT", 0, 1
         )
         return int(found[1]) if found else 0
 
@@ -88,7 +88,7 @@ class DeadLetterReader(RedisReader):
         found = await self.command(
             shard,
             "ZRANGEBYSCORE",
-            f"{number}:graves",
+            f"{number}:dead_order",
             f"({after}",
             until or "+inf",
             "WITHSCORES",
@@ -168,7 +168,7 @@ async def edit_letter(
     shard, order, stored = found
     shards = reader.shards
     old_id, new = bytes.fromhex(edit.letter.id), pack_task(entry)
-    fresh = [new.section, new.host, new.priority, key_of(old_id), new.key, edit.by, edit.note]
+    fresh = [new.step_group, new.host, new.priority, key_of(old_id), new.key, edit.by, edit.note]
     arguments: list[Argument] = [stored, order, pack(fresh), new.element]
 
     async def call(parts: str, on: int) -> int:

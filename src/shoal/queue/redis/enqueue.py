@@ -55,7 +55,7 @@ class RedisEnqueuer:
 
     async def forward_all(self) -> None:
         """Deliver every outbox of every run."""
-        keys = [self._server.key(shard, "sending") for shard in range(self._shards)]
+        keys = [self._server.key(shard, "outboxes") for shard in range(self._shards)]
         sending = await asyncio.gather(*(self._server.command("SMEMBERS", key) for key in keys))
         if not any(sending):
             return

@@ -1,30 +1,8 @@
 """Translates the driver's errors into Shoal's."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 from redis import exceptions
 
 from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, QueueRefused
-
-# The keys of a shard by their types, to find a key of another program under one of Shoal's names.
-OF_SHARD = {
-    "hash": ("meta", "runs", "gates", "purging", "spreading", "topics"),
-    "zset": ("moments", "overdue", "fading"),
-    "list": ("hosts",),
-    "set": ("gone", "sending"),
-}
-OF_RUN = {
-    "hash": ("sections", "names", "leases", "bodies", "seen", "dead", "tally", "hosts", "workers", "beats"),
-    "zset": ("deadlines", "delayed", "expiry", "graves"),
-    "list": ("expired", "dropped", "visited"),
-    "stream": ("items", "rejects", "outbox", "delivered"),
-    "set": ("tracks",),
-}
-OF_TOPIC: dict[str, tuple[str, ...]] = {"hash": ("note:", "value:"), "zset": ("aged:", "fading:")}
-OF_HOST: dict[str, tuple[str, ...]] = {"set": ("live:", "lanes:")}
-MAX_HOSTS = 2_000  # whose keys are looked at
-Command = Callable[..., Awaitable[Any]]
 
 
 class SlotMoving(exceptions.RedisError):
@@ -52,10 +30,6 @@ _TEMPORARY = (
 )
 _TEMPORARY_WORDS = ("LOADING", "BUSY ", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "UNBLOCKED", "NOREPLICAS")
 _REFUSED_WORDS = ("WRONGPASS", "NOAUTH", "NOPERM", "ERR invalid password", "ERR Client sent AUTH", "ERR AUTH")
-
-
-class WrongType(QueueError):
-    """A key with one of Shoal's names has another type."""
 
 
 def is_temporary(error: BaseException) -> bool:
@@ -96,7 +70,7 @@ def translate_error(address: str, error: BaseException) -> QueueError:
     if isinstance(error, exceptions.MovedError):
         return QueueError(f"The queue at {address} is a cluster. Add ?cluster=true to its address")
     if "WRONGTYPE" in reason:
-        return WrongType(
+        return QueueError(
             f"The queue at {address} failed: another program has a value of another type in a key of Shoal. "
             "Give Shoal a database of its own, such as redis://host:6379/1, or a namespace: add "
             f"?namespace=NAME to its address ({reason})"
@@ -112,33 +86,3 @@ def reason_of(error: BaseException) -> str:
 
 def _starts_with(error: BaseException, words: tuple[str, ...]) -> bool:
     return str(error).startswith(words)
-
-
-async def foreign_key(command: Command, prefix: str) -> tuple[str, str, str] | None:
-    """Return the first key of a shard of the wrong type, the type it has, and the type it should have."""
-    if found := await _first(command, prefix, OF_SHARD):
-        return found
-    for number in sorted(await command("HVALS", f"{prefix}runs"), key=int):
-        found = await _first(command, f"{prefix}run:{int(number)}", {"hash": ("",)})
-        found = found or await _first(command, f"{prefix}{int(number)}:", OF_RUN)
-        if found:
-            return found
-    for host in await command("LRANGE", f"{prefix}hosts", 0, MAX_HOSTS - 1):
-        if found := await _first(command, prefix, OF_HOST, host.decode()):
-            return found
-    for topic in await command("HKEYS", f"{prefix}topics"):
-        if found := await _first(command, prefix, OF_TOPIC, topic.decode()):
-            return found
-    return None
-
-
-async def _first(
-    command: Command, prefix: str, types: dict[str, tuple[str, ...]], suffix: str = ""
-) -> tuple[str, str, str] | None:
-    for wanted, names in types.items():
-        for name in names:
-            key = prefix + name + suffix
-            has = (await command("TYPE", key)).decode()
-            if has not in ("none", wanted):
-                return key, has, wanted
-    return None

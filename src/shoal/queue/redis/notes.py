@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from shoal.core.model import ZERO, Note
-from shoal.queue.contract import NotesSize
+from shoal.queue.contract import NotesSize, SharedNotes
 from shoal.queue.encoding import duration, micros
 from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.requests import GONE, Fence, new_stamp
@@ -26,22 +26,22 @@ class AgedNote(NamedTuple):
     size: int
 
 
-class RedisNotes:
-    """Reads and writes notes. Topic and key together select the shard, so that a large topic is spread."""
+class RedisNotes(SharedNotes):
+    """The notes of a queue. Topic and key together select the shard, so that a large topic is spread."""
 
-    def __init__(self, server: RedisServer, shards: int) -> None:
-        self._server, self._shards = server, shards
+    _server: RedisServer
+    _shards: int
 
-    async def read(self, topic: str, keys: Iterable[str] | None) -> dict[str, Note]:
-        """Return the notes that have not expired."""
+    async def _read_notes(self, topic: str, keys: Iterable[str] | None) -> dict[str, Note]:
         if keys is None:
             calls = [self._every(shard, topic) for shard in range(self._shards)]
         else:
             calls = [self._named(shard, topic, some) for shard, some in self._by_shard(topic, keys).items()]
         return {key: note for found in await asyncio.gather(*calls) for key, note in found.items()}
 
-    async def write(self, topic: str, values: Mapping[str, bytes | None], ttl: timedelta | None) -> None:
-        """Write notes, and remove those whose value is None."""
+    async def _write_notes(
+        self, topic: str, values: Mapping[str, bytes | None], ttl: timedelta | None
+    ) -> None:
         stamp = new_stamp()
         calls = (
             self._server.once("write_notes", shard, topic, stamp, _ttl(ttl), *_columns(values, keys))
@@ -49,26 +49,24 @@ class RedisNotes:
         )
         await asyncio.gather(*calls)
 
-    async def swap(
+    async def _swap_note(
         self, topic: str, key: str, value: bytes | None, stamp: int | None, ttl: timedelta | None
     ) -> Note | None:
-        """Write or remove a note that has this stamp; None if it has another."""
         fresh = new_stamp()
         words: list[Argument] = [topic, key, "" if stamp is None else stamp, fresh, _ttl(ttl)]
         if value is not None:
             words.append(value)
-        if not await self._server.once("swap_note", self._shard(topic, key), *words):
+        if not await self._server.once("swap_note", self._shard_of_note(topic, key), *words):
             return None
         return GONE if value is None else Note(value=value, stamp=fresh, age=ZERO)
 
     async def is_valid(self, fence: Fence) -> bool:
         """Return whether a note still has the stamp of a fence."""
         topic, key, stamp = fence
-        found = await self.read(topic, [key])
+        found = await self._read_notes(topic, [key])
         return key in found and found[key].stamp == stamp
 
-    async def trim(self, topic: str, max_bytes: int) -> int:
-        """Remove the oldest notes of a topic, and return how many."""
+    async def _trim_notes(self, topic: str, max_bytes: int) -> int:
         count = 0
         while True:
             replies = await asyncio.gather(
@@ -78,25 +76,24 @@ class RedisNotes:
                 continue
             excess = sum(int(total) for total, _, _ in replies) - max_bytes
             pages = [_aged_notes(shard, rows) for shard, (_, _, rows) in enumerate(replies)]
-            removed = await self._drop(topic, oldest_notes(pages, excess))
+            removed = await self._drop_notes(topic, oldest_notes(pages, excess))
             count += removed
             if not removed:  # the rest fits, or was just written again
                 return count
 
-    async def size(self, topic: str) -> NotesSize:
-        """Return how many notes have not expired, their bytes, and the age of the oldest."""
-        found = await asyncio.gather(*(self._size(shard, topic) for shard in range(self._shards)))
+    async def _notes_size(self, topic: str) -> NotesSize:
+        found = await asyncio.gather(*(self._size_on(shard, topic) for shard in range(self._shards)))
         ages = [one.oldest for one in found if one.oldest is not None]
         count, total = sum(one.count for one in found), sum(one.bytes for one in found)
         return NotesSize(count, total, max(ages, default=None))
 
-    async def _size(self, shard: int, topic: str) -> NotesSize:
+    async def _size_on(self, shard: int, topic: str) -> NotesSize:
         while True:
             count, total, age, more = await self._server.call("notes_size", shard, topic, PAGE)
             if not more:
                 return NotesSize(count, total, None if age < 0 else duration(age))
 
-    async def _drop(self, topic: str, notes: Sequence[AgedNote]) -> int:
+    async def _drop_notes(self, topic: str, notes: Sequence[AgedNote]) -> int:
         by_shard: dict[int, list[Argument]] = {}
         for one in notes:
             by_shard.setdefault(one.shard, []).extend((one.key, one.stamp))
@@ -119,10 +116,10 @@ class RedisNotes:
     def _by_shard(self, topic: str, keys: Iterable[str]) -> dict[int, list[str]]:
         groups: dict[int, list[str]] = {}
         for key in keys:
-            groups.setdefault(self._shard(topic, key), []).append(key)
+            groups.setdefault(self._shard_of_note(topic, key), []).append(key)
         return groups
 
-    def _shard(self, topic: str, key: str) -> int:
+    def _shard_of_note(self, topic: str, key: str) -> int:
         return crc32(f"{topic}\0{key}".encode()) % self._shards
 
 

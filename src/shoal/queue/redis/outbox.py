@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND
@@ -41,16 +42,6 @@ class OutboxBatch:
     tasks: list[PackedTask] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OutboxTurn:
-    """The callers that wait for a pass through a stream; a pass serves all that called before it."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    requested: int = 0
-    served: int = 0
-    targets: frozenset[int] = frozenset()
-
-
 class Outboxes:
     """Delivers the tasks in the outboxes.
 
@@ -60,7 +51,7 @@ class Outboxes:
 
     def __init__(self, server: RedisServer, deliver: Deliver) -> None:
         self._server, self._deliver = server, deliver
-        self._turns: dict[OutboxStream, OutboxTurn] = {}
+        self._locks: WeakValueDictionary[OutboxStream, asyncio.Lock] = WeakValueDictionary()
         self._unavailable_until: dict[int, float] = {}
 
     async def forward(
@@ -80,20 +71,13 @@ class Outboxes:
         return frozenset().union(*await asyncio.gather(*map(self._pass, streams)))
 
     async def _pass(self, stream: OutboxStream) -> frozenset[int]:
-        """Read a stream once, or share a pass that began later; return the shards to read next."""
-        turn = self._turns.setdefault(stream, OutboxTurn())
-        turn.requested += 1
-        mine = turn.requested
-        async with turn.lock:
-            if turn.served < mine:
-                serves, turn.targets = turn.requested, frozenset()
-                # After an error the tasks stay in the stream, and the next claim tries again.
-                with suppress(QueueError):
-                    turn.targets = frozenset(await self._deliver_stream(stream))
-                turn.served = serves
-            if turn.served == turn.requested:
-                self._turns.pop(stream, None)
-            return turn.targets
+        """Deliver what is in a stream; return the shards to read next."""
+        # One pass at a time reads a stream: two would deliver the same entries. Locks without a caller go.
+        async with self._locks.setdefault(stream, asyncio.Lock()):
+            # After an error the tasks stay in the stream, and the next claim tries again.
+            with suppress(QueueError):
+                return frozenset(await self._deliver_stream(stream))
+            return frozenset()
 
     async def _deliver_stream(self, stream: OutboxStream) -> set[int]:
         sending: set[int] = set()

@@ -1,8 +1,8 @@
 """The Redis backend: a verb is one script call on each shard that it concerns."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from shoal.core.errors import UnknownRun
@@ -16,8 +16,6 @@ from shoal.core.model import (
     Fate,
     Grant,
     HostStatus,
-    Lease,
-    Note,
     Release,
     Run,
     RunSettings,
@@ -29,19 +27,19 @@ from shoal.core.model import (
     TaskStatus,
     WorkerStatus,
 )
-from shoal.queue.contract import Evictions, NotesSize, Queue, StoreSize
-from shoal.queue.encoding import micros
+from shoal.queue.contract import Evictions, Queue, StoreSize
+from shoal.queue.encoding import micros, moment
 from shoal.queue.intake import PreparedOutcome, QueuedTask
 from shoal.queue.outages import RETRY_TIMEOUT
-from shoal.queue.redis import leases
 from shoal.queue.redis.claim import RedisClaim, ShardClocks
 from shoal.queue.redis.dead_letters import DeadLetterReader, apply_to_letters, edit_letter
 from shoal.queue.redis.durability import durability, evictions, store_size
 from shoal.queue.redis.enqueue import BATCH, RedisEnqueuer, forget
+from shoal.queue.redis.leases import RedisLeases, reclaim
 from shoal.queue.redis.migrate import migrate
 from shoal.queue.redis.notes import RedisNotes
 from shoal.queue.redis.records import run_from
-from shoal.queue.redis.reports import stats_from
+from shoal.queue.redis.reports import read_stats
 from shoal.queue.redis.runs import HOME, RunList
 from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.redis.settle import settle
@@ -55,7 +53,7 @@ def no_skew() -> timedelta:
     return ZERO
 
 
-class RedisQueue(Queue):
+class RedisQueue(RedisLeases, RedisNotes, Queue):
     """A queue in a Redis server or cluster, for any number of workers on any number of machines."""
 
     def __init__(self, server: RedisServer, shards: int, runs: RunList | None = None) -> None:
@@ -64,7 +62,6 @@ class RedisQueue(Queue):
         self._runs = runs or RunList(server, shards)
         self._enqueuer = RedisEnqueuer(server, self._runs, shards)
         self._reader = DeadLetterReader(server, shards)
-        self._notes = RedisNotes(server, shards)
         self._clocks = ShardClocks()
         self.enqueue_batch = BATCH * shards
 
@@ -109,12 +106,12 @@ class RedisQueue(Queue):
         No stamp is used twice: a note that is valid afterwards was valid all the time. Else the tasks are
         released.
         """
-        if not await self._notes.is_valid(fence):
+        if not await self.is_valid(fence):
             return Grant(outdated=True)
         grant = await self._claim_unfenced(request)
         is_valid = False
         try:
-            is_valid = await self._notes.is_valid(fence)
+            is_valid = await self.is_valid(fence)
         finally:
             if not is_valid:
                 await self.settle([Release(lease, asked=False) for lease in grant.leases])
@@ -127,23 +124,14 @@ class RedisQueue(Queue):
     async def _settle(self, outcomes: Sequence[PreparedOutcome]) -> list[Fate]:
         return await settle(self._server, outcomes, self._shards, self._enqueuer.forward)
 
-    async def _extend(self, held: Sequence[Lease], lease: timedelta) -> list[Fate]:
-        return await leases.extend(self._server, self._shards, held, lease)
-
-    async def _extend_worker(self, worker_id: str, lease: timedelta) -> int:
-        return await leases.extend_worker(self._server, self._shards, worker_id, lease)
-
     async def reclaim(self) -> int:
-        calls = (leases.reclaim(self._server, shard) for shard in range(self._shards))
+        calls = (reclaim(self._server, shard) for shard in range(self._shards))
         replies = await asyncio.gather(*calls)
         if self._shards > 1:
             await self._enqueuer.forward_all()
         if any(left for _, left in replies):
             await self._runs.finish_interrupted()
         return sum(count for count, _ in replies)
-
-    async def _abandon(self, worker_id: str, once: Sequence[str], reason: str) -> int:
-        return await leases.abandon(self._server, self._shards, worker_id, once, reason)
 
     async def _beat(self, run_id: str, beats: Sequence[tuple[str, str, str]]) -> None:
         by_shard: dict[int, list[Argument]] = {}
@@ -154,8 +142,11 @@ class RedisQueue(Queue):
 
     # Runs
 
-    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
         return await self._runs.start(scraper, settings, run_id)
+
+    async def _now(self) -> datetime:
+        return moment(int(await self._server.call("clock", HOME)))
 
     async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
         return await self._runs.steer(run_id, state, reason)
@@ -177,7 +168,7 @@ class RedisQueue(Queue):
 
     async def stats(self, run_id: str) -> Stats:
         calls = (self._runs.call("stats", shard, run_id) for shard in range(self._shards))
-        return stats_from(await asyncio.gather(*calls))
+        return read_stats(await asyncio.gather(*calls))
 
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
         ids = [run.id for run in await self.runs()] if run_id is None else [run_id]
@@ -272,27 +263,6 @@ class RedisQueue(Queue):
     async def _entered(self, run_id: str, ids: Sequence[bytes]) -> set[str]:
         listing = RedisTaskList(self._server, self._shards, await self._runs.number(run_id))
         return await listing.entered(ids)
-
-    # Notes
-
-    async def _read_notes(self, topic: str, keys: Iterable[str] | None) -> dict[str, Note]:
-        return await self._notes.read(topic, keys)
-
-    async def _write_notes(
-        self, topic: str, values: Mapping[str, bytes | None], ttl: timedelta | None
-    ) -> None:
-        await self._notes.write(topic, values, ttl)
-
-    async def _swap_note(
-        self, topic: str, key: str, value: bytes | None, stamp: int | None, ttl: timedelta | None
-    ) -> Note | None:
-        return await self._notes.swap(topic, key, value, stamp, ttl)
-
-    async def _trim_notes(self, topic: str, max_bytes: int) -> int:
-        return await self._notes.trim(topic, max_bytes)
-
-    async def _notes_size(self, topic: str) -> NotesSize:
-        return await self._notes.size(topic)
 
     # The store
 

@@ -1,7 +1,7 @@
 """The records that the scripts read and write, as MessagePack arrays, and how tasks are packed in them."""
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -10,7 +10,6 @@ import msgspec
 from shoal.core.model import (
     ZERO,
     Attempt,
-    Counts,
     DeadLetter,
     ExpiredTask,
     Lease,
@@ -21,7 +20,7 @@ from shoal.core.model import (
     TaskState,
     TaskStatus,
 )
-from shoal.queue.encoding import COUNTER_NAMES, duration, micros, moment
+from shoal.queue.encoding import duration, micros, moment
 from shoal.queue.intake import QueuedTask, read_payload
 
 pack = msgspec.msgpack.Encoder().encode
@@ -35,7 +34,7 @@ _NO_HISTORY = b"\xc0"
 _FIVE, _NINE = b"\x95", b"\x99"  # array headers, which the stored values lack
 
 GROUPS = 64  # of a set of keys, as in `46_seen.lua`
-ELEMENT_HEAD = 18  # bytes; of a task that may expire, a lane holds only this head
+ELEMENT_HEAD = 18  # bytes; of a task that may expire, a host queue holds only this head
 
 
 class Fields(msgspec.Struct, array_like=True, frozen=True):
@@ -68,9 +67,9 @@ class Element(msgspec.Struct, array_like=True, frozen=True):
 
 
 class BodyRecord(msgspec.Struct, array_like=True, frozen=True):
-    """A task that is delayed or may expire: its lane, then its element."""
+    """A task that is delayed or may expire: its host queue, then its element."""
 
-    section: int
+    step_group: int
     priority: int
     expires: int
     host: str
@@ -85,7 +84,7 @@ class LeaseRecord(msgspec.Struct, array_like=True, frozen=True):
     """A lease as `claim.lua` writes it: the fields of the claim, then the task's element."""
 
     token: int
-    section: int
+    step_group: int
     priority: int
     start: int
     deadline: int
@@ -103,7 +102,7 @@ class LeaseGroup(msgspec.Struct, array_like=True, frozen=True):
     """Leases of a claim that have everything but their tasks in common; `token` is that of the first."""
 
     token: int
-    section: int
+    step_group: int
     priority: int
     start: int
     deadline: int
@@ -114,7 +113,7 @@ class LeaseGroup(msgspec.Struct, array_like=True, frozen=True):
 class LetterRecord(msgspec.Struct, array_like=True, frozen=True):
     """A dead letter or an expired task: how it ended, then the task's element."""
 
-    section: int
+    step_group: int
     priority: int
     host: str
     attempts: int
@@ -157,7 +156,7 @@ class PackedTask(NamedTuple):
     """A new task as a script receives it."""
 
     host: str
-    section: str
+    step_group: str
     key: str
     priority: int
     ttl: int
@@ -186,7 +185,7 @@ def pack_task(entry: QueuedTask) -> PackedTask:
     delay = micros(entry.delay) if entry.delay else 0
     url, site = entry.url, f"https://{entry.host}"
     if url is not None and url.startswith(site):
-        url = url[len(site) :]  # the lane has the host
+        url = url[len(site) :]  # the host queue has the host
     payload = None if entry.payload == "{}" else entry.payload
     fields = pack((ttl, delay, entry.depth, url, payload, entry.key))
     head = _HEAD(b"\xc4\x10", entry.id, b"\xcd\0\0", 0xCE, len(fields))
@@ -215,19 +214,19 @@ def scraper_key_of(key: bytes) -> str:
 def columns(tasks: Sequence[PackedTask], homes: Sequence[int] = (), of: Sequence[int] = ()) -> bytes:
     """Return the columns that `put` reads: each name once, tasks refer to them by position."""
     hosts: dict[str, int] = {}
-    sections: dict[str, int] = {}
+    step_groups: dict[str, int] = {}
     host_of = [hosts.setdefault(one.host, len(hosts) + 1) for one in tasks]
-    section_of = [sections.setdefault(one.section, len(sections) + 1) for one in tasks]
+    step_group_of = [step_groups.setdefault(one.step_group, len(step_groups) + 1) for one in tasks]
     ttls = [one.ttl for one in tasks]
     delays = [one.delay for one in tasks]
     keys = [one.scraper_key for one in tasks]
     return pack(
         [
             list(hosts),
-            list(sections),
+            list(step_groups),
             [one.key for one in tasks],
             host_of,
-            section_of,
+            step_group_of,
             [one.priority for one in tasks],
             ttls if any(ttls) else [],
             delays if any(delays) else [],
@@ -249,7 +248,7 @@ def pack_outgoing(tasks: Sequence[PackedTask]) -> bytes:
 def read_claim(reply: tuple[bytes, Sequence[Sequence[bytes]]], run_id: str) -> tuple[ClaimHead, list[Lease]]:
     """Decode the reply of a claim."""
     head = _head(reply[0])
-    names = {section: name.split("\0") for section, name in head.names}
+    names = {step_group: name.split("\0") for step_group, name in head.names}
     # A group arrives as the beginning of an array and its elements, which lack their headers.
     groups = _groups(b"".join((_ARRAY(0xDD, len(reply[1])), *map(_FIVE.join, reply[1]))))
     # A repeated claim returns starts that have passed. They cannot move, because other leases have the starts
@@ -259,7 +258,7 @@ def read_claim(reply: tuple[bytes, Sequence[Sequence[bytes]]], run_id: str) -> t
     in_time = cache(duration)  # most groups of a claim have the same start and the same deadline
     leases: list[Lease] = []
     for group in groups:
-        host, step, priority = group.host, names[group.section], group.priority
+        host, step, priority = group.host, names[group.step_group], group.priority
         start, deadline = in_time(group.start - first), in_time(group.deadline - head.now)
         slowdown = slowed.get(host, ZERO)
         leases += [
@@ -303,7 +302,7 @@ def _task(fields: Fields, host: str, names: Sequence[str], priority: int) -> Tas
 
 
 def read_element(element: bytes) -> Element:
-    """Decode a task from a lane."""
+    """Decode a task from a host queue."""
     return _element(_FIVE + element)
 
 
@@ -341,7 +340,7 @@ def dead_letter(row: LetterRecord, names: Mapping[int, list[str]]) -> DeadLetter
     """Return a dead letter."""
     return DeadLetter(
         id=row.id.hex(),
-        task=_task(row.fields, row.host, names[row.section], row.priority),
+        task=_task(row.fields, row.host, names[row.step_group], row.priority),
         attempts=row.attempts,
         error=row.error,
         history=tuple(
@@ -356,17 +355,6 @@ def expired_task(row: LetterRecord, names: Sequence[str], place: str = "") -> Ex
     """Return a task whose time to live is over."""
     task = _task(row.fields, row.host, names, row.priority)
     return ExpiredTask(id=row.id.hex(), task=task, expired_at=moment(row.at), cursor=place)
-
-
-def counts(rows: Iterable[Sequence[int]]) -> Counts:
-    """Return the sum of rows of nine counts."""
-    return Counts(**counts_fields(rows))
-
-
-def counts_fields(rows: Iterable[Sequence[int]]) -> dict[str, Any]:
-    """Return the fields of Counts for the sum of rows of nine counts."""
-    totals = [sum(column) for column in zip(*rows, strict=True)]
-    return dict(zip(COUNTER_NAMES, totals, strict=True)) if totals else {}
 
 
 def numbers(packed: bytes) -> list[int]:
@@ -413,8 +401,7 @@ def run_from(fields: Mapping[str, str]) -> Run:
             per_host=int(fields["per_host"]),
             max_attempts=int(fields["max_attempts"]),
             ttl=duration(int(fields["ttl"])) if fields["ttl"] else None,
-            # A run of an earlier version has neither.
-            dedup=duration(int(fields["dedup"])) if fields.get("dedup") else None,
-            dedup_steps=_steps(fields.get("dedup_steps") or "[]"),
+            dedup=duration(int(fields["dedup"])) if fields["dedup"] else None,
+            dedup_steps=_steps(fields["dedup_steps"]),
         ),
     )

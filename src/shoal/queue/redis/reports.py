@@ -1,17 +1,16 @@
 """Lists that are read page by page: items, rejects, expired tasks, hosts and workers; and counts."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
-from shoal.core.model import Counts, ExpiredTask, HostStatus, Stats, StoredItem, StoredReject, WorkerStatus
-from shoal.queue.encoding import duration, moment
+from shoal.core.model import ExpiredTask, HostStatus, Stats, StoredItem, StoredReject, WorkerStatus
+from shoal.queue.encoding import counts_from, duration, moment, stats_from
 from shoal.queue.intake import decode
 from shoal.queue.paging import cursor_of, merge, numbers_of, page_sizes, parts_of
 from shoal.queue.redis.records import (
     LetterRecord,
     Stored,
-    counts,
-    counts_fields,
     expired_task,
     numbers,
     read_letter,
@@ -33,21 +32,29 @@ class RedisReader:
         self._server, self._shards = server, shards
         self.shards = shards
 
-    def items(self, number: int, step: str | None, after: int) -> AsyncIterator[StoredItem]:
+    async def items(self, number: int, step: str | None, after: int) -> AsyncIterator[StoredItem]:
         """Stream the items of a run."""
-        return self._merged([self._items(shard, number, step, after) for shard in range(self._shards)], _id)
+        async for fields in self._all_results(number, "items", step, after):
+            yield StoredItem(**fields)
 
-    def rejects(self, number: int, step: str | None, after: int) -> AsyncIterator[StoredReject]:
+    async def rejects(self, number: int, step: str | None, after: int) -> AsyncIterator[StoredReject]:
         """Stream the rejects of a run."""
-        return self._merged([self._rejects(shard, number, step, after) for shard in range(self._shards)], _id)
+        async for fields in self._all_results(number, "rejects", step, after):
+            yield StoredReject(**fields)
+
+    def _all_results(
+        self, number: int, name: str, step: str | None, after: int
+    ) -> AsyncIterator[dict[str, Any]]:
+        streams = [self._results(shard, number, name, step, after) for shard in range(self._shards)]
+        return self._merged(streams, itemgetter("id"))
 
     async def expired(self, number: int, after: str | None) -> AsyncIterator[ExpiredTask]:
         """Stream the expired tasks of a run."""
         home, start = pair_of(after)
         for shard in range(home, self._shards):
-            names = SectionNames(self, shard, number)
+            names = StepGroupNames(self, shard, number)
             async for position, row in self.listed(shard, number, "expired", start):
-                yield expired_task(row, await names.of(row.section), cursor_of(shard, position))
+                yield expired_task(row, await names.of(row.step_group), cursor_of(shard, position))
             start = 0
 
     async def listed(
@@ -65,10 +72,10 @@ class RedisReader:
         home, start = pair_of(after)
         for shard in range(home, self._shards):
             async for position, row in self._hosts(shard, number, start):
-                name, delay, paused_for, *tallies = row
+                name, delay, paused_for, *counters = row
                 yield HostStatus(
                     host=name,
-                    counts=counts(tallies) if tallies else Counts(),
+                    counts=counts_from(pair for row in counters for pair in enumerate(row)),
                     delay=duration(delay) if delay else None,
                     paused_for=duration(paused_for) if paused_for > 0 else None,
                     cursor=cursor_of(shard, position),
@@ -97,38 +104,24 @@ class RedisReader:
             for worker, beat in beats.items()
         ]
 
-    async def _items(
-        self, shard: int, number: int, step: str | None, after: int
-    ) -> AsyncIterator[StoredItem]:
-        async for first, at, stored in self._stored(shard, f"{number}:items", after):
-            for position, one, data in _each(first, stored, 1):
-                item_id = position * self._shards + shard
-                if item_id > after and step in (None, one.step):
-                    yield StoredItem(
-                        id=item_id,
-                        task_id=one.task.hex(),
-                        url=one.url,
-                        step=one.step,
-                        data=decode(data[0]),
-                        stored_at=moment(at),
-                    )
-
-    async def _rejects(
-        self, shard: int, number: int, step: str | None, after: int
-    ) -> AsyncIterator[StoredReject]:
-        async for first, at, stored in self._stored(shard, f"{number}:rejects", after):
-            for position, one, data in _each(first, stored, 2):
-                item_id = position * self._shards + shard
-                if item_id > after and step in (None, one.step):
-                    yield StoredReject(
-                        id=item_id,
-                        task_id=one.task.hex(),
-                        url=one.url,
-                        step=one.step,
-                        data=decode(data[0]),
-                        reason=data[1],
-                        stored_at=moment(at),
-                    )
+    async def _results(
+        self, shard: int, number: int, name: str, step: str | None, after: int
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Stream the fields of the items or rejects of a shard."""
+        width = 1 if name == "items" else 2  # texts of each result
+        async for first, at, stored in self._stored(shard, f"{number}:{name}", after):
+            for position, one, (data, *reason) in _each(first, stored, width):
+                result_id = position * self._shards + shard
+                if result_id > after and step in (None, one.step):
+                    yield {
+                        "id": result_id,
+                        "task_id": one.task.hex(),
+                        "url": one.url,
+                        "step": one.step,
+                        "data": decode(data),
+                        "stored_at": moment(at),
+                        **({"reason": reason[0]} if reason else {}),
+                    }
 
     async def _stored(
         self, shard: int, name: str, after: int
@@ -161,9 +154,9 @@ class RedisReader:
                 return
 
     async def names(self, shard: int, number: int) -> Names:
-        """Return the step and the partition of each section."""
+        """Return the step and the partition of each step group."""
         found = await self.command(shard, "HGETALL", f"{number}:names")
-        return {int(section): name.decode().split("\0") for section, name in found.items()}
+        return {int(step_group): name.decode().split("\0") for step_group, name in found.items()}
 
     async def command(self, shard: int, command: str, name: str, *words: Any) -> Any:
         """Run a command on a key of a shard."""
@@ -181,18 +174,18 @@ class RedisReader:
             yield row
 
 
-class SectionNames:
-    """The steps and partitions of a run's sections, read again when a new section appears."""
+class StepGroupNames:
+    """The steps and partitions of a run's step groups, read again when a new step group appears."""
 
     def __init__(self, reader: RedisReader, shard: int, number: int) -> None:
         self._reader, self._shard, self._number = reader, shard, number
         self._known: Names = {}
 
-    async def of(self, section: int) -> Sequence[str]:
-        """Return the step and the partition of a section."""
-        if section not in self._known:
+    async def of(self, step_group: int) -> Sequence[str]:
+        """Return the step and the partition of a step group."""
+        if step_group not in self._known:
             self._known = await self._reader.names(self._shard, self._number)
-        return self._known[section]
+        return self._known[step_group]
 
 
 def pair_of(after: str | None) -> tuple[int, int]:
@@ -203,26 +196,16 @@ def pair_of(after: str | None) -> tuple[int, int]:
     return one, other
 
 
-def stats_from(replies: Iterable[Sequence[Any]]) -> Stats:
+def read_stats(replies: Iterable[Sequence[Any]]) -> Stats:
     """Return the counts of a run by step and partition, from the replies of the shards."""
-    rows: list[list[int]] = []
+    rows: list[tuple[str, str, int, int]] = []
     lost = 0
-    steps: dict[str, list[list[int]]] = {}
-    partitions: dict[str, list[list[int]]] = {}
     for reply in replies:
         lost += int(reply[0])
         for name, packed in zip(reply[1::2], reply[2::2], strict=True):
             step, partition = name.decode().split("\0")
-            row = numbers(packed)
-            rows.append(row)
-            steps.setdefault(step, []).append(row)
-            partitions.setdefault(partition, []).append(row)
-    return Stats(
-        **counts_fields(rows),
-        steps={name: counts(some) for name, some in steps.items()},
-        partitions={name: counts(some) for name, some in partitions.items()},
-        lost=lost,
-    )
+            rows += [(step, partition, counter, count) for counter, count in enumerate(numbers(packed))]
+    return stats_from(rows, lost)
 
 
 def _each(first: int, stored: list[Stored], width: int) -> Iterator[tuple[int, Stored, list[str]]]:
@@ -232,10 +215,6 @@ def _each(first: int, stored: list[Stored], width: int) -> Iterator[tuple[int, S
         for start in range(0, len(one.data), width):
             yield position, one, one.data[start : start + width]
             position += 1
-
-
-def _id(stored: StoredItem | StoredReject) -> int:
-    return stored.id
 
 
 def _worker(worker: str, run_id: str, beat: tuple[int, str, str], done: list[int], now: int) -> WorkerStatus:

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from shoal.core.errors import RunConflict, UnknownRun
+from shoal.core.errors import UnknownRun
 from shoal.core.model import Run, RunSettings, RunState
-from shoal.queue.encoding import micros, moment
+from shoal.queue.encoding import micros
 from shoal.queue.redis.records import fields_of, run_from, settings_fields
 from shoal.queue.redis.server import Argument, RedisServer
-from shoal.queue.requests import STEERED_FROM, free_run_id
+from shoal.queue.requests import STEERED_FROM
 
 COPIED_FIELDS = (
     "number",
@@ -49,24 +49,12 @@ class RunList:
             await self._copy_to(shard, await self.fields(run_id))  # raises it if shard 0 does not know it
         return await verb(script, shard, run_id, *args)
 
-    async def start(self, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
-        """Create a run, or return the one with this id; raises RunConflict."""
-        if run_id is None:
-            run_id = await free_run_id(moment(int(await self._server.call("clock", HOME))), self.has)
+    async def start(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
+        """Create a run, or return the one with this id."""
         reply = await self._server.call("start_run", HOME, run_id, *settings_fields(scraper, settings))
         fields = fields_of(reply)
-        if fields["scraper"] != scraper:
-            raise RunConflict.of_another(run_id, fields["scraper"], scraper)
         await self._copy_to_shards(fields)
         return run_from(fields)
-
-    async def has(self, run_id: str) -> bool:
-        """Return whether there is a run with this id."""
-        try:
-            await self._server.call("run", HOME, run_id)
-        except UnknownRun:
-            return False
-        return True
 
     async def fields(self, run_id: str) -> dict[str, str]:
         """Return the stored fields of a run; raises UnknownRun."""

@@ -22,8 +22,6 @@ from shoal.queue.outages import CancellationCheck, Outage, RetryUntil, handshake
 from shoal.queue.redis.address import FILE_OPTIONS, read
 from shoal.queue.redis.errors import (
     SlotMoving,
-    WrongType,
-    foreign_key,
     is_read_only,
     is_temporary,
     lost_shard,
@@ -120,7 +118,7 @@ class RedisServer:
 
     async def call(self, script: str, shard: int, *args: Argument) -> Any:
         """Run a script that is safe to repeat."""
-        return await self._run_script(shard, lambda: self._run(SCRIPTS[script], shard, "", "", args))
+        return await self._retry(lambda: self._run(SCRIPTS[script], shard, "", "", args))
 
     async def once(self, script: str, shard: int, *args: Argument) -> Any:
         """Run a script that must take effect once: it gets the id of its call."""
@@ -135,7 +133,7 @@ class RedisServer:
             return await self._run(SCRIPTS[script], shard, name, acked, args)
 
         acked = received.popleft() if received else ""
-        result = await self._run_script(shard, attempt)
+        result = await self._retry(attempt)
         # A first attempt that its repetition has overtaken may still arrive, and must find the receipt.
         if tries == 1:
             received.append(call)
@@ -145,9 +143,9 @@ class RedisServer:
         """Run a command that is safe to repeat; its first key selects the node."""
         return await self._retry(lambda: self._clients().execute_command(*words))
 
-    async def info(self, shard: int, section: str) -> dict[str, Any]:
-        """Return a section of INFO from the node of a shard."""
-        return await self._retry(lambda: self._info(shard, section))
+    async def info(self, shard: int, step_group: str) -> dict[str, Any]:
+        """Return a step group of INFO from the node of a shard."""
+        return await self._retry(lambda: self._info(shard, step_group))
 
     async def setting(self, shard: int, name: str) -> str | None:
         """Return a setting of the server, None where CONFIG is not allowed."""
@@ -205,12 +203,14 @@ class RedisServer:
         skew = self._skew() // MICROSECOND
         rest = (1, self.tag(shard), call, acked, skew, *args)
         try:
-            return await client.execute_command("EVALSHA", script.sha, *rest)
+            result = await client.execute_command("EVALSHA", script.sha, *rest)
         except exceptions.NoScriptError:
-            return await client.execute_command("EVAL", script.text, *rest)
+            result = await client.execute_command("EVAL", script.text, *rest)
+        self._has_succeeded = True
+        return result
 
-    async def _info(self, shard: int, section: str) -> dict[str, Any]:
-        found: dict[str, Any] = await self._on_node(shard, "INFO", section)
+    async def _info(self, shard: int, step_group: str) -> dict[str, Any]:
+        found: dict[str, Any] = await self._on_node(shard, "INFO", step_group)
         return found
 
     async def _on_node(self, shard: int, *words: str) -> Any:
@@ -221,22 +221,6 @@ class RedisServer:
 
     def _node(self, shard: int) -> Any:
         return self._clients().get_node_from_key(self.tag(shard))
-
-    async def _run_script(self, shard: int, attempt: Callable[[], Awaitable[Result]]) -> Result:
-        try:
-            result = await self._retry(attempt)
-            self._has_succeeded = True
-            return result
-        except WrongType as error:
-            found = await foreign_key(self.command, self.key(shard, ""))
-            if found is None:
-                raise
-            key, has, wanted = found
-            raise QueueError(
-                f"The queue at {self.address} needs a {wanted} in {key!r}, "
-                f"but another program has a {has} there. "
-                "Rename that, or give Shoal a database of its own: redis://host:6379/1"
-            ) from error
 
     async def _retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         """Repeat a call until it succeeds or the time for retries is over."""

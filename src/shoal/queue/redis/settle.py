@@ -2,16 +2,13 @@
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import lru_cache
-from typing import Any, assert_never
 
-from shoal.core.failures import failure_text
-from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
+from shoal.core.model import ZERO, Done, Fate
 from shoal.queue.encoding import micros, optional_micros
-from shoal.queue.intake import MAX_KNOWN_LINKS, PreparedOutcome, QueuedTask, in_runs, page_of
+from shoal.queue.intake import MAX_KNOWN_LINKS, PreparedOutcome, QueuedTask, in_runs, outcome_fields, page_of
 from shoal.queue.redis.records import PackedTask, columns, pack, pack_outgoing, pack_task
 from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.redis.shards import homes_of, shard_of_key, shard_of_lease
@@ -91,12 +88,11 @@ class ShardSettlement:
         if is_plain:
             kind = "D"
         else:
-            kind, after, error = _kind(outcome)
-            pause, slow = _host_limits(outcome)
+            kind, after, error, pause, slow = outcome_fields(outcome)
             unused = None if outcome.asked else True
             self.extras[number] = (
-                micros(after),
-                error,
+                micros(after or ZERO),
+                error or "",
                 optional_micros(pause),
                 optional_micros(slow),
                 unused,
@@ -158,44 +154,19 @@ def _pack_follow_up(entry: QueuedTask) -> PackedTask:
 
 def settlements(outcomes: Sequence[PreparedOutcome], shards: int) -> list[list[ShardSettlement]]:
     """Return the calls that apply these outcomes, in chains that may run in parallel."""
-    cuts = list(in_runs(outcomes))
-    if shards == 1:
-        return [_chain_of_one_shard(outcomes, cuts)]
+    in_order = [position for _, positions in in_runs(outcomes) for position in positions]
     chains: dict[int, list[ShardSettlement]] = {}
-    for position, one in _in_order(outcomes, cuts):
-        shard = shard_of_lease(one.outcome.lease, shards)
-        _add(chains.setdefault(shard, []), shard, shards, position, one)
-    if not _share_keys(chains.values()):
+    for position in in_order:
+        shard = shard_of_lease(outcomes[position].outcome.lease, shards)
+        _add(chains.setdefault(shard, []), shard, shards, position, outcomes[position])
+    if len(chains) < 2 or not _share_keys(chains.values()):
         return list(chains.values())
     # Several shards queue the same key, and the first must win: one call after the other.
     chain: list[ShardSettlement] = []
-    for position, one in _in_order(outcomes, cuts):
-        shard = shard_of_lease(one.outcome.lease, shards)
-        _add(chain, shard, shards, position, one)
+    for position in in_order:
+        shard = shard_of_lease(outcomes[position].outcome.lease, shards)
+        _add(chain, shard, shards, position, outcomes[position])
     return [chain]
-
-
-def _chain_of_one_shard(
-    outcomes: Sequence[PreparedOutcome], cuts: Iterable[tuple[str, list[int]]]
-) -> list[ShardSettlement]:
-    chain: list[ShardSettlement] = []
-    for run_id, positions in cuts:
-        call = ShardSettlement(run_id, 0, 1)
-        chain.append(call)
-        for position in positions:
-            if call.is_full:
-                call = ShardSettlement(run_id, 0, 1)
-                chain.append(call)
-            call.add(position, outcomes[position])
-    return chain
-
-
-def _in_order(
-    outcomes: Sequence[PreparedOutcome], cuts: Iterable[tuple[str, list[int]]]
-) -> Iterator[tuple[int, PreparedOutcome]]:
-    for _, positions in cuts:
-        for position in positions:
-            yield position, outcomes[position]
 
 
 def _add(
@@ -223,24 +194,6 @@ def _share_keys(chains: Iterable[list[ShardSettlement]]) -> bool:
             return True
         found |= keys
     return False
-
-
-def _kind(outcome: Outcome) -> tuple[str, timedelta, str]:
-    match outcome:
-        case Done():
-            return "D", timedelta(0), ""
-        case Retry():
-            return "R", outcome.after, failure_text(outcome)
-        case Bury():
-            return "B", timedelta(0), failure_text(outcome)
-        case Release():
-            return "F", outcome.after, ""
-        case _:
-            assert_never(outcome)
-
-
-def _host_limits(outcome: Any) -> tuple[timedelta | None, timedelta | None]:
-    return None if isinstance(outcome, Release) else outcome.pause_host, outcome.slow_host
 
 
 async def settle(

@@ -20,18 +20,18 @@ from shoal.queue.redis.records import (
     read_lease,
     status_of,
 )
-from shoal.queue.redis.reports import SectionNames
+from shoal.queue.redis.reports import StepGroupNames
 from shoal.queue.redis.server import RedisServer
 from shoal.queue.redis.shards import shard_of_id
 
 PAGE = 500
-START = -1  # the position before a lane
+START = -1  # the position before a host queue
 NO_ID = "0" * 32
 
 # The start of the list of each state, which has the parts of its cursors; in the order in which tasks pass
 # through the states, so that few are missed.
 FIRST: dict[TaskState, tuple[Any, ...]] = {
-    TaskState.PENDING: (0, 0, -1, NO_ID),  # host, lane, position in the lane, task
+    TaskState.PENDING: (0, 0, -1, NO_ID),  # host, host queue, position in the host queue, task
     TaskState.DELAYED: (0, NO_ID),  # when it is due, task
     TaskState.LEASED: ("",),  # task
     TaskState.DEAD: (0,),  # order of burial
@@ -142,27 +142,27 @@ class RedisTaskList(DeadLetterReader):
                 return self._completed(shard, position)
 
     async def _pending(self, shard: int, position: Position) -> Positioned:
-        """Stream the tasks in lanes, in the order of claims."""
-        names = SectionNames(self, shard, self._number)
-        first_host, first_lane, at, last = position
-        async for host, lane, host_name in self._lanes(shard, first_host):
-            if (host, lane) < (first_host, first_lane):
+        """Stream the tasks in host queues, in the order of claims."""
+        names = StepGroupNames(self, shard, self._number)
+        first_host, first_host_queue, at, last = position
+        async for host, host_queue, host_name in self._host_queues(shard, first_host):
+            if (host, host_queue) < (first_host, first_host_queue):
                 continue
-            is_first = (host, lane) == (first_host, first_lane)
+            is_first = (host, host_queue) == (first_host, first_host_queue)
             begin = (at, bytes.fromhex(last)) if is_first else (START, b"")
-            key = f"{self._number}:q:{lane // 10}:{lane % 10}:{host_name}"
-            async for page in LaneReader(self.command, shard, key).after(*begin):
+            key = f"{self._number}:q:{host_queue // 10}:{host_queue % 10}:{host_name}"
+            async for page in HostQueueReader(self.command, shard, key).after(*begin):
                 async for index, row in self._rows(shard, page):
-                    section = await names.of(lane // 10)
-                    status = status_of(row, TaskState.PENDING, section, lane % 10, host_name)
-                    yield (host, lane, index, status.id), status
+                    step_group = await names.of(host_queue // 10)
+                    status = status_of(row, TaskState.PENDING, step_group, host_queue % 10, host_name)
+                    yield (host, host_queue, index, status.id), status
 
-    async def _lanes(self, shard: int, start: int) -> AsyncIterator[tuple[int, int, str]]:
-        """Stream the lanes that hold tasks: the host's position, the lane's number, and the host."""
+    async def _host_queues(self, shard: int, start: int) -> AsyncIterator[tuple[int, int, str]]:
+        """Stream the host queues that hold tasks: the host's position, their number, and the host."""
         for size in page_sizes(PAGE):
-            count, lanes = await self._server.call("task_lanes", shard, self._number, start, size)
-            for position, section, priority, host in lanes:
-                yield position, section * 10 + priority, host.decode()
+            count, host_queues = await self._server.call("task_host_queues", shard, self._number, start, size)
+            for position, step_group, priority, host in host_queues:
+                yield position, step_group * 10 + priority, host.decode()
             start += count
             if count < size:
                 return
@@ -170,7 +170,7 @@ class RedisTaskList(DeadLetterReader):
     async def _rows(
         self, shard: int, page: Sequence[tuple[int, bytes]]
     ) -> AsyncIterator[tuple[int, Element | BodyRecord]]:
-        """Decode elements; of a task that may expire, a lane holds only its id."""
+        """Decode elements; of a task that may expire, a host queue holds only its id."""
         selected = [(position, one) for position, one in page if self._is_selected(id_of(one))]
         heads = [id_of(one) for _, one in selected if len(one) == ELEMENT_HEAD]
         bodies = dict(zip(heads, await self._fields(shard, "bodies", heads), strict=True))
@@ -181,14 +181,14 @@ class RedisTaskList(DeadLetterReader):
                 yield position, read_body(body)
 
     async def _delayed(self, shard: int, position: Position) -> Positioned:
-        names = SectionNames(self, shard, self._number)
+        names = StepGroupNames(self, shard, self._number)
         async for page in self._ranked(shard, "delayed", position[0], bytes.fromhex(position[1])):
             selected = [(due, one) for due, one in page if self._is_selected(one)]
             bodies = await self._fields(shard, "bodies", [one for _, one in selected])
             for (due, one), body in zip(selected, bodies, strict=True):
                 if body is not None:
                     row = read_body(body)
-                    where = await names.of(row.section), row.priority, row.host
+                    where = await names.of(row.step_group), row.priority, row.host
                     yield (due, one.hex()), status_of(row, TaskState.DELAYED, *where)
 
     async def _ranked(
@@ -209,7 +209,7 @@ class RedisTaskList(DeadLetterReader):
 
     async def _leased(self, shard: int, position: Position) -> Positioned:
         """Stream the leases in the order of task ids: there are few, and all of their ids are read."""
-        names, after = SectionNames(self, shard, self._number), bytes.fromhex(position[0])
+        names, after = StepGroupNames(self, shard, self._number), bytes.fromhex(position[0])
         ids = await self.command(shard, "HKEYS", f"{self._number}:leases")
         selected = sorted(one for one in ids if one > after and self._is_selected(one))
         sizes = page_sizes(PAGE)
@@ -221,7 +221,7 @@ class RedisTaskList(DeadLetterReader):
                     status = status_of(
                         row,
                         TaskState.LEASED,
-                        await names.of(row.section),
+                        await names.of(row.step_group),
                         row.priority,
                         row.host,
                         attempt=row.attempts + 1,
@@ -244,9 +244,9 @@ class RedisTaskList(DeadLetterReader):
             yield (order,), status
 
     async def _listed(self, shard: int, state: TaskState, position: Position) -> Positioned:
-        names = SectionNames(self, shard, self._number)
+        names = StepGroupNames(self, shard, self._number)
         async for index, row in self.listed(shard, self._number, str(state), position[0]):
-            where = await names.of(row.section), row.priority, row.host
+            where = await names.of(row.step_group), row.priority, row.host
             yield (index,), status_of(row, state, *where, attempt=0, since=row.at)
 
     async def _completed(self, shard: int, position: Position) -> Positioned:
@@ -311,8 +311,8 @@ def id_of(element: bytes) -> bytes:
     return element[2:ELEMENT_HEAD]
 
 
-class LaneReader:
-    """Reads a lane from its front, while claims remove tasks there and new tasks are added at its end."""
+class HostQueueReader:
+    """Reads a host queue from its front, where claims remove tasks; new tasks are added at its end."""
 
     def __init__(self, command: Command, shard: int, name: str) -> None:
         self._command, self._shard, self._name = command, shard, name

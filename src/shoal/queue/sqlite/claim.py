@@ -1,4 +1,4 @@
-"""Claim tasks: lease the first tasks of the due lanes to a worker."""
+"""Claim tasks: lease the first tasks of the due host queues to a worker."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -23,11 +23,11 @@ BAND_SHIFT = 52  # a task's place is (9 - priority) << 52 | seq
 # Which tasks a claim takes: pure functions without a database or a clock.
 
 
-class DueLane(msgspec.Struct, array_like=True):
-    """A lane whose host may be requested now."""
+class DueHostQueue(msgspec.Struct, array_like=True):
+    """A host queue whose host may be requested now."""
 
     id: int
-    section: int
+    step_group: int
     host: int
     priority: int
     pending: int
@@ -37,9 +37,9 @@ class DueLane(msgspec.Struct, array_like=True):
 
 
 class PendingTask(msgspec.Struct, array_like=True):
-    """A pending task at the front of its lane."""
+    """A pending task at the front of its host queue."""
 
-    position: int  # of its lane among those read
+    position: int  # of its host queue among those read
     place: int
     attempt: int
 
@@ -48,7 +48,7 @@ class Pick(msgspec.Struct):
     """A selected task, and the microseconds until it starts."""
 
     task: PendingTask
-    lane: DueLane
+    host_queue: DueHostQueue
     start_in: int
 
 
@@ -60,35 +60,39 @@ class Burst(msgspec.Struct):
     taken: int = 0
 
 
-def bursts(lanes: Iterable[DueLane], run_delay: int, per_host: int, limit: int) -> dict[int, Burst]:
-    """Return the burst of each host of these lanes."""
+def bursts(
+    host_queues: Iterable[DueHostQueue], run_delay: int, per_host: int, limit: int
+) -> dict[int, Burst]:
+    """Return the burst of each host of these host queues."""
     found: dict[int, Burst] = {}
-    for lane in lanes:
-        if lane.host == NO_HOST:
+    for host_queue in host_queues:
+        if host_queue.host == NO_HOST:
             found[NO_HOST] = Burst(0, limit)
-        elif lane.host not in found:
+        elif host_queue.host not in found:
             # Between two starts of this claim: the delay that applied to the start before it does not count.
-            gap = max(run_delay, lane.delay)
-            found[lane.host] = Burst(gap, pacing.burst(duration(gap), per_host - lane.live, limit))
+            gap = max(run_delay, host_queue.delay)
+            found[host_queue.host] = Burst(
+                gap, pacing.burst(duration(gap), per_host - host_queue.live, limit)
+            )
     return found
 
 
-def count_lanes_needed(lanes: Sequence[DueLane], hosts: dict[int, Burst], limit: int) -> int:
-    """Return how many of the first lanes hold `limit` claimable tasks."""
+def count_host_queues_needed(host_queues: Sequence[DueHostQueue], hosts: dict[int, Burst], limit: int) -> int:
+    """Return how many of the first host queues hold `limit` claimable tasks."""
     given: dict[int, int] = {}
     total = 0
-    for count, lane in enumerate(lanes, 1):
-        before = given.get(lane.host, 0)
-        given[lane.host] = min(hosts[lane.host].room, before + lane.pending)
-        total += given[lane.host] - before
+    for count, host_queue in enumerate(host_queues, 1):
+        before = given.get(host_queue.host, 0)
+        given[host_queue.host] = min(hosts[host_queue.host].room, before + host_queue.pending)
+        total += given[host_queue.host] - before
         if total >= limit:
             return count
-    return len(lanes)
+    return len(host_queues)
 
 
 def choose(
     tasks: Iterable[PendingTask],
-    lanes: Sequence[DueLane],
+    host_queues: Sequence[DueHostQueue],
     hosts: dict[int, Burst],
     limit: int,
     lowest: int,
@@ -103,11 +107,11 @@ def choose(
     for task in tasks:
         if len(picks) == limit or task.place >= end:
             break
-        lane = lanes[task.position]
-        host = hosts[lane.host]
+        host_queue = host_queues[task.position]
+        host = hosts[host_queue.host]
         if host.taken < host.room:
-            first = 0 if lane.host == NO_HOST else lead
-            picks.append(Pick(task, lane, first + host.taken * host.gap))
+            first = 0 if host_queue.host == NO_HOST else lead
+            picks.append(Pick(task, host_queue, first + host.taken * host.gap))
             host.taken += 1
     return picks
 
@@ -167,7 +171,7 @@ class _Claim:
         self._now = store.record_now()
         self._limit = min(request.limit, MAX_LEASES)
         self._lease_time, self._lead = micros(request.lease), micros(request.lead)
-        self._sections = self._find_sections()
+        self._step_groups = self._find_step_groups()
 
     def grant(self) -> Grant:
         has_lost_lease = self._run.has_lost_lease(self._now)
@@ -191,7 +195,7 @@ class _Claim:
         )
 
     def _lease_tasks(self) -> list[Lease]:
-        """Lease tasks of the due lanes, in rounds of falling priority."""
+        """Lease tasks of the due host queues, in rounds of falling priority."""
         leases: list[Lease] = []
         width = self._first_width()
         while remaining := self._limit - len(leases):
@@ -199,12 +203,12 @@ class _Claim:
             if not due:
                 break
             allowed = bursts(due, self._run.host_delay, self._run.per_host, remaining)
-            lanes = due[: count_lanes_needed(due, allowed, remaining)]
-            more = len(due) == width or len(lanes) < len(due)
-            # Tasks below the priority of the last lane read must wait: lanes not read yet may come first.
-            lowest = lanes[-1].priority if more else 0
-            tasks = self._first_tasks(lanes, allowed)
-            picks = choose(tasks, lanes, allowed, remaining, lowest, self._lead)
+            host_queues = due[: count_host_queues_needed(due, allowed, remaining)]
+            more = len(due) == width or len(host_queues) < len(due)
+            # Tasks below the priority of the last host queue read must wait: others may come first.
+            lowest = host_queues[-1].priority if more else 0
+            tasks = self._first_tasks(host_queues, allowed)
+            picks = choose(tasks, host_queues, allowed, remaining, lowest, self._lead)
             if picks:
                 leases += self._create_leases(picks)
             if not picks or not more:
@@ -214,19 +218,23 @@ class _Claim:
         return leases
 
     def _first_width(self) -> int:
-        """Return the number of lanes to read first: twice what is needed if each host gives a full burst."""
+        """Return how many host queues to read first: twice what full bursts of their hosts need."""
         burst = pacing.burst(duration(self._run.host_delay), self._run.per_host, self._limit)
         return max(MIN_LANES, -(-2 * self._limit // burst))
 
-    def _due(self, limit: int) -> list[DueLane]:
+    def _due(self, limit: int) -> list[DueHostQueue]:
         known = {"now": self._now + self._lead, "limit": limit}
-        if self._sections is None:
-            return self._store.read("claim_lanes", list[DueLane], run=self._run.no, **known)
-        return self._store.read("claim_lanes_of", list[DueLane], sections=self._sections, **known)
+        if self._step_groups is None:
+            return self._store.read("claim_host_queues", list[DueHostQueue], run=self._run.no, **known)
+        return self._store.read(
+            "claim_host_queues_of", list[DueHostQueue], step_groups=self._step_groups, **known
+        )
 
-    def _first_tasks(self, lanes: Sequence[DueLane], allowed: dict[int, Burst]) -> list[PendingTask]:
-        """Return the first tasks of lanes, as many of each as its host allows."""
-        wanted = as_json([(lane.id, allowed[lane.host].room) for lane in lanes])
+    def _first_tasks(
+        self, host_queues: Sequence[DueHostQueue], allowed: dict[int, Burst]
+    ) -> list[PendingTask]:
+        """Return the first tasks of host queues, as many of each as its host allows."""
+        wanted = as_json([(host_queue.id, allowed[host_queue.host].room) for host_queue in host_queues])
         return self._store.read("claim_tasks", list[PendingTask], wanted=wanted)
 
     def _create_leases(self, picks: Sequence[Pick]) -> list[Lease]:
@@ -238,7 +246,7 @@ class _Claim:
         store.run("claim_unready", last=last)
         self._record_starts(picks)
         rows = store.read("claim_read", list[LeaseRow], last=last)
-        return [self._lease(row, pick.lane.slowdown) for row, pick in zip(rows, picks, strict=True)]
+        return [self._lease(row, pick.host_queue.slowdown) for row, pick in zip(rows, picks, strict=True)]
 
     def _lease_rows(self, picks: Sequence[Pick]) -> list[tuple[int, ...]]:
         run, worker, now, lease = self._run.no, self._worker(), self._now, self._lease_time
@@ -247,9 +255,9 @@ class _Claim:
             (
                 run,
                 worker,
-                pick.lane.id,
+                pick.host_queue.id,
                 pick.task.place,
-                pick.lane.host,
+                pick.host_queue.host,
                 pick.task.attempt + 1,
                 now + pick.start_in,
                 now + pick.start_in + lease,
@@ -262,10 +270,10 @@ class _Claim:
         counters = CounterChanges()
         new: dict[int, list[hosts.Start]] = {}
         for pick in picks:
-            counters.move(pick.lane.id, pick.lane.section, PENDING, LEASED)
-            counters.touch(pick.lane.host)
+            counters.move(pick.host_queue.id, pick.host_queue.step_group, PENDING, LEASED)
+            counters.touch(pick.host_queue.host)
             start = self._now + pick.start_in, self._run.host_delay
-            new.setdefault(pick.lane.host, []).append(start)
+            new.setdefault(pick.host_queue.host, []).append(start)
         hosts.write_starts(self._store, self._merge_starts(picks, new).items())
         counters.write(self._store)
 
@@ -274,7 +282,9 @@ class _Claim:
     ) -> dict[int, list[hosts.Start]]:
         """Return the starts of hosts including the new ones; without a gap only the last one is kept."""
         delay = self._run.host_delay
-        live = {pick.lane.host: pick.lane.live for pick in picks if max(delay, pick.lane.delay)}
+        live = {
+            pick.host_queue.host: pick.host_queue.live for pick in picks if max(delay, pick.host_queue.delay)
+        }
         live.pop(NO_HOST, None)
         known = {host.id: host.starts() for host in hosts.read_starts(self._store, live)} if live else {}
         return {
@@ -299,16 +309,16 @@ class _Claim:
         """Return the worker's number."""
         if self._run.worker is not None:
             return self._run.worker
-        number: int = self._store.value("worker_know", run=self._run.no, worker_id=self._request.worker_id)
+        number: int = self._store.value("worker_number", run=self._run.no, worker_id=self._request.worker_id)
         return number
 
-    def _find_sections(self) -> str | None:
-        """Return the sections that match the filters; None if all of them do."""
+    def _find_step_groups(self) -> str | None:
+        """Return the step groups that match the filters; None if all of them do."""
         steps, partitions = self._request.steps, self._request.partitions
         if steps is None and partitions is None:
             return None
         text: str = self._store.value(
-            "claim_sections",
+            "claim_step_groups",
             run=self._run.no,
             steps=None if steps is None else as_json(steps),
             partitions=None if partitions is None else as_json(partitions),
@@ -317,11 +327,11 @@ class _Claim:
 
     def _next_due(self) -> timedelta | None:
         """Return the time until something may become claimable; None if nothing is scheduled."""
-        if self._sections is None:
+        if self._step_groups is None:
             due = self._store.value("claim_next_due", run=self._run.no, lead=self._lead)
         else:
             due = self._store.value(
-                "claim_next_due_of", run=self._run.no, sections=self._sections, lead=self._lead
+                "claim_next_due_of", run=self._run.no, step_groups=self._step_groups, lead=self._lead
             )
         return None if due is None else duration(max(0, due - self._now))
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -12,17 +13,16 @@ from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 
-from shoal.core.errors import InvalidSetting, QueueError, QueueReadOnly, QueueReplaced, SchemaTooNew
+from shoal.core.errors import QueueError, QueueReadOnly, QueueReplaced, SchemaTooNew
 from shoal.queue.sqlite.errors import not_a_queue, translate_error
 from shoal.queue.sqlite.store import Store
 
 APPLICATION_ID = 0x53686F6C  # "Shol", in the file's header
 BUSY_TIMEOUT = timedelta(seconds=30)
-SYNCHRONOUS = ("normal", "full")
 CACHE_KIB = 64 * 1024
 CHECKPOINT_PAGES = 16_000  # 64 MB of write-ahead log
 SHORT_LOG_BYTES = 4 << 20
@@ -39,10 +39,6 @@ class SqliteAddress:
     path: Path
     synchronous: str = "normal"
     busy_timeout: timedelta = BUSY_TIMEOUT
-
-    def __post_init__(self) -> None:
-        if self.synchronous not in SYNCHRONOUS:
-            raise InvalidSetting("synchronous", f"must be normal or full, got {self.synchronous!r}")
 
 
 def connect(address: SqliteAddress) -> apsw.Connection:
@@ -153,17 +149,40 @@ class ThreadCall:
             self.future.set_result(self.result)
 
 
-class CallHandler(Protocol):
-    """The work of a connection thread: open a store, serve calls with it, close it."""
+class CallHandler(ABC):
+    """Opens the file, and refuses calls once another file, or none, has its name.
+
+    What is written to a file without a name is gone when the last program closes it.
+    """
+
+    def __init__(self, address: SqliteAddress, clock: Callable[[], datetime]) -> None:
+        self._address, self._clock = address, clock
 
     def open(self) -> Store:
-        """Open the store that the thread uses."""
+        connection = connect(self._address)
+        self._opened = self._address.path.stat()
+        return Store(connection, self._clock)
 
+    @abstractmethod
     def serve(self, store: Store, calls: Sequence[ThreadCall]) -> None:
         """Run the calls, and store a result or an error in each."""
 
     def close(self, store: Store) -> None:
         """Close the store's connection."""
+        store.connection.close()
+
+    def refuse_if_replaced(self, calls: Sequence[ThreadCall]) -> bool:
+        """Set the error of all calls and return True if the file was removed or replaced."""
+        try:
+            if os.path.samestat(self._address.path.stat(), self._opened):
+                return False
+        except FileNotFoundError:
+            pass
+        except OSError:  # it cannot be known now
+            return False
+        for call in calls:
+            call.error = QueueReplaced(str(self._address.path))
+        return True
 
 
 class ConnectionThread:
@@ -186,17 +205,11 @@ class ConnectionThread:
         self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a function in the thread and return its result."""
-        return await self.post(function, *args, **kwargs)
-
-    def post(
-        self, function: Callable[Concatenate[Store, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> asyncio.Future[T]:
-        """Run a function in the thread; the future gets its result."""
         if self._closed:
             raise QueueError("The queue is closed. Open it again to continue.")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._inbox.put(ThreadCall(lambda store: function(store, *args, **kwargs), future))
-        return future
+        return await future
 
     async def close(self) -> None:
         """Finish the pending calls and stop the thread."""
@@ -267,44 +280,13 @@ async def _wait_for(future: Future[None]) -> None:
 # What the threads do
 
 
-class _Handler:
-    """Opens the file, and refuses calls once another file, or none, has its name.
-
-    What is written to a file without a name is gone when the last program closes it.
-    """
-
-    def __init__(self, address: SqliteAddress, clock: Callable[[], datetime]) -> None:
-        self._address, self._clock = address, clock
-
-    def open(self) -> Store:
-        connection = connect(self._address)
-        self._opened = self._address.path.stat()
-        return Store(connection, self._clock)
-
-    def refuse_if_replaced(self, calls: Sequence[ThreadCall]) -> bool:
-        """Set the error of all calls and return True if the file was removed or replaced."""
-        try:
-            if os.path.samestat(self._address.path.stat(), self._opened):
-                return False
-        except FileNotFoundError:
-            pass
-        except OSError:  # it cannot be known now
-            return False
-        for call in calls:
-            call.error = QueueReplaced(str(self._address.path))
-        return True
-
-
-class ReadHandler(_Handler):
+class ReadHandler(CallHandler):
     """Serves each call in its own short read transaction."""
 
     def open(self) -> Store:
         store = super().open()
         store.connection.pragma("query_only", True)
         return store
-
-    def close(self, store: Store) -> None:
-        store.connection.close()
 
     def serve(self, store: Store, calls: Sequence[ThreadCall]) -> None:
         if self.refuse_if_replaced(calls):
@@ -317,7 +299,7 @@ class ReadHandler(_Handler):
                 call.error = translate_error(error, self._address.path)
 
 
-class WriteHandler(_Handler):
+class WriteHandler(CallHandler):
     """Serves calls in batches: each call is atomic, and the whole batch needs one commit."""
 
     def close(self, store: Store) -> None:

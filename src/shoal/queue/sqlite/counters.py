@@ -1,16 +1,14 @@
 """Counters that change in the same transaction as the rows they count: summed first, written once."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any
 
-from shoal.queue.encoding import COUNTER_NAMES
 from shoal.queue.sqlite.store import Store, as_json
 
 
 class CounterColumn(IntEnum):
-    """The counters of lanes and sections, in the order of COUNTER_NAMES and of the table columns."""
+    """The counters of host queues and step groups, in the order of COUNTER_NAMES and of the table columns."""
 
     PENDING = 0
     DELAYED = 1
@@ -27,32 +25,32 @@ PENDING, DELAYED, LEASED, COMPLETED, DEAD, EXPIRED, DROPPED, ITEMS, REJECTED = C
 
 
 class CounterChanges:
-    """The changes of one call to the counters, and the lanes and hosts it touched."""
+    """The changes of one call to the counters, and the host queues and hosts it touched."""
 
     def __init__(self) -> None:
-        self._lanes: defaultdict[int, list[int]] = defaultdict(lambda: [0] * len(CounterColumn))
-        self._section_of: dict[int, int] = {}
+        self._host_queues: defaultdict[int, list[int]] = defaultdict(lambda: [0] * len(CounterColumn))
+        self._step_group_of: dict[int, int] = {}
         self._workers: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
         self._hosts: set[int] = set()
-        self._touched_lanes: set[int] = set()
+        self._touched_host_queues: set[int] = set()
 
     def move(
-        self, lane: int, section: int, source: CounterColumn, target: CounterColumn, count: int = 1
+        self, host_queue: int, step_group: int, source: CounterColumn, target: CounterColumn, count: int = 1
     ) -> None:
         """Count tasks that change from one state to another."""
-        counts = self._lanes[lane]
+        counts = self._host_queues[host_queue]
         counts[source] -= count
         counts[target] += count
-        self._section_of[lane] = section
+        self._step_group_of[host_queue] = step_group
 
-    def shift(self, lane: int, section: int, column: CounterColumn, count: int) -> None:
-        """Count tasks that enter or leave a lane in the same state."""
-        self._lanes[lane][column] += count
-        self._section_of[lane] = section
+    def shift(self, host_queue: int, step_group: int, column: CounterColumn, count: int) -> None:
+        """Count tasks that enter or leave a host queue in the same state."""
+        self._host_queues[host_queue][column] += count
+        self._step_group_of[host_queue] = step_group
 
-    def add(self, lane: int, column: CounterColumn, count: int) -> None:
-        """Count the results of tasks of a lane; `move` must be called for them as well."""
-        self._lanes[lane][column] += count
+    def add(self, host_queue: int, column: CounterColumn, count: int) -> None:
+        """Count the results of tasks of a host queue; `move` must be called for them as well."""
+        self._host_queues[host_queue][column] += count
 
     def credit(self, worker: int, *, completed: int = 0, failed: int = 0, items: int = 0) -> None:
         """Count the work of a worker."""
@@ -65,30 +63,28 @@ class CounterChanges:
         """Remember a host whose leases or limits have changed."""
         self._hosts.add(host)
 
-    def touch_lanes(self, lanes: Iterable[int]) -> None:
-        """Remember lanes whose tasks were added and counted elsewhere."""
-        self._touched_lanes.update(lanes)
+    def touch_host_queues(self, host_queues: Iterable[int]) -> None:
+        """Remember host queues whose tasks were added and counted elsewhere."""
+        self._touched_host_queues.update(host_queues)
 
     def write(self, store: Store) -> None:
-        """Write the counters, and recompute when the lanes are due."""
-        store.run_many("count_lanes", [(lane, *counts) for lane, counts in self._lanes.items()])
+        """Write the counters, and recompute when the host queues are due."""
         store.run_many(
-            "count_sections", [(section, *counts) for section, counts in self._sum_sections().items()]
+            "count_host_queues", [(host_queue, *counts) for host_queue, counts in self._host_queues.items()]
+        )
+        store.run_many(
+            "count_step_groups",
+            [(step_group, *counts) for step_group, counts in self._sum_step_groups().items()],
         )
         store.run_many("count_workers", [(worker, *counts) for worker, counts in self._workers.items()])
-        lanes = self._touched_lanes.union(self._lanes)
-        if lanes or self._hosts:
-            store.run("arm", lanes=as_json(list(lanes)), hosts=as_json(list(self._hosts)))
+        host_queues = self._touched_host_queues.union(self._host_queues)
+        if host_queues or self._hosts:
+            store.run("arm", host_queues=as_json(list(host_queues)), hosts=as_json(list(self._hosts)))
 
-    def _sum_sections(self) -> dict[int, list[int]]:
+    def _sum_step_groups(self) -> dict[int, list[int]]:
         sums: defaultdict[int, list[int]] = defaultdict(lambda: [0] * len(CounterColumn))
-        for lane, counts in self._lanes.items():
-            totals = sums[self._section_of[lane]]
+        for host_queue, counts in self._host_queues.items():
+            totals = sums[self._step_group_of[host_queue]]
             for column, count in enumerate(counts):
                 totals[column] += count
         return sums
-
-
-def counts_by_name(counts: Sequence[int]) -> dict[str, Any]:
-    """Return the fields of Counts from counters in the order of their columns."""
-    return dict(zip(COUNTER_NAMES, counts, strict=True))

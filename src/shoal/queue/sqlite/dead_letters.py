@@ -12,7 +12,7 @@ from shoal.queue.paging import cursor_of
 from shoal.queue.requests import EditFate, LetterEdit
 from shoal.queue.sqlite import runs
 from shoal.queue.sqlite.counters import DEAD, DELAYED, DROPPED, PENDING, CounterChanges, CounterColumn
-from shoal.queue.sqlite.enqueue import lane_ids
+from shoal.queue.sqlite.enqueue import host_queue_ids
 from shoal.queue.sqlite.store import Page, Store, TaskRecord, as_json
 
 BATCH = 500  # dead letters per transaction
@@ -24,8 +24,8 @@ class LetterSelection(msgspec.Struct, array_like=True, frozen=True):
 
     no: int
     run: int
-    lane: int
-    section: int
+    host_queue: int
+    step_group: int
     place: int
 
 
@@ -42,7 +42,7 @@ def letters_by_id(store: Store, run: int, ids: Sequence[bytes]) -> list[int]:
 def filter_letters(store: Store, numbers: Sequence[int], where: DeadFilter) -> list[LetterSelection]:
     """Return the dead letters that meet every condition of a filter."""
     return store.read(
-        "dead_meant",
+        "dead_matching",
         list[LetterSelection],
         numbers=as_json(numbers),
         step=where.step,
@@ -89,13 +89,13 @@ def replay(store: Store, letters: Sequence[LetterSelection], delay: timedelta = 
     _remove(store, letters)
     due = store.now() + micros(delay)
     if delay:
-        rows = [(letter.run, letter.lane, letter.place, 0, due) for letter in letters]
+        rows = [(letter.run, letter.host_queue, letter.place, 0, due) for letter in letters]
         store.run_many("delayed_add", rows)
     else:
-        store.run_many("ready_add", [(letter.lane, letter.place, 0) for letter in letters])
+        store.run_many("ready_add", [(letter.host_queue, letter.place, 0) for letter in letters])
     places = as_json([letter.place for letter in letters])
     store.run("dead_revive", places=places, now=due)
-    store.run("mortal_again", places=places)
+    store.run("expire_again", places=places)
     _count(store, letters, DELAYED if delay else PENDING)
 
 
@@ -113,7 +113,7 @@ def _remove(store: Store, letters: Sequence[LetterSelection]) -> None:
 def _count(store: Store, letters: Sequence[LetterSelection], state: CounterColumn) -> None:
     counters = CounterChanges()
     for letter in letters:
-        counters.move(letter.lane, letter.section, DEAD, state)
+        counters.move(letter.host_queue, letter.step_group, DEAD, state)
     counters.write(store)
 
 
@@ -136,14 +136,14 @@ def _edit(
         return EditFate.DUPLICATE
     (old,) = filter_letters(store, numbers, DeadFilter())
     name = (entry.step, entry.partition, entry.host)
-    lane = lane_ids(store, run, {name})[name]
-    counters.shift(old.lane, old.section, DEAD, -1)
-    counters.shift(lane, store.value("lane_section", lane=lane), DEAD, 1)
+    host_queue = host_queue_ids(store, run, {name})[name]
+    counters.shift(old.host_queue, old.step_group, DEAD, -1)
+    counters.shift(host_queue, store.value("host_queue_step_group", host_queue=host_queue), DEAD, 1)
     store.run(
         "dead_edit",
         place=old.place,
         id=entry.id,
-        lane=lane,
+        host_queue=host_queue,
         priority=entry.priority,
         url=entry.url,
         key=entry.key,
@@ -155,7 +155,7 @@ def _edit(
 
 def _note_edit(store: Store, run: int, place: int, wanted: LetterEdit) -> None:
     """Add an entry of attempt 0 to the history, with a token that no lease gets."""
-    worker = store.value("worker_know", run=run, worker_id=wanted.by)
+    worker = store.value("worker_number", run=run, worker_id=wanted.by)
     row = (place, store.value("token_draw"), 0, worker, store.now(), wanted.note)
     store.run_many("failure_add", [row])
 

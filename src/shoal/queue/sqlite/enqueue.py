@@ -11,7 +11,7 @@ from shoal.queue.encoding import micros
 from shoal.queue.intake import QueuedTask
 from shoal.queue.requests import Tasks
 from shoal.queue.sqlite import runs
-from shoal.queue.sqlite.store import LaneName, Store, as_json
+from shoal.queue.sqlite.store import HostQueueName, Store, as_json
 
 BATCH = 5_000  # tasks; fewer cause more page writes per task, more block other writers for longer
 TASKS_PER_YIELD = 128
@@ -39,47 +39,49 @@ def _yield_gil(tasks: Iterable[Task]) -> Iterator[Task]:
 
 
 class AddReport(msgspec.Struct):
-    """The number of new keys, of keys known from other runs, and the lanes of the new tasks."""
+    """The number of new keys, of keys known from other runs, and the host queues of the new tasks."""
 
     added: int
     known: int
-    lanes: Sequence[int]
+    host_queues: Sequence[int]
 
 
-def enqueue(store: Store, run_id: str, entries: Sequence[QueuedTask]) -> EnqueueReport:
+def enqueue(store: Store, run_id: str, tasks: Sequence[QueuedTask]) -> EnqueueReport:
     """Add tasks to a run, and return a report; raises UnknownRun."""
     run = runs.get_row(store, run_id)
-    report = add_tasks(store, run.no, run.ttl, entries, store.now())
+    report = add_tasks(store, run.no, run.ttl, tasks, store.now())
     if report.added:
-        store.run("arm", lanes=as_json(report.lanes), hosts="[]")
-    duplicate = len(entries) - report.added - report.known
+        store.run("arm", host_queues=as_json(report.host_queues), hosts="[]")
+    duplicate = len(tasks) - report.added - report.known
     return EnqueueReport(added=report.added, duplicate=duplicate, known=report.known)
 
 
 def add_tasks(store: Store, run: int, ttl: int | None, entries: Sequence[QueuedTask], now: int) -> AddReport:
-    """Add tasks to a run; the caller recomputes when the lanes are due (`arm`)."""
+    """Add tasks to a run; the caller recomputes when the host queues are due (`arm`)."""
     total = len(entries)
     entries = skip_known(store, run, entries, now)
     skipped = total - len(entries)
-    lanes = lane_ids(store, run, {(entry.step, entry.partition, entry.host) for entry in entries})
-    rows = [_task_row(run, ttl, now, lanes, entry) for entry in entries]
+    host_queues = host_queue_ids(store, run, {(entry.step, entry.partition, entry.host) for entry in entries})
+    rows = [_task_row(run, ttl, now, host_queues, entry) for entry in entries]
     added = store.run_many("task_add", rows)
     if not added:
         return AddReport(0, skipped, ())
     # No one else writes in this transaction: the new tasks have consecutive numbers up to the last one.
     last = store.connection.last_insert_rowid() - added
     _set_state(store, last, now, rows)
-    return AddReport(added, skipped, store.read("task_lanes", list[int], last=last))
+    return AddReport(added, skipped, store.read("task_host_queues", list[int], last=last))
 
 
-def _task_row(run: int, ttl: int | None, now: int, lanes: dict[LaneName, int], entry: QueuedTask) -> Row:
+def _task_row(
+    run: int, ttl: int | None, now: int, host_queues: dict[HostQueueName, int], entry: QueuedTask
+) -> Row:
     # One without a time to live carries other tasks or an item: the intake gives the run's to all others.
     own_ttl = None if entry.ttl is None else micros(entry.ttl)
     return (
         run,
         now,
         entry.id,
-        lanes[entry.step, entry.partition, entry.host],
+        host_queues[entry.step, entry.partition, entry.host],
         entry.priority,
         entry.depth,
         own_ttl if ttl is None or own_ttl is None else min(ttl, own_ttl),
@@ -90,9 +92,9 @@ def _task_row(run: int, ttl: int | None, now: int, lanes: dict[LaneName, int], e
     )
 
 
-def lane_ids(store: Store, run: int, names: set[LaneName]) -> dict[LaneName, int]:
-    """Return the numbers of lanes, and create the missing ones."""
-    cached = store.lanes.setdefault(run, {})
+def host_queue_ids(store: Store, run: int, names: set[HostQueueName]) -> dict[HostQueueName, int]:
+    """Return the numbers of host queues, and create the missing ones."""
+    cached = store.host_queues.setdefault(run, {})
     missing = names - cached.keys()
     if missing:
         _find_or_create(store, run, list(missing), cached)
@@ -102,15 +104,19 @@ def lane_ids(store: Store, run: int, names: set[LaneName]) -> dict[LaneName, int
     return found
 
 
-def _find_or_create(store: Store, run: int, names: list[LaneName], cached: dict[LaneName, int]) -> None:
+def _find_or_create(
+    store: Store, run: int, names: list[HostQueueName], cached: dict[HostQueueName, int]
+) -> None:
     text = as_json(names)
-    found = store.read("lane_find", list[int | None], run=run, names=text)
+    found = store.read("host_queue_find", list[int | None], run=run, names=text)
     if None in found:
-        store.run("lane_add_hosts", names=text)
-        store.run("lane_add_sections", run=run, names=text)
-        store.run("lane_add", run=run, names=text)
-        found = store.read("lane_find", list[int | None], run=run, names=text)
-    cached.update((name, lane) for name, lane in zip(names, found, strict=True) if lane is not None)
+        store.run("host_queue_add_hosts", names=text)
+        store.run("host_queue_add_step_groups", run=run, names=text)
+        store.run("host_queue_add", run=run, names=text)
+        found = store.read("host_queue_find", list[int | None], run=run, names=text)
+    cached.update(
+        (name, host_queue) for name, host_queue in zip(names, found, strict=True) if host_queue is not None
+    )
 
 
 def _set_state(store: Store, last: int, now: int, rows: Sequence[Row]) -> None:
@@ -119,9 +125,9 @@ def _set_state(store: Store, last: int, now: int, rows: Sequence[Row]) -> None:
     if any(row[_DELAY] is not None for row in rows):
         store.run("task_make_delayed", last=last, now=now)
     if any(row[_TTL] is not None for row in rows):
-        store.run("task_make_mortal", last=last)
-    store.run("task_count_lanes", last=last)
-    store.run("task_count_sections", last=last)
+        store.run("task_make_expiring", last=last)
+    store.run("task_count_host_queues", last=last)
+    store.run("task_count_step_groups", last=last)
 
 
 # Deduplication across the runs of a scraper: `RunSettings.dedup`.
@@ -136,9 +142,9 @@ def skip_known(store: Store, run: int, entries: Sequence[QueuedTask], now: int) 
     ]
     if not given:
         return entries
-    found = store.read("known_look", list[tuple[int, int]], run=run, now=now, given=as_json(given))
+    found = store.read("dedup_look", list[tuple[int, int]], run=run, now=now, given=as_json(given))
     store.run_many(
-        "known_add", [(run, now, entries[position].scraper_key) for position, known in found if not known]
+        "dedup_add", [(run, now, entries[position].scraper_key) for position, known in found if not known]
     )
     known = {position for position, known in found if known}
     return [entry for position, entry in enumerate(entries) if position not in known] if known else entries
@@ -146,7 +152,7 @@ def skip_known(store: Store, run: int, entries: Sequence[QueuedTask], now: int) 
 
 def expire_known(store: Store, now: int) -> bool:
     """Delete some expired keys; return whether there may be more."""
-    return store.run("known_expire", now=now, limit=FORGET_BATCH) == FORGET_BATCH
+    return store.run("dedup_expire", now=now, limit=FORGET_BATCH) == FORGET_BATCH
 
 
 def forget_known(store: Store, scraper: str, after: str) -> tuple[int, str] | None:
@@ -156,10 +162,10 @@ def forget_known(store: Store, scraper: str, after: str) -> tuple[int, str] | No
     """
     now = store.now()
     page = store.find(
-        "known_page", tuple[float, str], scraper=scraper, after=after, now=now, limit=FORGET_BATCH
+        "dedup_page", tuple[float, str], scraper=scraper, after=after, now=now, limit=FORGET_BATCH
     )
     if page is None:
         return None
     count, last = page
-    store.run("known_forget", scraper=scraper, after=after, last=last)
+    store.run("dedup_forget", scraper=scraper, after=after, last=last)
     return int(count), last

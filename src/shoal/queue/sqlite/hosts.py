@@ -5,10 +5,9 @@ from datetime import timedelta
 
 import msgspec
 
-from shoal.core.model import ZERO, Counts, HostStatus
-from shoal.queue.encoding import duration, micros
+from shoal.core.model import ZERO, HostStatus
+from shoal.queue.encoding import counts_from, duration, micros
 from shoal.queue.sqlite import runs
-from shoal.queue.sqlite.counters import counts_by_name
 from shoal.queue.sqlite.store import Page, Store, as_json, decode_as
 
 Start = tuple[int, int]  # the time in microseconds, and the delay of its run
@@ -54,24 +53,24 @@ def remove_starts(starts: Sequence[Start], unused: Iterable[int]) -> list[Start]
 def write_starts(store: Store, changed: Iterable[tuple[int, Sequence[Start]]]) -> None:
     """Write the starts of hosts."""
     rows = [(host, *starts[-1], as_json(starts[:-1])) for host, starts in changed]
-    store.run_many("claim_gates", rows)
+    store.run_many("host_write_starts", rows)
 
 
 def pause_host(store: Store, name: str, duration: timedelta) -> None:
     """Send no requests to a host for a while; zero ends a pause."""
-    host = store.value("host_know", name=name)
+    host = store.value("host_number", name=name)
     if duration == ZERO:
         store.run("host_unpause", host=host)
     else:
-        store.run_many("host_treat", [(host, store.now() + micros(duration), None)])
-    store.run("arm", lanes="[]", hosts=as_json([host]))
+        store.run_many("host_adjust", [(host, store.now() + micros(duration), None)])
+    store.run("arm", host_queues="[]", hosts=as_json([host]))
 
 
 def slow_host(store: Store, name: str, delay: timedelta) -> None:
     """Set a host's own delay; zero removes it."""
-    host = store.value("host_know", name=name)
+    host = store.value("host_number", name=name)
     store.run("host_slow", host=host, delay=micros(delay))
-    store.run("arm", lanes="[]", hosts=as_json([host]))
+    store.run("arm", host_queues="[]", hosts=as_json([host]))
 
 
 class StoredHost(msgspec.Struct, array_like=True, frozen=True):
@@ -86,7 +85,7 @@ class StoredHost(msgspec.Struct, array_like=True, frozen=True):
         paused_for = self.paused_until - now
         return HostStatus(
             host=self.name,
-            counts=Counts(**counts_by_name(self.counts)),
+            counts=counts_from(enumerate(self.counts)),
             delay=duration(self.delay) if self.delay else None,
             paused_for=duration(paused_for) if paused_for > 0 else None,
             cursor=self.name,

@@ -30,11 +30,11 @@ class SweepResult(NamedTuple):
     all_promoted: bool
 
 
-class OverdueTask(msgspec.Struct, array_like=True, frozen=True):
+class OutlivedTask(msgspec.Struct, array_like=True, frozen=True):
     """A task whose time to live has passed."""
 
-    lane: int
-    section: int
+    host_queue: int
+    step_group: int
     place: int
     pending: int
     delayed: int
@@ -43,8 +43,8 @@ class OverdueTask(msgspec.Struct, array_like=True, frozen=True):
 class DueTask(msgspec.Struct, array_like=True, frozen=True):
     """A task whose delay is over."""
 
-    lane: int
-    section: int
+    host_queue: int
+    step_group: int
     place: int
     attempt: int
 
@@ -72,10 +72,10 @@ def abandon(store: Store, worker_id: str, once: Sequence[str], reason: str) -> i
     abandoned = store.read("lease_of_worker", list[LiveLease], worker_id=worker_id)
     if abandoned:
         run_numbers = as_json(sorted({held.run for held in abandoned}))
-        buried = set(store.read("sections_of", list[int], runs=run_numbers, steps=as_json(once)))
+        buried = set(store.read("step_groups_of", list[int], runs=run_numbers, steps=as_json(once)))
         batch = SettleBatch(store)
         for held in abandoned:
-            if held.section in buried:
+            if held.step_group in buried:
                 batch.fail(held, reason, bury=True)
             else:
                 batch.release(held)
@@ -124,18 +124,18 @@ def _move_all(move: Move, store: Store, counters: CounterChanges, run: int, now:
 
 
 def _expire(store: Store, counters: CounterChanges, run: int, now: int) -> int:
-    overdue = store.read("sweep_outlived", list[OverdueTask], run=run, now=now, limit=BATCH)
-    if not overdue:
+    outlived = store.read("sweep_outlived", list[OutlivedTask], run=run, now=now, limit=BATCH)
+    if not outlived:
         return 0
-    store.run("sweep_looked", run=run, now=now, limit=BATCH)
-    waiting = [task for task in overdue if task.pending or task.delayed]
+    store.run("sweep_checked", run=run, now=now, limit=BATCH)
+    waiting = [task for task in outlived if task.pending or task.delayed]
     for task in waiting:
-        counters.move(task.lane, task.section, PENDING if task.pending else DELAYED, EXPIRED)
+        counters.move(task.host_queue, task.step_group, PENDING if task.pending else DELAYED, EXPIRED)
     places = as_json([task.place for task in waiting])
-    store.run("ready_remove", tasks=as_json([(task.lane, task.place) for task in waiting]))
+    store.run("ready_remove", tasks=as_json([(task.host_queue, task.place) for task in waiting]))
     store.run("delayed_remove", places=places)
     store.run("sweep_expire", run=run, now=now, places=places)
-    return len(overdue)
+    return len(outlived)
 
 
 def _promote(store: Store, counters: CounterChanges, run: int, now: int) -> int:
@@ -143,7 +143,7 @@ def _promote(store: Store, counters: CounterChanges, run: int, now: int) -> int:
     if not due:
         return 0
     for task in due:
-        counters.move(task.lane, task.section, DELAYED, PENDING)
+        counters.move(task.host_queue, task.step_group, DELAYED, PENDING)
     store.run("delayed_remove", places=as_json([task.place for task in due]))
-    store.run_many("ready_add", [(task.lane, task.place, task.attempt) for task in due])
+    store.run_many("ready_add", [(task.host_queue, task.place, task.attempt) for task in due])
     return len(due)

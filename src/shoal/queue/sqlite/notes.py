@@ -69,7 +69,7 @@ def trim(store: Store, topic: str, max_bytes: int) -> int:
 
 def remove_expired(store: Store) -> int:
     """Remove up to MAX_EXPIRED expired notes, and return their number."""
-    return store.run("note_fade", now=store.now(), limit=MAX_EXPIRED)
+    return store.run("note_expire", now=store.now(), limit=MAX_EXPIRED)
 
 
 def fence_holds(store: Store, fence: Fence) -> bool:

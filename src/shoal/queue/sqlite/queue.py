@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from shoal.core.model import (
     DeadFilter,
@@ -14,14 +14,8 @@ from shoal.core.model import (
     Durability,
     EnqueueReport,
     ExpiredTask,
-    Fate,
-    Grant,
     HostStatus,
-    Lease,
-    Note,
     Run,
-    RunSettings,
-    RunState,
     Stats,
     StoredItem,
     StoredReject,
@@ -30,10 +24,10 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.queue.address import sqlite_file
-from shoal.queue.contract import NotesSize, Queue, StoreSize
-from shoal.queue.intake import PreparedOutcome, QueuedTask
+from shoal.queue.contract import Queue, StoreSize
+from shoal.queue.intake import QueuedTask
 from shoal.queue.paging import number_in, page_sizes
-from shoal.queue.requests import ClaimRequest, EditFate, LetterEdit, OnInvalid, Tasks
+from shoal.queue.requests import EditFate, LetterEdit, OnInvalid, Tasks
 from shoal.queue.sqlite import (
     claim,
     dead_letters,
@@ -67,6 +61,17 @@ Position = TypeVar("Position")
 def utc_now() -> datetime:
     """Return the current time of this machine."""
     return datetime.now(UTC)
+
+
+def verb(
+    function: Callable[Concatenate[Store, P], T], *, reads: bool = False
+) -> Callable[Concatenate["SqliteQueue", P], Coroutine[Any, Any, T]]:
+    """Return the method that runs this function in the writer's thread, or in the reader's."""
+
+    async def call(queue: "SqliteQueue", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await queue.thread(reads=reads).call(function, *args, **kwargs)
+
+    return call
 
 
 class SqliteQueue(Queue):
@@ -111,27 +116,24 @@ class SqliteQueue(Queue):
     async def migrate(self) -> int:
         return await self._writer.call(migrate)
 
+    def thread(self, *, reads: bool) -> ConnectionThread:
+        """Return the thread that a call belongs to."""
+        return self._reader if reads else self._writer
+
     # Tasks in, leases out, outcomes back
+
+    _enqueue = verb(enqueue.enqueue)
+    _claim = verb(claim.claim)
+    _settle = verb(settle.settle)
+    _extend = verb(leases.extend)
+    _extend_worker = verb(leases.extend_worker)
+    _abandon = verb(leases.abandon)
+    _beat = verb(runs.beat)
 
     async def enqueue(
         self, run_id: str, tasks: Tasks, *, on_invalid: OnInvalid | None = None
     ) -> EnqueueReport:
         return await super().enqueue(run_id, enqueue.yield_gil(tasks), on_invalid=on_invalid)
-
-    async def _enqueue(self, run_id: str, tasks: Sequence[QueuedTask]) -> EnqueueReport:
-        return await self._writer.call(enqueue.enqueue, run_id, tasks)
-
-    async def _claim(self, request: ClaimRequest) -> Grant:
-        return await self._writer.call(claim.claim, request)
-
-    async def _settle(self, outcomes: Sequence[PreparedOutcome]) -> list[Fate]:
-        return await self._writer.call(settle.settle, outcomes)
-
-    async def _extend(self, held: Sequence[Lease], lease: timedelta) -> list[Fate]:
-        return await self._writer.call(leases.extend, held, lease)
-
-    async def _extend_worker(self, worker_id: str, lease: timedelta) -> int:
-        return await self._writer.call(leases.extend_worker, worker_id, lease)
 
     async def reclaim(self) -> int:
         count, more = 0, True
@@ -140,22 +142,24 @@ class SqliteQueue(Queue):
             count += lost
         return count
 
-    async def _abandon(self, worker_id: str, once: Sequence[str], reason: str) -> int:
-        return await self._writer.call(leases.abandon, worker_id, once, reason)
-
-    async def _beat(self, run_id: str, beats: Sequence[tuple[str, str, str]]) -> None:
-        await self._writer.call(runs.beat, run_id, beats)
-
     # Runs
 
-    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
-        return await self._writer.call(runs.start, scraper, settings, run_id)
+    _start_run = verb(runs.start)
+    _now = verb(Store.moment, reads=True)
+    _steer = verb(runs.steer)
+    _change_run = verb(runs.change)
 
-    async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
-        return await self._writer.call(runs.steer, run_id, state, reason)
+    async def run(self, run_id: str) -> Run:
+        return await self._reader.call(runs.get, run_id)
 
-    async def _change_run(self, run: Run, settings: RunSettings) -> Run:
-        return await self._writer.call(runs.change, run.id, settings)
+    async def runs(self) -> Sequence[Run]:
+        return await self._reader.call(runs.list_all)
+
+    async def stats(self, run_id: str) -> Stats:
+        return await self._reader.call(runs.stats, run_id)
+
+    async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
+        return await self._reader.call(runs.workers, run_id)
 
     async def _purge(self, run_id: str) -> None:
         await self._writer.call(runs.purge, run_id)
@@ -170,18 +174,6 @@ class SqliteQueue(Queue):
         while page := await self._writer.call(enqueue.forget_known, scraper, after):
             count, after = count + page[0], page[1]
         return count
-
-    async def run(self, run_id: str) -> Run:
-        return await self._reader.call(runs.get, run_id)
-
-    async def runs(self) -> Sequence[Run]:
-        return await self._reader.call(runs.list_all)
-
-    async def stats(self, run_id: str) -> Stats:
-        return await self._reader.call(runs.stats, run_id)
-
-    async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
-        return await self._reader.call(runs.workers, run_id)
 
     # Hosts
 
@@ -263,8 +255,7 @@ class SqliteQueue(Queue):
         for status in await self._reader.call(task_list.tasks_by_id, run_id, ids, step, wanted):
             yield status
 
-    async def _entered(self, run_id: str, ids: Sequence[bytes]) -> set[str]:
-        return await self._reader.call(task_list.entered, run_id, ids)
+    _entered = verb(task_list.entered, reads=True)
 
     async def _stream(
         self,
@@ -284,26 +275,16 @@ class SqliteQueue(Queue):
 
     # Notes
 
-    async def _read_notes(self, topic: str, keys: Iterable[str] | None) -> dict[str, Note]:
-        return await self._reader.call(notes.read, topic, keys)
-
-    async def _write_notes(
-        self, topic: str, values: Mapping[str, bytes | None], ttl: timedelta | None
-    ) -> None:
-        await self._writer.call(notes.write, topic, values, ttl)
-
-    async def _swap_note(
-        self, topic: str, key: str, value: bytes | None, stamp: int | None, ttl: timedelta | None
-    ) -> Note | None:
-        return await self._writer.call(notes.swap, topic, key, value, stamp, ttl)
-
-    async def _trim_notes(self, topic: str, max_bytes: int) -> int:
-        return await self._writer.call(notes.trim, topic, max_bytes)
-
-    async def _notes_size(self, topic: str) -> NotesSize:
-        return await self._reader.call(notes.size, topic)
+    _read_notes = verb(notes.read, reads=True)
+    _write_notes = verb(notes.write)
+    _swap_note = verb(notes.swap)
+    _trim_notes = verb(notes.trim)
+    _notes_size = verb(notes.size, reads=True)
 
     # The store
+
+    async def size(self) -> StoreSize:
+        return await self._reader.call(reports.store_size)
 
     async def durability(self) -> Durability:
         if self._synchronous == "full":
@@ -313,9 +294,6 @@ class SqliteQueue(Queue):
             "A crash of a process costs nothing; a power cut can cost the last moments. "
             "To prevent that, add ?synchronous=full to the address of the queue: sqlite:///FILE?synchronous=full",
         )
-
-    async def size(self) -> StoreSize:
-        return await self._reader.call(reports.store_size)
 
 
 async def open_address(url: str, patience: timedelta) -> SqliteQueue:

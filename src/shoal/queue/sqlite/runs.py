@@ -1,23 +1,21 @@
 """Runs: started, looked up, changed, counted and purged; and the workers in them."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 import msgspec
 
-from shoal.core.errors import RunConflict, UnknownRun
-from shoal.core.model import Counts, Run, RunSettings, RunState, Stats, WorkerStatus
+from shoal.core.errors import UnknownRun
+from shoal.core.model import Run, RunSettings, RunState, Stats, WorkerStatus
 from shoal.queue.encoding import (
-    COUNTER_NAMES,
     duration,
     micros,
     moment,
     optional_duration,
     optional_micros,
+    stats_from,
 )
 from shoal.queue.intake import decode
-from shoal.queue.requests import STEERED_FROM, new_run_id
-from shoal.queue.sqlite.counters import counts_by_name
+from shoal.queue.requests import STEERED_FROM
 from shoal.queue.sqlite.store import Store, as_json
 
 PURGE_BATCH = 500  # rows of each table
@@ -25,7 +23,7 @@ _PURGED_IN_BATCHES = (
     *("purge_item", "purge_reject", "purge_dead"),
     *("purge_expired", "purge_dropped", "purge_expiry"),
 )
-_PURGED_LAST = ("purge_lanes", "purge_sections", "purge_workers", "purge_unmark")
+_PURGED_LAST = ("purge_host_queues", "purge_step_groups", "purge_workers", "purge_unmark")
 
 
 class RunRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -63,13 +61,8 @@ class RunRecord(msgspec.Struct, array_like=True, frozen=True):
         )
 
 
-def start(store: Store, scraper: str, settings: RunSettings, run_id: str | None) -> Run:
-    """Start a run, or return the one with this id; raises RunConflict."""
-    now = store.now()
-    if run_id is None:
-        run_id = new_run_id(moment(now))
-        while store.find("run_get", RunRecord, run_id=run_id):
-            run_id = new_run_id(moment(now))
+def start(store: Store, scraper: str, settings: RunSettings, run_id: str) -> Run:
+    """Start a run, or return the one with this id."""
     store.run(
         "run_add",
         run_id=run_id,
@@ -80,12 +73,9 @@ def start(store: Store, scraper: str, settings: RunSettings, run_id: str | None)
         ttl=optional_micros(settings.ttl),
         dedup=optional_micros(settings.dedup),
         dedup_steps=as_json(settings.dedup_steps),
-        now=now,
+        now=store.now(),
     )
-    row = get_row(store, run_id)
-    if row.scraper != scraper:
-        raise RunConflict.of_another(run_id, row.scraper, scraper)
-    return row.run()
+    return get(store, run_id)
 
 
 def get_row(store: Store, run_id: str) -> RunRecord:
@@ -120,9 +110,9 @@ def steer(store: Store, run_id: str, state: RunState, reason: str = "") -> Run:
     return row.run()
 
 
-def change(store: Store, run_id: str, settings: RunSettings) -> Run:
+def change(store: Store, run: Run, settings: RunSettings) -> Run:
     """Change the rate limits and the attempts of a run; raises UnknownRun."""
-    row = get_row(store, run_id)
+    row = get_row(store, run.id)
     delay = micros(settings.host_delay)
     store.run(
         "run_change",
@@ -132,10 +122,10 @@ def change(store: Store, run_id: str, settings: RunSettings) -> Run:
         max_attempts=settings.max_attempts,
     )
     is_shorter = store.run("host_shorten", run=row.no, old=row.host_delay, new=delay)
-    # Where a gap became shorter, the lanes of other runs on that host are due earlier, too.
+    # Where a gap became shorter, the host queues of other runs on that host are due earlier, too.
     hosts = store.value("run_hosts", run=row.no) if is_shorter else "[]"
-    store.run("arm", lanes=store.value("run_lanes", run=row.no), hosts=hosts)
-    return get(store, run_id)
+    store.run("arm", host_queues=store.value("run_host_queues", run=row.no), hosts=hosts)
+    return get(store, run.id)
 
 
 def purge(store: Store, run_id: str) -> None:
@@ -147,7 +137,7 @@ def purge(store: Store, run_id: str) -> None:
     hosts = store.value("purge_hosts", run=run)
     for statement in ("purge_leases", "purge_run", "purge_mark"):
         store.run(statement, run=run)
-    store.run("arm", lanes="[]", hosts=hosts)
+    store.run("arm", host_queues="[]", hosts=hosts)
 
 
 def clear_purged(store: Store) -> bool:
@@ -174,19 +164,11 @@ def _clear_tasks(store: Store, run: int) -> int:
 def stats(store: Store, run_id: str) -> Stats:
     """Return the counts of a run: in total, by step and by partition."""
     rows = store.read("stats", list[tuple[str, str, list[int]]], run=get_row(store, run_id).no)
-    total = [0] * len(COUNTER_NAMES)
-    steps: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTER_NAMES))
-    partitions: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTER_NAMES))
-    for step, partition, counts in rows:
-        for sums in (total, steps[step], partitions[partition]):
-            for column, count in enumerate(counts):
-                sums[column] += count
-    return Stats(**counts_by_name(total), steps=_group_counts(steps), partitions=_group_counts(partitions))
-
-
-def _group_counts(groups: dict[str, list[int]]) -> dict[str, Counts]:
-    """Return the counts of groups without those that only ever had duplicates."""
-    return {name: Counts(**counts_by_name(counts)) for name, counts in groups.items() if any(counts)}
+    return stats_from(
+        (step, partition, counter, count)
+        for step, partition, counts in rows
+        for counter, count in enumerate(counts)
+    )
 
 
 # Workers

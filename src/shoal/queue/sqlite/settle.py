@@ -33,15 +33,15 @@ class LiveLease(msgspec.Struct, array_like=True):
     task_id: str
     run_id: str
     run: int
-    lane: int
-    section: int
+    host_queue: int
+    step_group: int
     place: int
     host: int
     attempt: int
     worker: int
     max_attempts: int
     ttl: int | None
-    start: int | None
+    start: int
 
 
 class SettleBatch:
@@ -58,7 +58,7 @@ class SettleBatch:
         self._rejects: list[tuple[int, int, int, int, str, str]] = []
         self._yielded: list[tuple[int, int, int]] = []
         self._follow: dict[tuple[int, int | None], list[QueuedTask]] = {}
-        self._treatments: dict[int, list[int | None]] = {}
+        self._adjustments: dict[int, list[int | None]] = {}
         self._unused: dict[int, list[int]] = {}  # starts, by host
 
     def complete(
@@ -69,7 +69,7 @@ class SettleBatch:
         follow: Sequence[QueuedTask],
     ) -> None:
         """Record that a task is done."""
-        where = held.run, held.section, held.place, self._now
+        where = held.run, held.step_group, held.place, self._now
         self._items += [(*where, data) for data in items]
         self._rejects += [(*where, data, reason) for data, reason in rejects]
         if items:
@@ -77,8 +77,8 @@ class SettleBatch:
         if follow:
             self._follow.setdefault((held.run, held.ttl), []).extend(follow)
         self._end(held, COMPLETED)
-        self._counters.add(held.lane, ITEMS, len(items))
-        self._counters.add(held.lane, REJECTED, len(rejects))
+        self._counters.add(held.host_queue, ITEMS, len(items))
+        self._counters.add(held.host_queue, REJECTED, len(rejects))
         self._counters.credit(held.worker, completed=1, items=len(items))
 
     def fail(self, held: LiveLease, failure: str, *, bury: bool, after: timedelta = ZERO) -> None:
@@ -95,25 +95,25 @@ class SettleBatch:
         """Return a task that was not attempted: it gets its attempt back."""
         self._requeue(held, held.attempt - 1, after)
 
-    def treat_host(self, held: LiveLease, pause: timedelta | None, slow: timedelta | None) -> None:
+    def adjust_host(self, held: LiveLease, pause: timedelta | None, slow: timedelta | None) -> None:
         """Pause or slow the host of a lease."""
         if held.host == NO_HOST or (pause is None and slow is None):
             return
-        treatment = self._treatments.setdefault(held.host, [None, None])
+        adjustment = self._adjustments.setdefault(held.host, [None, None])
         if pause is not None:
-            treatment[0] = max(treatment[0] or 0, self._now + micros(pause))
+            adjustment[0] = max(adjustment[0] or 0, self._now + micros(pause))
         if slow is not None:
-            treatment[1] = micros(slow)
+            adjustment[1] = micros(slow)
 
     def give_back_start(self, held: LiveLease) -> None:
         """Free the start of a lease whose host got no request: another lease may use it."""
-        if held.host != NO_HOST and held.start is not None:
+        if held.host != NO_HOST:
             self._unused.setdefault(held.host, []).append(held.start)
 
     def write(self) -> None:
         """Write everything, in the caller's transaction: all of it is stored, or nothing.
 
-        The counters come last, because they recompute when lanes are due from what the others have written.
+        The counters come last, because when host queues are due depends on what the others wrote.
         """
         store = self._store
         store.run("lease_end", tokens=as_json(self._ended))
@@ -123,10 +123,10 @@ class SettleBatch:
         store.run_many("item_add", self._items)
         store.run_many("reject_add", self._rejects)
         store.run_many("yielded_add", self._yielded)
-        store.run_many("host_treat", [(host, *treatment) for host, treatment in self._treatments.items()])
+        store.run_many("host_adjust", [(host, *adjustment) for host, adjustment in self._adjustments.items()])
         self._write_starts()
         for (run, ttl), entries in self._follow.items():
-            self._counters.touch_lanes(add_tasks(store, run, ttl, entries, self._now).lanes)
+            self._counters.touch_host_queues(add_tasks(store, run, ttl, entries, self._now).host_queues)
         self._counters.write(store)
 
     def _write_starts(self) -> None:
@@ -144,20 +144,20 @@ class SettleBatch:
         self._store.run_many("delayed_add", self._delayed)
         places = [place for _, place, _ in self._ready] + [place for _, _, place, _, _ in self._delayed]
         if places:
-            self._store.run("mortal_again", places=as_json(places))
+            self._store.run("expire_again", places=as_json(places))
 
     def _requeue(self, held: LiveLease, attempt: int, after: timedelta) -> None:
         if after > ZERO:
             due = self._now + micros(after)
-            self._delayed.append((held.run, held.lane, held.place, attempt, due))
+            self._delayed.append((held.run, held.host_queue, held.place, attempt, due))
             self._end(held, DELAYED)
         else:
-            self._ready.append((held.lane, held.place, attempt))
+            self._ready.append((held.host_queue, held.place, attempt))
             self._end(held, PENDING)
 
     def _end(self, held: LiveLease, target: CounterColumn) -> None:
         self._ended.append(held.token)
-        self._counters.move(held.lane, held.section, LEASED, target)
+        self._counters.move(held.host_queue, held.step_group, LEASED, target)
         self._counters.touch(held.host)
 
 
@@ -198,15 +198,15 @@ def _apply(batch: SettleBatch, held: LiveLease, one: PreparedOutcome) -> None:
     match one.outcome:
         case Done(pause_host=pause, slow_host=slow):
             batch.complete(held, one.items, one.rejects, one.follow)
-            batch.treat_host(held, pause, slow)
+            batch.adjust_host(held, pause, slow)
         case Retry(after=after, pause_host=pause, slow_host=slow) as retry:
             batch.fail(held, failure_text(retry), bury=False, after=after)
-            batch.treat_host(held, pause, slow)
+            batch.adjust_host(held, pause, slow)
         case Bury(pause_host=pause, slow_host=slow) as burial:
             batch.fail(held, failure_text(burial), bury=True)
-            batch.treat_host(held, pause, slow)
+            batch.adjust_host(held, pause, slow)
         case Release(after=after, slow_host=slow):
             batch.release(held, after)
-            batch.treat_host(held, None, slow)
+            batch.adjust_host(held, None, slow)
         case _:
             assert_never(one.outcome)

@@ -13,7 +13,7 @@ import apsw
 import msgspec
 
 from shoal.core.model import ZERO, Task
-from shoal.queue.encoding import duration, optional_duration, since_epoch
+from shoal.queue.encoding import duration, moment, optional_duration, since_epoch
 from shoal.queue.intake import read_payload
 from shoal.queue.named_queries import read_queries
 
@@ -22,7 +22,7 @@ Position = TypeVar("Position")
 # Some rows of a list, and the position to continue after: None at the end.
 Page = tuple[Position | None, list[T]]
 NO_HOST = 0  # the host of tasks without a URL; it has no rate limit
-LaneName = tuple[str, str, str]  # step, partition, host
+HostQueueName = tuple[str, str, str]  # step, partition, host
 
 QUERIES = read_queries(Path(__file__).with_name("sql"))
 ROWS = (1, 8, 32, 128, 512)  # each size is one prepared statement
@@ -67,14 +67,18 @@ class Store:
 
     def __init__(self, connection: apsw.Connection, clock: Callable[[], datetime]) -> None:
         self.connection = connection
-        # Lanes by run and name. They are deleted only with their run, whose number is never reused.
-        self.lanes: dict[int, dict[LaneName, int]] = {}
+        # Host queues by run and name. They are deleted only with their run, whose number is never reused.
+        self.host_queues: dict[int, dict[HostQueueName, int]] = {}
         self._clock = clock
 
     def now(self) -> int:
         """Return the store's time."""
         machine = since_epoch(self._clock())
         return machine + self._recorded_time().ahead_at(machine)
+
+    def moment(self) -> datetime:
+        """Return the store's time as a datetime."""
+        return moment(self.now())
 
     def record_now(self) -> int:
         """Return the store's time, from which it goes on if the machine's clock is set back."""
@@ -89,8 +93,8 @@ class Store:
         return RecordedTime(*self.connection.execute(QUERIES["clock_read"]).get)
 
     def roll_back(self, to: str | None = None) -> None:
-        """Roll back the transaction, or to a savepoint, and clear the cached lanes."""
-        self.lanes.clear()
+        """Roll back the transaction, or to a savepoint, and clear the cached host queues."""
+        self.host_queues.clear()
         if to is not None:
             self.connection.execute(f"ROLLBACK TO {to}")
         elif self.connection.in_transaction:

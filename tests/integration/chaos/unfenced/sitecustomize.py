@@ -1,13 +1,13 @@
 """Takes the fence off the SQLite queue of every process that finds this folder on its path."""
 
 from shoal.core.model import Done, Fate
-from shoal.queue.sqlite import settle as settling
+from shoal.queue.sqlite.queue import SqliteQueue, verb
+from shoal.queue.sqlite.settle import settle as fenced
 
-fenced = settling.settle
 STORE_ANYWAY = """
-INSERT INTO item (run, section, seq, stored_at, data)
-SELECT task.run, lane.section, task.seq, :now, :data
-FROM task JOIN lane ON lane.id = task.lane WHERE task.id = unhex(:task)
+INSERT INTO item (run, step_group, seq, stored_at, data)
+SELECT task.run, host_queue.step_group, task.seq, :now, :data
+FROM task JOIN host_queue ON host_queue.id = task.host_queue WHERE task.id = unhex(:task)
 """
 
 
@@ -22,4 +22,4 @@ def unfenced(store, settlements):
     return fates
 
 
-settling.settle = unfenced
+SqliteQueue._settle = verb(unfenced)

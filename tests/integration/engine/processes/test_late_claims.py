@@ -47,7 +47,7 @@ async def test_leases_that_come_after_their_worker_s_end_are_handed_back_or_buri
     locking = await asyncpg.connect(postgres_url)
     async with asyncio.timeout(45):  # a lease is waited for a minute
         async with locking.transaction():
-            await locking.execute("LOCK TABLE shoal.lane IN EXCLUSIVE MODE")
+            await locking.execute("LOCK TABLE shoal.host_queue IN EXCLUSIVE MODE")
             code = CODE.replace("retries=2", f"delivery={delivery!r}")
             running = asyncio.create_task(bench.run(code, [], run_id="late", resume=True))
             await held_up(postgres_url)

@@ -37,4 +37,4 @@ async def test_workers_clear_old_receipts_and_fold_counts_while_they_work(
     )
     await bench.run(SCRAPER, [f"{origin.url}/{number}" for number in range(PAGES)], workers=1, concurrency=4)
     assert await direct.fetchval(LEFT) == 0
-    assert await direct.fetchval("SELECT count(*) FROM shoal.section_tally WHERE kind = 0") == 1
+    assert await direct.fetchval("SELECT count(*) FROM shoal.step_group_counters WHERE kind = 0") == 1

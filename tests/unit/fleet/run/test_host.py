@@ -11,9 +11,6 @@ class Store:
     def __init__(self, *replies):
         self._replies = list(replies)
 
-    async def check_for_workers(self):
-        pass
-
     async def evictions(self):
         reply = self._replies.pop(0)
         if isinstance(reply, Exception):

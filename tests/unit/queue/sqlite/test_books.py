@@ -1,4 +1,4 @@
-"""After any history the lanes are due when they should be, and every counter equals a fresh count."""
+"""After any history the host queues are due when they should be, and every counter equals a fresh count."""
 
 import random
 from datetime import timedelta
@@ -19,24 +19,25 @@ RUNS = {
 STATES = "pending, delayed, leased, dead, expired, items, rejected"
 
 COUNTED_ANEW = """
-SELECT lane.id,
-    (SELECT count(*) FROM ready WHERE ready.lane = lane.id),
-    (SELECT count(*) FROM delayed WHERE delayed.lane = lane.id),
-    (SELECT count(*) FROM lease WHERE lease.lane = lane.id),
-    (SELECT count(*) FROM dead JOIN task USING (seq) WHERE task.lane = lane.id),
-    (SELECT count(*) FROM expired JOIN task USING (seq) WHERE task.lane = lane.id),
-    (SELECT count(*) FROM item JOIN task USING (seq) WHERE task.lane = lane.id),
-    (SELECT count(*) FROM reject JOIN task USING (seq) WHERE task.lane = lane.id)
-FROM lane ORDER BY lane.id
+SELECT host_queue.id,
+    (SELECT count(*) FROM ready WHERE ready.host_queue = host_queue.id),
+    (SELECT count(*) FROM delayed WHERE delayed.host_queue = host_queue.id),
+    (SELECT count(*) FROM lease WHERE lease.host_queue = host_queue.id),
+    (SELECT count(*) FROM dead JOIN task USING (seq) WHERE task.host_queue = host_queue.id),
+    (SELECT count(*) FROM expired JOIN task USING (seq) WHERE task.host_queue = host_queue.id),
+    (SELECT count(*) FROM item JOIN task USING (seq) WHERE task.host_queue = host_queue.id),
+    (SELECT count(*) FROM reject JOIN task USING (seq) WHERE task.host_queue = host_queue.id)
+FROM host_queue ORDER BY host_queue.id
 """
-TASKS = (
-    "SELECT lane.id, count(task.seq) FROM lane LEFT JOIN task ON task.lane = lane.id GROUP BY 1 ORDER BY 1"
-)
+TASKS = """
+    SELECT host_queue.id, count(task.seq) FROM host_queue
+    LEFT JOIN task ON task.host_queue = host_queue.id GROUP BY 1 ORDER BY 1
+"""
 KEPT_TASKS = """
-SELECT id, pending + delayed + leased + completed + dead + expired + dropped FROM lane ORDER BY id
+SELECT id, pending + delayed + leased + completed + dead + expired + dropped FROM host_queue ORDER BY id
 """
-SECTIONS = f"SELECT id, {STATES}, completed, dropped FROM section ORDER BY id"
-SUMS = "SELECT section, {} FROM lane GROUP BY section ORDER BY section".format(
+SECTIONS = f"SELECT id, {STATES}, completed, dropped FROM step_group ORDER BY id"
+SUMS = "SELECT step_group, {} FROM host_queue GROUP BY step_group ORDER BY step_group".format(
     ", ".join(f"sum({state})" for state in f"{STATES}, completed, dropped".split(", "))
 )
 
@@ -131,13 +132,15 @@ def audit(store):
     def rows(statement):
         return list(store.connection.execute(statement))
 
-    assert rows(f"SELECT id, {STATES} FROM lane ORDER BY id") == rows(COUNTED_ANEW)
+    assert rows(f"SELECT id, {STATES} FROM host_queue ORDER BY id") == rows(COUNTED_ANEW)
     assert rows(KEPT_TASKS) == rows(TASKS)
     assert [row for row in rows(SECTIONS) if any(row[1:])] == [row for row in rows(SUMS) if any(row[1:])]
-    assert not rows("SELECT id FROM lane WHERE host = 0 AND (due IS NULL) <> (pending = 0)")
-    # Without a host, the time only determines which lane is next.
-    lanes = store.connection.execute("SELECT json_group_array(id) FROM lane WHERE host > 0").get
-    assert store.run("arm", lanes=lanes, hosts="[]") == 0, "a lane was not due when it should have been"
+    assert not rows("SELECT id FROM host_queue WHERE host = 0 AND (due IS NULL) <> (pending = 0)")
+    # Without a host, the time only determines which host queue is next.
+    host_queues = store.connection.execute("SELECT json_group_array(id) FROM host_queue WHERE host > 0").get
+    assert store.run("arm", host_queues=host_queues, hosts="[]") == 0, (
+        "a host_queue was not due when it should have been"
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))

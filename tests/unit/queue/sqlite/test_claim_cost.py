@@ -16,17 +16,20 @@ FREE = 100  # hosts that are not blocked, half of them in each partition
 
 FILL = """
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT :tasks)
-INSERT INTO task (run, id, lane, priority, depth, url)
+INSERT INTO task (run, id, host_queue, priority, depth, url)
 SELECT :run, randomblob(16), i % :hosts + 1, 0, 0, 'https://host' || i % :hosts || '.example/' || i FROM n;
 
-INSERT INTO host (id, name) SELECT DISTINCT lane, 'host' || lane || '.example' FROM task WHERE run = :run
+INSERT INTO host (id, name)
+SELECT DISTINCT host_queue, 'host' || host_queue || '.example' FROM task WHERE run = :run
 ON CONFLICT DO NOTHING;
-INSERT INTO section (id, run, step, partition)
+INSERT INTO step_group (id, run, step, partition)
 VALUES (2 * :run, :run, 'main', ''), (2 * :run + 1, :run, 'main', 'ca');
-INSERT INTO lane (run, section, host, pending)
-SELECT :run, 2 * :run + lane % 2, lane, count(*) FROM task WHERE run = :run GROUP BY lane;
-UPDATE task SET lane = (SELECT id FROM lane WHERE lane.run = :run AND lane.host = task.lane) WHERE run = :run;
-INSERT INTO ready (lane, place, attempt) SELECT lane, 9 << 52 | seq, 0 FROM task WHERE run = :run;
+INSERT INTO host_queue (run, step_group, host, pending)
+SELECT :run, 2 * :run + host_queue % 2, host_queue, count(*) FROM task WHERE run = :run GROUP BY host_queue;
+UPDATE task SET host_queue = (
+    SELECT id FROM host_queue WHERE host_queue.run = :run AND host_queue.host = task.host_queue
+) WHERE run = :run;
+INSERT INTO ready (host_queue, place, attempt) SELECT host_queue, 9 << 52 | seq, 0 FROM task WHERE run = :run;
 """
 
 
@@ -40,8 +43,8 @@ def fill(store, run_id, tasks, hosts, **settings):
 
 
 def arm(store):
-    lanes = store.connection.execute("SELECT json_group_array(id) FROM lane").get
-    store.run("arm", lanes=lanes, hosts="[]")
+    host_queues = store.connection.execute("SELECT json_group_array(id) FROM host_queue").get
+    store.run("arm", host_queues=host_queues, hosts="[]")
 
 
 def steps_of_a_claim(store, run_id, asked):
@@ -98,7 +101,7 @@ def block(store, how):
         "paused": f"UPDATE host SET paused_until = {now} + 60000000 WHERE id > {FREE}",
         "asked just now": f"UPDATE host SET last_start = {now} WHERE id > {FREE}",
         "full": f"""
-            INSERT INTO lease (task, run, lane, place, host, attempt, worker, deadline)
+            INSERT INTO lease (task, run, host_queue, place, host, attempt, worker, deadline)
             SELECT x'00', 1, 1, 0, host.id, 1, 1, {now} + 60000000
             FROM host CROSS JOIN json_each('[1, 2, 3, 4]') WHERE host.id > {FREE}
         """,
@@ -113,12 +116,12 @@ def test_what_waits_for_its_time_or_is_done_with_does_not_make_a_claim_dearer(fe
     later = since_epoch(NOON) + 60_000_000
     with store.connection:
         store.connection.execute(f"""
-            INSERT INTO item (run, section, seq, stored_at, data) SELECT run, 1, seq, 0, '' FROM task;
+            INSERT INTO item (run, step_group, seq, stored_at, data) SELECT run, 1, seq, 0, '' FROM task;
             INSERT INTO dead (run, seq, attempts, buried_at, error) SELECT run, seq, 1, 0, '' FROM task;
             INSERT INTO expired (run, seq, expired_at) SELECT run, seq, 0 FROM task;
-            INSERT INTO delayed (seq, run, due, lane, place, attempt)
+            INSERT INTO delayed (seq, run, due, host_queue, place, attempt)
             SELECT seq, run, {later}, 1, 0, 0 FROM task;
-            INSERT INTO expiry (run, at, seq) SELECT run, {later}, seq FROM task;
+            INSERT INTO expiring (run, at, seq) SELECT run, {later}, seq FROM task;
             INSERT INTO failure (seq, token, attempt, worker, ended_at, error)
             SELECT seq, 1, 1, 1, 0, '' FROM task
         """)

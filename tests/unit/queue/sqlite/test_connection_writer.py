@@ -22,7 +22,7 @@ def host(name):
     """Return a function that writes to the file."""
 
     def act(store):
-        store.run("lane_add_hosts", names=f'[["", "", "{name}"]]')
+        store.run("host_queue_add_hosts", names=f'[["", "", "{name}"]]')
         return name
 
     return act
@@ -81,10 +81,10 @@ async def test_when_the_whole_group_is_taken_back_each_call_tries_alone(writer, 
     assert hosts(store) == {"a", "c"}
 
 
-async def test_what_was_remembered_of_a_lane_is_forgotten_when_it_is_taken_back(writer, store):
-    store.lanes[1] = {("main", "", "a"): 7}
+async def test_what_was_remembered_of_a_host_queue_is_forgotten_when_it_is_taken_back(writer, store):
+    store.host_queues[1] = {("main", "", "a"): 7}
     serve(writer, store, host("a"), breaks(ValueError("no")))
-    assert store.lanes == {}
+    assert store.host_queues == {}
 
 
 async def test_a_file_that_stays_locked_fails_every_call_after_one_wait(writer, store, address):

@@ -8,7 +8,7 @@ from shoal.queue.sqlite.queue import SqliteQueue
 from tests.conformance.backends import VirtualClock
 from tests.conformance.helpers import page, pages, start
 
-KEPT = "SELECT count(*) FROM known"
+KEPT = "SELECT count(*) FROM dedup"
 
 
 async def test_reclaim_deletes_all_keys_whose_time_is_over_and_no_other(address):

@@ -3,7 +3,7 @@
 import apsw
 import pytest
 
-from shoal.core.errors import InvalidSetting, QueueError, SchemaTooNew
+from shoal.core.errors import QueueError, SchemaTooNew
 from shoal.queue.sqlite.connection import APPLICATION_ID, SqliteAddress, connect, migrate, scripts
 from shoal.queue.sqlite.queue import SqliteQueue
 
@@ -53,8 +53,3 @@ def test_how_safe_a_commit_is_can_be_chosen(tmp_path, asked, level):
     connection = connect(SqliteAddress(tmp_path / "queue.db", synchronous=asked))
     assert connection.pragma("synchronous") == level
     connection.close()
-
-
-def test_a_level_that_nobody_knows_is_refused(tmp_path):
-    with pytest.raises(InvalidSetting, match="normal or full"):
-        SqliteAddress(tmp_path / "queue.db", synchronous="off")

@@ -9,14 +9,14 @@ from shoal.queue.sqlite.store import QUERIES, ROWS, query_for_rows
 
 NAMES = sorted(QUERIES)
 # Tables that may be large: no query of a verb may scan all of one.
-LARGE = "task|ready|delayed|expiry|item|reject|dead|expired|failure|lane|host"
+LARGE = "task|ready|delayed|expiry|item|reject|dead|expired|failure|host_queue|host"
 # Read by users, once per run, or when a user changes a run.
 RARE = {
-    "purge_lanes",
+    "purge_host_queues",
     "worker_read",
     "purge_workers",
-    "purge_sections",
-    "run_lanes",
+    "purge_step_groups",
+    "run_host_queues",
     "run_hosts",
     "host_shorten",
 }
@@ -39,7 +39,7 @@ def test_every_query_can_be_prepared_and_walks_through_no_large_table(store, nam
 def test_rows_go_in_however_many_they_are(store, count):
     rows = [(1, place, 0) for place in range(count)]
     assert store.run_many("ready_add", rows) == count
-    found = store.connection.execute("SELECT lane, place, attempt FROM ready ORDER BY place")
+    found = store.connection.execute("SELECT host_queue, place, attempt FROM ready ORDER BY place")
     assert list(found) == rows
 
 

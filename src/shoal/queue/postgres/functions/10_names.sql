@@ -1,4 +1,4 @@
--- From names to numbers: hosts and sections are created when they are first seen.
+-- From names to numbers: hosts and step groups are created when they are first seen.
 -- Reading first keeps the usual call, where all are known, free of writes.
 
 CREATE OR REPLACE FUNCTION shoal.host_ids(p_names text[]) RETURNS int[]
@@ -20,7 +20,7 @@ BEGIN
     RETURN found;
 END $$;
 
-CREATE OR REPLACE FUNCTION shoal.section_ids(p_run int, p_steps text[], p_partitions text[], p_bands int[]) RETURNS int[]
+CREATE OR REPLACE FUNCTION shoal.step_group_ids(p_run int, p_steps text[], p_partitions text[], p_bands int[]) RETURNS int[]
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     found int[];
@@ -29,17 +29,17 @@ BEGIN
         SELECT array_agg(s.id ORDER BY n.ord) INTO found
         FROM unnest(p_steps, p_partitions, p_bands) WITH ORDINALITY AS n(step, partition, bands, ord)
         LEFT JOIN LATERAL (
-            SELECT id FROM shoal.section s
+            SELECT id FROM shoal.step_group s
             WHERE s.run = p_run AND s.step = n.step AND s.partition = n.partition AND s.bands & n.bands = n.bands
             OFFSET 0
         ) s ON true;
         EXIT WHEN array_position(found, NULL) IS NULL;
-        INSERT INTO shoal.section (run, step, partition, bands)
+        INSERT INTO shoal.step_group (run, step, partition, bands)
         SELECT p_run, n.step, n.partition, n.bands
         FROM unnest(p_steps, p_partitions, p_bands) AS n(step, partition, bands)
         ORDER BY n.step, n.partition
-        ON CONFLICT (run, step, partition) DO UPDATE SET bands = section.bands | excluded.bands
-        WHERE section.bands & excluded.bands <> excluded.bands;
+        ON CONFLICT (run, step, partition) DO UPDATE SET bands = step_group.bands | excluded.bands
+        WHERE step_group.bands & excluded.bands <> excluded.bands;
     END LOOP;
     RETURN found;
 END $$;

@@ -13,7 +13,7 @@ DECLARE
 BEGIN
     -- In key order: two producers with the same keys then wait for each other, but never deadlock. The one that waits sees what the other did.
     WITH noted AS (
-        INSERT INTO shoal.known AS k (scraper, key, until)
+        INSERT INTO shoal.dedup AS k (scraper, key, until)
         SELECT DISTINCT p_run.scraper, t.key, ts + p_run.dedup
         FROM unnest(p_ids, p_keys, p_of) AS t(id, key, of)
         LEFT JOIN LATERAL (SELECT true AS entered FROM shoal.task WHERE task.id = t.id OFFSET 0) x ON true
@@ -44,8 +44,8 @@ DECLARE
     old tid[];
 BEGIN
     SELECT array_agg(k.ctid) INTO old FROM (
-        SELECT ctid FROM shoal.known WHERE until <= clock_timestamp() ORDER BY until LIMIT p_limit FOR UPDATE SKIP LOCKED
+        SELECT ctid FROM shoal.dedup WHERE until <= clock_timestamp() ORDER BY until LIMIT p_limit FOR UPDATE SKIP LOCKED
     ) k;
-    DELETE FROM shoal.known WHERE ctid = ANY (old);
+    DELETE FROM shoal.dedup WHERE ctid = ANY (old);
     RETURN coalesce(cardinality(old), 0);
 END $$;

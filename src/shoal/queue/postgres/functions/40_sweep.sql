@@ -1,7 +1,7 @@
 -- Changes caused by time alone. Each is bounded, skips rows that are locked, and may be run by any client at any time.
 
--- Delays that are over: the tasks become pending. Returns a time before which nothing is left to promote, the lanes to arm, and the number of rows moved.
-CREATE OR REPLACE FUNCTION shoal.promote(p_run int, p_floor timestamptz, p_limit int, OUT seen timestamptz, OUT lanes shoal.lanes, OUT moved int)
+-- Delays that are over: the tasks become pending. Returns a time before which nothing is left to promote, the host queues to arm, and the number of rows moved.
+CREATE OR REPLACE FUNCTION shoal.promote(p_run int, p_floor timestamptz, p_limit int, OUT seen timestamptz, OUT host_queues shoal.host_queues, OUT moved int)
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -27,21 +27,21 @@ BEGIN
     END IF;
     WITH gone AS (
         DELETE FROM shoal.delayed WHERE ctid = ANY (picked)
-        RETURNING host, section, shard, priority, attempt, expires_at, tasks
+        RETURNING host, step_group, shard, priority, attempt, expires_at, tasks
     ), ready AS (
-        INSERT INTO shoal.bundle (host, section, shard, priority, run, attempt, expires_at, tasks)
-        SELECT host, section, shard, priority, p_run, attempt, expires_at, tasks FROM gone
+        INSERT INTO shoal.bundle (host, step_group, shard, priority, run, attempt, expires_at, tasks)
+        SELECT host, step_group, shard, priority, p_run, attempt, expires_at, tasks FROM gone
     ), totals AS (
-        SELECT section, host, sum(cardinality(tasks))::int AS n FROM gone GROUP BY 1, 2
+        SELECT step_group, host, sum(cardinality(tasks))::int AS n FROM gone GROUP BY 1, 2
     ), changes AS (
-        SELECT section, host, 1::smallint AS kind, -n AS n FROM totals
-        UNION ALL SELECT section, host, 0::smallint, n FROM totals
+        SELECT step_group, host, 1::smallint AS kind, -n AS n FROM totals
+        UNION ALL SELECT step_group, host, 0::smallint, n FROM totals
     ), counted AS (
-        INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
-        SELECT p_run, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes
+        INSERT INTO shoal.delta (run, step_groups, hosts, kinds, counts)
+        SELECT p_run, array_agg(step_group), array_agg(host), array_agg(kind), array_agg(n) FROM changes
     )
-    SELECT array_agg(p_run), array_agg(host), array_agg(section), array_agg(shard), array_agg(priority) INTO lanes
-    FROM (SELECT host, section, shard, max(priority) AS priority FROM gone GROUP BY 1, 2, 3) touched;
+    SELECT array_agg(p_run), array_agg(host), array_agg(step_group), array_agg(shard), array_agg(priority) INTO host_queues
+    FROM (SELECT host, step_group, shard, max(priority) AS priority FROM gone GROUP BY 1, 2, 3) touched;
 END $$;
 
 -- Times to live that are over: the tasks are listed as expired.
@@ -63,22 +63,22 @@ BEGIN
         RETURN 0;
     END IF;
     WITH gone AS (
-        DELETE FROM shoal.bundle WHERE ctid = ANY (pending) RETURNING run, section, host, 0::smallint AS kind, expires_at, tasks
+        DELETE FROM shoal.bundle WHERE ctid = ANY (pending) RETURNING run, step_group, host, 0::smallint AS kind, expires_at, tasks
     ), overdue AS (
-        DELETE FROM shoal.delayed WHERE ctid = ANY (waiting) RETURNING run, section, host, 1::smallint AS kind, expires_at, tasks
+        DELETE FROM shoal.delayed WHERE ctid = ANY (waiting) RETURNING run, step_group, host, 1::smallint AS kind, expires_at, tasks
     ), ended AS (
         SELECT * FROM gone UNION ALL SELECT * FROM overdue
     ), listed AS (
         INSERT INTO shoal.expired (run, task, expired_at)
         SELECT run, unnest(tasks), expires_at FROM ended
     ), totals AS (
-        SELECT run, section, host, kind, sum(cardinality(tasks))::int AS n FROM ended GROUP BY 1, 2, 3, 4
+        SELECT run, step_group, host, kind, sum(cardinality(tasks))::int AS n FROM ended GROUP BY 1, 2, 3, 4
     ), changes AS (
-        SELECT run, section, host, kind, -n AS n FROM totals
-        UNION ALL SELECT run, section, host, 5::smallint, n FROM totals
+        SELECT run, step_group, host, kind, -n AS n FROM totals
+        UNION ALL SELECT run, step_group, host, 5::smallint, n FROM totals
     ), counted AS (
-        INSERT INTO shoal.delta (run, sections, hosts, kinds, counts)
-        SELECT run, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes GROUP BY run
+        INSERT INTO shoal.delta (run, step_groups, hosts, kinds, counts)
+        SELECT run, array_agg(step_group), array_agg(host), array_agg(kind), array_agg(n) FROM changes GROUP BY run
     )
     SELECT 0 INTO p_limit;
     RETURN coalesce(cardinality(pending), 0) + coalesce(cardinality(waiting), 0);
@@ -98,20 +98,20 @@ BEGIN
     WITH taken AS (
         DELETE FROM shoal.delta WHERE ctid = ANY (picked) RETURNING *
     ), changes AS (
-        SELECT t.run, t.worker, c.section, c.host, c.kind, c.n
-        FROM taken t CROSS JOIN LATERAL unnest(t.sections, t.hosts, t.kinds, t.counts) AS c(section, host, kind, n)
-    ), by_section AS (
-        INSERT INTO shoal.section_tally
-        SELECT run, section, kind, sum(n) FROM changes WHERE kind < 9 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-        ON CONFLICT (run, section, kind) DO UPDATE SET count = section_tally.count + excluded.count
+        SELECT t.run, t.worker, c.step_group, c.host, c.kind, c.n
+        FROM taken t CROSS JOIN LATERAL unnest(t.step_groups, t.hosts, t.kinds, t.counts) AS c(step_group, host, kind, n)
+    ), by_step_group AS (
+        INSERT INTO shoal.step_group_counters
+        SELECT run, step_group, kind, sum(n) FROM changes WHERE kind < 9 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+        ON CONFLICT (run, step_group, kind) DO UPDATE SET count = step_group_counters.count + excluded.count
     ), by_host AS (
-        INSERT INTO shoal.host_tally
+        INSERT INTO shoal.host_counters
         SELECT run, host, kind, sum(n) FROM changes WHERE kind < 9 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-        ON CONFLICT (host, run, kind) DO UPDATE SET count = host_tally.count + excluded.count
+        ON CONFLICT (host, run, kind) DO UPDATE SET count = host_counters.count + excluded.count
     )
-    INSERT INTO shoal.worker_tally
+    INSERT INTO shoal.worker_counters
     SELECT run, worker, kind, sum(n) FROM changes WHERE worker IS NOT NULL AND kind IN (3, 7, 9) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-    ON CONFLICT (run, worker, kind) DO UPDATE SET count = worker_tally.count + excluded.count;
+    ON CONFLICT (run, worker, kind) DO UPDATE SET count = worker_counters.count + excluded.count;
     RETURN cardinality(picked);
 END $$;
 
@@ -123,7 +123,7 @@ LANGUAGE sql AS 'SELECT shoal.fold_some(NULL)';
 CREATE OR REPLACE FUNCTION shoal.remaining(p_run int) RETURNS bigint
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(sum(n), 0)::bigint FROM (
-        SELECT count AS n FROM shoal.section_tally WHERE run = p_run AND kind <= 2
+        SELECT count AS n FROM shoal.step_group_counters WHERE run = p_run AND kind <= 2
         UNION ALL
         SELECT c.n FROM shoal.delta d CROSS JOIN LATERAL unnest(d.kinds, d.counts) AS c(kind, n)
         WHERE d.run = p_run AND c.kind <= 2
@@ -136,16 +136,16 @@ LANGUAGE plpgsql AS $$
 DECLARE
     one   int;
     due   record;
-    lanes shoal.lanes;
+    host_queues shoal.host_queues;
     old   tid[];
     more  boolean := false;
 BEGIN
     FOR one IN SELECT r.id FROM shoal.run r WHERE EXISTS (SELECT 1 FROM shoal.delayed d WHERE d.run = r.id AND d.due_at <= clock_timestamp()) LOOP
         SELECT * INTO due FROM shoal.promote(one, '-infinity', p_limit);
-        lanes := shoal.both(lanes, due.lanes);
+        host_queues := shoal.both(host_queues, due.host_queues);
         more := more OR due.moved >= p_limit;
     END LOOP;
-    PERFORM shoal.arm(lanes);
+    PERFORM shoal.arm(host_queues);
     more := shoal.expire(p_limit) >= p_limit OR more;
     more := shoal.fade(p_limit) >= p_limit OR more;
     more := shoal.expire_known(p_limit) >= p_limit OR more;

@@ -2,7 +2,7 @@
 -- runs would stand still. So what was stored before is moved back too. Returns by how much the clock was set back, 0 for less than ten seconds.
 --
 -- Receipts tell: one that is as old as it can be was stored just now. What lies further ahead than the clock was set back was stored before it; an expiry
--- may come later, and stays. Lanes only say when to look at a host.
+-- may come later, and stays. Host queues only say when to look at a host.
 --
 -- The tables are locked, in the order of a claim, so that nothing is written by the old times meanwhile; in a deadlock one of the two calls is repeated.
 
@@ -22,7 +22,7 @@ BEGIN
     IF back = interval '0' THEN
         RETURN back;
     END IF;
-    LOCK TABLE shoal.bundle, shoal.lease, shoal.delayed, shoal.host, shoal.lane, shoal.note, shoal.worker, shoal.receipt IN SHARE ROW EXCLUSIVE MODE;
+    LOCK TABLE shoal.bundle, shoal.lease, shoal.delayed, shoal.host, shoal.host_queue, shoal.note, shoal.worker, shoal.receipt IN SHARE ROW EXCLUSIVE MODE;
     back := shoal.clock_set_back();  -- another call may have been faster
     IF back = interval '0' THEN
         RETURN back;
@@ -32,7 +32,7 @@ BEGIN
     UPDATE shoal.host SET last_at = last_at - back, earlier_at = ARRAY(SELECT one - back FROM unnest(earlier_at) WITH ORDINALITY AS e(one, turn) ORDER BY turn)
     WHERE last_at > ts + interval '5 seconds';
     UPDATE shoal.host SET paused_until = paused_until - back WHERE paused_until > ahead AND paused_until < 'infinity';
-    UPDATE shoal.lane SET due_at = due_at - back WHERE due_at > ts + interval '5 seconds' AND due_at < 'infinity';
+    UPDATE shoal.host_queue SET due_at = due_at - back WHERE due_at > ts + interval '5 seconds' AND due_at < 'infinity';
     UPDATE shoal.lease SET start_at = start_at - back, deadline = deadline - back WHERE deadline > ahead;
     UPDATE shoal.delayed SET due_at = due_at - back WHERE due_at > ahead AND due_at < 'infinity';
     UPDATE shoal.note SET written_at = written_at - back, expires_at = expires_at - back WHERE written_at > ts;

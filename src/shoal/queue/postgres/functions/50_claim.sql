@@ -2,14 +2,14 @@
 --
 -- A fence is a note: nothing is leased unless it has this stamp, and it keeps it until the leases are committed.
 --
--- 0. Apply the changes caused by time: end lost leases, promote delayed tasks, expire old ones, close empty lanes (see 46_closing.sql).
--- 1. Lock lanes that are due, then their hosts, skipping those that another claimer holds: a claimer never waits.
+-- 0. Apply the changes caused by time: end lost leases, promote delayed tasks, expire old ones, close empty host queues (see 46_closing.sql).
+-- 1. Lock host queues that are due, then their hosts, skipping those that another claimer holds: a claimer never waits.
 -- 2. Only then, in separate statements and so with newer snapshots, count the leases of those hosts and take tasks from the bundles. One statement
 -- that locks and counts would count in its initial snapshot, and exceed the limit of a host.
--- 3. Reschedule every lane that was read to the time when the next check is worthwhile: a blocked host is read once, not at every claim.
+-- 3. Reschedule every host queue that was read to the time when the next check is worthwhile: a blocked host is read once, not at every claim.
 --
--- Floors. Lanes leave the due index on the left and come back on the right. The entries they leave are dead, but while an old transaction is open,
--- vacuum cannot remove them. So the caller remembers, for each (section, band), a time before which it found nothing, and passes it back.
+-- Floors. Host queues leave the due index on the left and come back on the right. The entries they leave are dead, but while an old transaction is open,
+-- vacuum cannot remove them. So the caller remembers, for each (step group, band), a time before which it found nothing, and passes it back.
 --
 --
 -- Lead. A claim with a lead takes what it would take that much later, and so are its starts. The caller adds the lead to each `start_in`.
@@ -40,19 +40,19 @@ DECLARE
     ts     timestamptz;
     first  timestamptz;             -- of the first round
     wanted int := p_limit;          -- tasks still to find
-    share  int;                     -- tasks one lane is expected to give
+    share  int;                     -- tasks one host queue is expected to give
     rounds int := 0;
-    lanes  int;                     -- lanes to read in this round
+    host_queues  int;                     -- host queues to read in this round
     top    smallint;                -- the band they are in
-    -- Tracks: the (section, band) pairs to search, the highest band first.
-    t_section int[]; t_band smallint[]; t_key bigint[]; t_floor timestamptz[];
+    -- Tracks: the (step group, band) pairs to search, the highest band first.
+    t_step_group int[]; t_band smallint[]; t_key bigint[]; t_floor timestamptz[];
     is_due boolean;                 -- whether time alone has changed anything
-    is_idle boolean;                -- whether an empty lane is to be checked
+    is_idle boolean;                -- whether an empty host queue is to be checked
     lost   record;
     late   record;
-    t_lost timestamptz; t_later timestamptz; t_idle timestamptz;  -- floors of the lost leases, of the delayed tasks and of the empty lanes
-    -- Lanes picked in a round.
-    l_host int[]; l_section int[]; l_shard smallint[];
+    t_lost timestamptz; t_later timestamptz; t_idle timestamptz;  -- floors of the lost leases, of the delayed tasks and of the empty host queues
+    -- Host queues picked in a round.
+    l_host int[]; l_step_group int[]; l_shard smallint[];
     s_host int[]; s_shard smallint[]; s_first timestamptz;
     -- Their hosts, as they are once locked.
     h_id int[]; h_gap interval[]; h_slow interval[]; h_free timestamptz[]; h_floor bigint[];
@@ -63,7 +63,7 @@ DECLARE
     fence  bigint;
     fences bigint[] := '{}';
     g_task bytea[] := '{}'; g_token bigint[] := '{}'; g_attempt smallint[] := '{}'; g_start interval[] := '{}'; g_slow interval[] := '{}';
-    n_task bytea[]; n_attempt smallint[]; n_start interval[]; n_slow interval[]; n_host int[]; n_section int[]; n_turn int[];
+    n_task bytea[]; n_attempt smallint[]; n_start interval[]; n_slow interval[]; n_host int[]; n_step_group int[]; n_turn int[];
 BEGIN
     -- The note of a repeated claim was checked by its first attempt.
     IF earlier_result IS NULL AND p_fence_topic IS NOT NULL AND NOT shoal.note_stands(p_fence_topic, p_fence_place, p_fence_stamp) THEN
@@ -96,13 +96,13 @@ BEGIN
             OR EXISTS (SELECT FROM shoal.delayed d WHERE d.run = run.id AND d.due_at > t_later AND d.due_at <= began)
             OR EXISTS (SELECT FROM shoal.bundle b WHERE b.expires_at <= began)
             OR EXISTS (SELECT FROM shoal.delayed d WHERE d.expires_at <= began),
-            EXISTS (SELECT FROM shoal.lane l WHERE l.run = run.id AND l.idle IS NOT NULL AND l.due_at > t_idle AND l.due_at <= began)
+            EXISTS (SELECT FROM shoal.host_queue l WHERE l.run = run.id AND l.idle IS NOT NULL AND l.due_at > t_idle AND l.due_at <= began)
         INTO is_due, is_idle;
         IF is_due THEN
             SELECT * INTO lost FROM shoal.take_back(t_lost, 1000);
             SELECT * INTO late FROM shoal.promote(run.id, t_later, 1000);
             swept := shoal.expire(500);
-            PERFORM shoal.arm(shoal.both(lost.lanes, late.lanes));
+            PERFORM shoal.arm(shoal.both(lost.host_queues, late.host_queues));
             PERFORM shoal.wake(lost.freed);
             t_lost := lost.seen - interval '1 second';
             t_later := late.seen - interval '1 second';
@@ -110,38 +110,38 @@ BEGIN
             t_lost := began - interval '1 second';
             t_later := t_lost;
         END IF;
-        t_idle := CASE WHEN is_idle THEN shoal.close_lanes(run.id, before, t_idle, 500) ELSE began END - interval '1 second';
+        t_idle := CASE WHEN is_idle THEN shoal.close_host_queues(run.id, before, t_idle, 500) ELSE began END - interval '1 second';
         promoted := shoal.promoted_at();
 
-        SELECT array_agg(k.section), array_agg(k.band), array_agg(k.key), array_agg(coalesce(p_floors[array_position(p_floor_keys, k.key)], '-infinity'))
-        INTO t_section, t_band, t_key, t_floor
+        SELECT array_agg(k.step_group), array_agg(k.band), array_agg(k.key), array_agg(coalesce(p_floors[array_position(p_floor_keys, k.key)], '-infinity'))
+        INTO t_step_group, t_band, t_key, t_floor
         FROM (
-            SELECT s.id AS section, b.band::smallint AS band, s.id::bigint * 16 + b.band + 1 AS key
-            FROM shoal.section s CROSS JOIN LATERAL generate_series(0, 9) AS b(band)
+            SELECT s.id AS step_group, b.band::smallint AS band, s.id::bigint * 16 + b.band + 1 AS key
+            FROM shoal.step_group s CROSS JOIN LATERAL generate_series(0, 9) AS b(band)
             WHERE s.run = run.id AND (s.bands >> b.band) & 1 = 1
               AND (p_steps IS NULL OR s.step = ANY (p_steps)) AND (p_partitions IS NULL OR s.partition = ANY (p_partitions))
             ORDER BY b.band DESC, random()
         ) k;
-        -- Lanes of a run without a gap give several tasks at once; others as many as may start within the horizon.
+        -- Host queues of a run without a gap give several tasks at once; others as many as may start within the horizon.
         share := least(8, run.per_host, CASE WHEN run.host_delay > interval '0' THEN
                        greatest(1, ceil(extract(epoch FROM p_horizon) / extract(epoch FROM run.host_delay))) END);
 
-        WHILE wanted > 0 AND t_section IS NOT NULL AND rounds < 50 LOOP
+        WHILE wanted > 0 AND t_step_group IS NOT NULL AND rounds < 50 LOOP
             rounds := rounds + 1;
             ts := clock_timestamp() + p_lead;
             first := coalesce(first, ts);
-            -- Every lane that is read is written. What the first round did not find is searched in more of them, but in at most twice as many.
-            lanes := CASE WHEN rounds = 1 THEN (wanted + share - 1) / share ELSE greatest(8, least(2 * lanes, (wanted + share - 1) / share)) END;
-            l_host := '{}'; l_section := '{}'; l_shard := '{}';
-            FOR i IN 1 .. cardinality(t_section) LOOP
+            -- Every host queue that is read is written. What the first round did not find is searched in more of them, but in at most twice as many.
+            host_queues := CASE WHEN rounds = 1 THEN (wanted + share - 1) / share ELSE greatest(8, least(2 * host_queues, (wanted + share - 1) / share)) END;
+            l_host := '{}'; l_step_group := '{}'; l_shard := '{}';
+            FOR i IN 1 .. cardinality(t_step_group) LOOP
                 SELECT array_agg(l.host), array_agg(l.shard), min(l.due_at) INTO s_host, s_shard, s_first
                 FROM (
-                    SELECT host, shard, due_at FROM shoal.lane
-                    WHERE section = t_section[i] AND band = t_band[i] AND idle IS NULL AND due_at > t_floor[i] AND due_at <= ts
-                    ORDER BY due_at LIMIT lanes - cardinality(l_host)
+                    SELECT host, shard, due_at FROM shoal.host_queue
+                    WHERE step_group = t_step_group[i] AND band = t_band[i] AND idle IS NULL AND due_at > t_floor[i] AND due_at <= ts
+                    ORDER BY due_at LIMIT host_queues - cardinality(l_host)
                     FOR NO KEY UPDATE SKIP LOCKED
                 ) l;
-                IF coalesce(cardinality(s_host), 0) < lanes - cardinality(l_host) THEN
+                IF coalesce(cardinality(s_host), 0) < host_queues - cardinality(l_host) THEN
                     s_first := ts - p_lead;
                 END IF;
                 t_floor[i] := greatest(t_floor[i], s_first - interval '1 second');
@@ -149,10 +149,10 @@ BEGIN
                     top := t_band[i];
                     l_host := l_host || s_host;
                     l_shard := l_shard || s_shard;
-                    l_section := l_section || array_fill(t_section[i], ARRAY[cardinality(s_host)]);
+                    l_step_group := l_step_group || array_fill(t_step_group[i], ARRAY[cardinality(s_host)]);
                 END IF;
                 -- One band at a time: what is left of a higher band goes before anything of a lower one.
-                EXIT WHEN cardinality(l_host) >= lanes OR cardinality(l_host) > 0 AND t_band[i + 1] < t_band[i];
+                EXIT WHEN cardinality(l_host) >= host_queues OR cardinality(l_host) > 0 AND t_band[i + 1] < t_band[i];
             END LOOP;
             EXIT WHEN cardinality(l_host) = 0;
             me := pg_current_xact_id()::text::bigint;
@@ -184,8 +184,8 @@ BEGIN
                 UNION ALL SELECT 0, wanted, wanted, interval '0', interval '0'
             ), open AS (
                 SELECT p.*, g.gap, g.slow, least(g.slots, greatest(g.burst, 1)) AS room, count(*) OVER () AS rivals
-                FROM unnest(l_host, l_section, l_shard) WITH ORDINALITY AS p(host, section, shard, ord) JOIN host_limits g USING (host)
-                -- The first lane of each host; all of those without one.
+                FROM unnest(l_host, l_step_group, l_shard) WITH ORDINALITY AS p(host, step_group, shard, ord) JOIN host_limits g USING (host)
+                -- The first host queue of each host; all of those without one.
                 WHERE g.slots > 0 AND (p.host = 0 OR p.ord = array_position(l_host, p.host))
             ), quota AS (
                 SELECT o.*, least(o.room, (wanted + o.rivals - 1) / o.rivals)::int AS quota FROM open o
@@ -193,23 +193,23 @@ BEGIN
                 SELECT q.*, least(q.quota, wanted - coalesce(sum(q.quota) OVER (ORDER BY q.ord ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0))::int AS most
                 FROM quota q
             ), heads AS (
-                SELECT a.host, a.section, a.shard, a.gap, a.slow, a.most, b.*,
+                SELECT a.host, a.step_group, a.shard, a.gap, a.slow, a.most, b.*,
                        coalesce(sum(b.size) OVER (PARTITION BY a.ord ORDER BY b.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::int AS before
                 FROM allowed a
                 CROSS JOIN LATERAL (
                     SELECT b.priority FROM shoal.bundle b
-                    WHERE b.host = a.host AND b.section = a.section AND b.shard = a.shard AND (b.expires_at IS NULL OR b.expires_at > ts)
+                    WHERE b.host = a.host AND b.step_group = a.step_group AND b.shard = a.shard AND (b.expires_at IS NULL OR b.expires_at > ts)
                     ORDER BY b.priority DESC LIMIT 1
                 ) head
                 CROSS JOIN LATERAL (
-                    -- Of the highest priority only: another lane of this host may hold the next one.
+                    -- Of the highest priority only: another host queue of this host may hold the next one.
                     SELECT b.ctid AS place, b.seq, b.priority, b.attempt, b.expires_at, b.tasks, cardinality(b.tasks) AS size
                     FROM shoal.bundle b
-                    WHERE b.host = a.host AND b.section = a.section AND b.shard = a.shard AND b.priority = head.priority
+                    WHERE b.host = a.host AND b.step_group = a.step_group AND b.shard = a.shard AND b.priority = head.priority
                       AND (b.expires_at IS NULL OR b.expires_at > ts)
                     ORDER BY b.seq LIMIT least(a.most, 8)
                 ) b
-                -- A lane whose best tasks have expired is in too high a band: it is moved to a lower one, and waits for its turn there.
+                -- A host queue whose best tasks have expired is in too high a band: it is moved to a lower one, and waits for its turn there.
                 WHERE a.most > 0 AND head.priority >= top
             ), emptied AS (
                 DELETE FROM shoal.bundle WHERE ctid = ANY (ARRAY(SELECT place FROM heads WHERE before + size <= most)) RETURNING seq
@@ -220,20 +220,20 @@ BEGIN
                 RETURNING b.seq
             ), taken AS (
                 -- `unnest` in the select list costs a third of a lateral join for each bundle.
-                SELECT host, section, shard, priority, attempt, expires_at, id, (turn - 1) * gap AS start_in, gap, slow, turn
+                SELECT host, step_group, shard, priority, attempt, expires_at, id, (turn - 1) * gap AS start_in, gap, slow, turn
                 FROM (
-                    SELECT h.host, h.section, h.shard, h.priority, h.attempt, h.expires_at, h.gap, h.slow,
+                    SELECT h.host, h.step_group, h.shard, h.priority, h.attempt, h.expires_at, h.gap, h.slow,
                            unnest(h.tasks[1 : h.most - h.before]) AS id, h.before + generate_series(1, least(h.size, h.most - h.before)) AS turn
                     FROM heads h JOIN (SELECT seq FROM emptied UNION ALL SELECT seq FROM shortened) mine USING (seq)
                 ) t
             ), leased AS (
-                INSERT INTO shoal.lease (task, token, run, section, host, shard, priority, attempt, start_at, deadline, expires_at, worker)
-                SELECT id, fence, run.id, section, host, shard, priority, attempt + 1, ts + start_in, ts + start_in + p_lease, expires_at, p_worker
+                INSERT INTO shoal.lease (task, token, run, step_group, host, shard, priority, attempt, start_at, deadline, expires_at, worker)
+                SELECT id, fence, run.id, step_group, host, shard, priority, attempt + 1, ts + start_in, ts + start_in + p_lease, expires_at, p_worker
                 FROM taken
             )
             -- All durations of a result count from its first round, where a gap applies.
-            SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(CASE WHEN gap > interval '0' THEN start_in + (ts - first) ELSE interval '0' END), array_agg(slow), array_agg(host), array_agg(section), array_agg(turn)
-            INTO n_task, n_attempt, n_start, n_slow, n_host, n_section, n_turn
+            SELECT array_agg(id), array_agg((attempt + 1)::smallint), array_agg(CASE WHEN gap > interval '0' THEN start_in + (ts - first) ELSE interval '0' END), array_agg(slow), array_agg(host), array_agg(step_group), array_agg(turn)
+            INTO n_task, n_attempt, n_start, n_slow, n_host, n_step_group, n_turn
             FROM taken;
 
             share := greatest(1, coalesce(cardinality(n_task), 0) / cardinality(l_host));
@@ -247,16 +247,16 @@ BEGIN
                 g_token := g_token || array_fill(fence, ARRAY[cardinality(n_task)]);
             END IF;
 
-            -- Count what was given, note the starts on the hosts, and reschedule the lanes. All their rows are locked.
+            -- Count what was given, note the starts on the hosts, and reschedule the host queues. All their rows are locked.
             WITH given AS (
-                SELECT host, section, count(*)::int AS n, max(turn) AS spent FROM unnest(n_host, n_section, n_turn) AS t(host, section, turn) GROUP BY 1, 2
+                SELECT host, step_group, count(*)::int AS n, max(turn) AS spent FROM unnest(n_host, n_step_group, n_turn) AS t(host, step_group, turn) GROUP BY 1, 2
             ), counted AS (
-                INSERT INTO shoal.delta (run, worker, sections, hosts, kinds, counts)
-                SELECT run.id, p_worker, array_agg(section) || array_agg(section), array_agg(host) || array_agg(host),
+                INSERT INTO shoal.delta (run, worker, step_groups, hosts, kinds, counts)
+                SELECT run.id, p_worker, array_agg(step_group) || array_agg(step_group), array_agg(host) || array_agg(host),
                        array_fill(0::smallint, ARRAY[count(*)::int]) || array_fill(2::smallint, ARRAY[count(*)::int]), array_agg(-n) || array_agg(n)
                 FROM given HAVING count(*) > 0
             ), hosts AS (
-                -- One lane of a host gives tasks in a round. Starts are used: more than were granted if a bundle has expired in between.
+                -- One host queue of a host gives tasks in a round. Starts are used: more than were granted if a bundle has expired in between.
                 SELECT h.*, coalesce(g.n, 0) AS given, coalesce(g.spent, 0) AS spent
                 FROM unnest(h_id, h_gap, h_free, h_live, h_low, h_poll) AS h(id, gap, free, live, low, poll)
                 LEFT JOIN given g ON g.host = h.id
@@ -274,27 +274,27 @@ BEGIN
                 FROM hosts g
                 WHERE h.id = ANY (h_id) AND h.id = g.id AND g.spent > 0
             ), looked AS (
-                SELECT p.host, p.section, p.shard,
+                SELECT p.host, p.step_group, p.shard,
                        CASE WHEN p.host = 0 THEN ts
                             WHEN g.id IS NULL THEN ts + interval '10 milliseconds'
                             WHEN g.live + g.given >= run.per_host THEN greatest(g.next, ts + coalesce(g.poll, interval '250 milliseconds'))
                             ELSE g.next END AS next, best.priority AS best
-                FROM unnest(l_host, l_section, l_shard) AS p(host, section, shard)
+                FROM unnest(l_host, l_step_group, l_shard) AS p(host, step_group, shard)
                 LEFT JOIN (SELECT *, CASE WHEN spent > 0 THEN ts + spent * gap ELSE free END AS next FROM hosts) g ON g.id = p.host
                 LEFT JOIN LATERAL (
                     SELECT b.priority FROM shoal.bundle b
-                    WHERE b.host = p.host AND b.section = p.section AND b.shard = p.shard AND (b.expires_at IS NULL OR b.expires_at > ts)
+                    WHERE b.host = p.host AND b.step_group = p.step_group AND b.shard = p.shard AND (b.expires_at IS NULL OR b.expires_at > ts)
                     ORDER BY b.priority DESC LIMIT 1
                 ) best ON true
             )
-            UPDATE shoal.lane l
+            UPDATE shoal.host_queue l
             SET band = coalesce(k.best, l.band),
                 due_at = CASE WHEN k.best IS NOT NULL THEN greatest(k.next, clock_timestamp()) ELSE shoal.first_check(ts) END,
                 idle = CASE WHEN k.best IS NULL THEN -me END,
                 waits = 0
             FROM looked k
-            WHERE l.host = ANY (l_host) AND l.section = ANY (l_section)
-              AND l.host = k.host AND l.section = k.section AND l.shard = k.shard;
+            WHERE l.host = ANY (l_host) AND l.step_group = ANY (l_step_group)
+              AND l.host = k.host AND l.step_group = k.step_group AND l.shard = k.shard;
         END LOOP;
     END IF;
     IF earlier_result IS NULL AND (p_again OR cardinality(fences) > 0) THEN
@@ -306,7 +306,7 @@ BEGIN
                t.depth, t.ttl, t.delay, t.url, t.key, t.payload, NULL::interval, NULL::boolean, NULL::bigint[], NULL::timestamptz[], NULL::timestamptz, NULL::boolean, g.slow
         FROM unnest(g_task, g_token, g_attempt, g_start, g_slow) AS g(id, token, attempt, start_in, slow)
         CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE task.id = g.id OFFSET 0) t
-        JOIN shoal.section s ON s.id = t.section
+        JOIN shoal.step_group s ON s.id = t.step_group
         WHERE s.run = run.id;
 
     SELECT NULL, run.state IN ('cancelled', 'partial') INTO next_due, drained;
@@ -319,10 +319,10 @@ BEGIN
     END IF;
     IF wanted = p_limit AND run.state = 'running' AND NOT drained THEN
         SELECT least(awaited, min(l.due) - p_lead) - clock_timestamp() INTO next_due
-        FROM unnest(t_section, t_band, t_floor) AS t(section, band, floor)
+        FROM unnest(t_step_group, t_band, t_floor) AS t(step_group, band, floor)
         CROSS JOIN LATERAL (
-            SELECT due_at AS due FROM shoal.lane
-            WHERE section = t.section AND band = t.band AND due_at > t.floor AND idle IS NULL
+            SELECT due_at AS due FROM shoal.host_queue
+            WHERE step_group = t.step_group AND band = t.band AND due_at > t.floor AND idle IS NULL
             ORDER BY due_at LIMIT 1
         ) l;
         -- What is due already is held by another claimer; a short wait keeps this one from spinning. Or there is more to expire, or nothing was searched at all.

@@ -1,10 +1,10 @@
--- End leases, each named once; the letters are D for Done and those of table attempt. The first statement deletes the live leases with exactly this token; what follows touches only those.
--- Returns which positions were accepted, which hosts have a lease less, and which lanes got tasks back.
+-- End leases, each named once; the letters are D for Done and those of table attempt. A traceback below an error stays out of dead.error, which filters search. The first statement deletes the live leases with exactly this token; what follows touches only those.
+-- Returns which positions were accepted, which hosts have a lease less, and which host queues got tasks back.
 
 CREATE OR REPLACE FUNCTION shoal.finish(
     p_run shoal.run, p_tasks bytea[], p_tokens bigint[], p_letters text[], p_after interval[], p_errors text[],
     p_pause interval[], p_slow interval[], p_items int[], p_rejects int[], p_unused boolean[] DEFAULT NULL,
-    OUT accepted bigint[], OUT freed int[], OUT lanes shoal.lanes
+    OUT accepted bigint[], OUT freed int[], OUT host_queues shoal.host_queues
 )
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -20,7 +20,7 @@ BEGIN
         USING unnest(p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused) WITH ORDINALITY
             AS o(task, token, letter, after, error, pause, slow, items, rejects, unused, ord)
         WHERE l.task = ANY (p_tasks) AND l.task = o.task AND l.token = o.token
-        RETURNING o.*, l.run, l.section, l.host, l.shard, l.priority, l.attempt, l.start_at, l.expires_at, l.worker,
+        RETURNING o.*, l.run, l.step_group, l.host, l.shard, l.priority, l.attempt, l.start_at, l.expires_at, l.worker,
                   o.letter = 'B' OR o.letter IN ('R', 'L') AND l.attempt >= p_run.max_attempts AS buried
     ), logged AS (
         INSERT INTO shoal.attempt (task, token, run, attempt, outcome, start_at, ended_at, worker, error)
@@ -30,23 +30,23 @@ BEGIN
         SELECT p_run.id, ts, worker, array_agg(task), CASE WHEN bool_or(items > 0) THEN array_agg(items) ELSE '{}' END
         FROM held WHERE letter = 'D' GROUP BY worker
     ), buried AS (
-        INSERT INTO shoal.dead (run, task, section, host, shard, attempts, buried_at, error)
-        SELECT run, task, section, host, shard, attempt, ts, error FROM held WHERE held.buried ORDER BY ord
+        INSERT INTO shoal.dead (run, task, step_group, host, shard, attempts, buried_at, error)
+        SELECT run, task, step_group, host, shard, attempt, ts, split_part(error, E'\n', 1) FROM held WHERE held.buried ORDER BY ord
     ), back AS (
-        SELECT host, section, shard, priority, CASE WHEN letter = 'F' THEN attempt - 1 ELSE attempt END::smallint AS attempt, expires_at,
+        SELECT host, step_group, shard, priority, CASE WHEN letter = 'F' THEN attempt - 1 ELSE attempt END::smallint AS attempt, expires_at,
                CASE WHEN after > interval '0' THEN ts + after END AS due_at, task
         FROM held WHERE letter IN ('R', 'L', 'F') AND NOT held.buried
     ), ready AS (
-        INSERT INTO shoal.bundle (host, section, shard, priority, run, attempt, expires_at, tasks)
-        SELECT host, section, shard, priority, p_run.id, attempt, expires_at, array_agg(task)
-        FROM back WHERE due_at IS NULL GROUP BY host, section, shard, priority, attempt, expires_at
-        RETURNING host, section, shard, priority
+        INSERT INTO shoal.bundle (host, step_group, shard, priority, run, attempt, expires_at, tasks)
+        SELECT host, step_group, shard, priority, p_run.id, attempt, expires_at, array_agg(task)
+        FROM back WHERE due_at IS NULL GROUP BY host, step_group, shard, priority, attempt, expires_at
+        RETURNING host, step_group, shard, priority
     ), later AS (
-        INSERT INTO shoal.delayed (run, due_at, host, section, shard, priority, attempt, expires_at, tasks)
-        SELECT p_run.id, due_at, host, section, shard, priority, attempt, expires_at, ARRAY[task]
+        INSERT INTO shoal.delayed (run, due_at, host, step_group, shard, priority, attempt, expires_at, tasks)
+        SELECT p_run.id, due_at, host, step_group, shard, priority, attempt, expires_at, ARRAY[task]
         FROM back WHERE due_at IS NOT NULL
     ), changes AS (
-        SELECT h.section, h.host, h.worker, c.kind::smallint AS kind, sum(c.n)::int AS n
+        SELECT h.step_group, h.host, h.worker, c.kind::smallint AS kind, sum(c.n)::int AS n
         FROM held h CROSS JOIN LATERAL (VALUES
             (2, -1),
             (CASE WHEN h.buried THEN 4 WHEN h.letter = 'D' THEN 3 WHEN h.after > interval '0' THEN 1 ELSE 0 END, 1),
@@ -54,23 +54,23 @@ BEGIN
         ) AS c(kind, n)
         WHERE c.n <> 0 GROUP BY 1, 2, 3, 4
     ), counted AS (
-        INSERT INTO shoal.delta (run, worker, sections, hosts, kinds, counts)
-        SELECT p_run.id, worker, array_agg(section), array_agg(host), array_agg(kind), array_agg(n) FROM changes GROUP BY worker
+        INSERT INTO shoal.delta (run, worker, step_groups, hosts, kinds, counts)
+        SELECT p_run.id, worker, array_agg(step_group), array_agg(host), array_agg(kind), array_agg(n) FROM changes GROUP BY worker
     ), touched AS (
-        SELECT host, section, shard, max(priority) AS band FROM ready GROUP BY 1, 2, 3
+        SELECT host, step_group, shard, max(priority) AS band FROM ready GROUP BY 1, 2, 3
     ), host_limits AS (
         SELECT host, max(pause) AS pause, (array_agg(slow ORDER BY ord DESC) FILTER (WHERE slow IS NOT NULL))[1] AS slow
         FROM held WHERE host <> 0 AND (pause IS NOT NULL OR slow IS NOT NULL) GROUP BY 1
     )
     SELECT (SELECT coalesce(array_agg(ord), '{}') FROM held) AS accepted, (SELECT array_agg(DISTINCT host) FROM held WHERE host <> 0) AS freed,
-           (SELECT ROW(array_agg(p_run.id), array_agg(host), array_agg(section), array_agg(shard), array_agg(band))::shoal.lanes FROM touched) AS lanes,
+           (SELECT ROW(array_agg(p_run.id), array_agg(host), array_agg(step_group), array_agg(shard), array_agg(band))::shoal.host_queues FROM touched) AS host_queues,
            (SELECT array_agg(host) FROM host_limits) AS hosts, (SELECT array_agg(pause) FROM host_limits) AS pauses, (SELECT array_agg(slow) FROM host_limits) AS delays,
            CASE WHEN p_unused IS NOT NULL THEN (SELECT array_agg(host) FROM held WHERE host <> 0 AND held.unused) END AS given,
            CASE WHEN p_unused IS NOT NULL THEN (SELECT array_agg(start_at) FROM held WHERE host <> 0 AND held.unused) END AS starts
     INTO got;
     accepted := got.accepted;
     freed := got.freed;
-    lanes := got.lanes;
+    host_queues := got.host_queues;
 
     IF got.given IS NOT NULL THEN
         -- A host without stored starts has no gap: it is not even locked.
@@ -96,18 +96,17 @@ BEGIN
 END $$;
 
 -- Apply the outcomes of one run's leases, with their items, rejects and follow-up tasks (by position). Outcomes p_also_of have
--- the follow-up tasks at p_also too, besides those that p_follow_of names first. Only workers of the previous version pass p_item_task and p_reject_task.
--- Locks are taken in the order leases, hosts, known keys, tasks, lanes, so that two settlements never deadlock.
+-- the follow-up tasks at p_also too, besides those that p_follow_of names first.
+-- Locks are taken in the order leases, hosts, known keys, tasks, host queues, so that two settlements never deadlock.
 CREATE OR REPLACE FUNCTION shoal.settle(
     p_call uuid, p_again boolean, p_run_id text,
     p_tasks bytea[], p_tokens bigint[], p_letters text[], p_after interval[], p_errors text[], p_pause interval[], p_slow interval[],
     p_items int[], p_rejects int[],
-    p_item_of int[], p_item_task bytea[], p_item_data text[],
-    p_reject_of int[], p_reject_task bytea[], p_reject_data text[], p_reject_reason text[],
+    p_item_of int[], p_item_data text[],
+    p_reject_of int[], p_reject_data text[], p_reject_reason text[],
     p_follow_of int[], p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],
-    p_ids bytea[], p_host int[], p_section int[], p_priority smallint[], p_depth int[],
-    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_unused boolean[] DEFAULT NULL,
-    p_also_of int[] DEFAULT '{}', p_also int[] DEFAULT '{}', p_keys bytea[] DEFAULT NULL
+    p_ids bytea[], p_host int[], p_step_group int[], p_priority smallint[], p_depth int[],
+    p_ttl interval[], p_delay interval[], p_url text[], p_key text[], p_payload text[], p_unused boolean[], p_also_of int[], p_also int[], p_keys bytea[]
 ) RETURNS bigint[]
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -117,7 +116,7 @@ DECLARE
     ended record;
     all_accepted boolean;
     added record;
-    lanes shoal.lanes;
+    host_queues shoal.host_queues;
 BEGIN
     IF earlier_result IS NOT NULL THEN
         RETURN earlier_result;
@@ -130,7 +129,7 @@ BEGIN
         ended := shoal.complete(run.id, p_tasks, p_tokens, p_items, p_rejects);
     ELSE
         ended := shoal.finish(run, p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused);
-        lanes := ended.lanes;
+        host_queues := ended.host_queues;
     END IF;
     all_accepted := cardinality(ended.accepted) = cardinality(p_tasks);
 
@@ -161,12 +160,12 @@ BEGIN
         IF p_keys IS NOT NULL AND run.dedup IS NOT NULL THEN
             SELECT l.of INTO p_follow_of FROM shoal.leave_out_known(run, p_ids, p_keys, p_follow_of, ended.accepted) l;
         END IF;
-        SELECT * INTO added FROM shoal.put(run.id, p_hosts, p_steps, p_partitions, p_bands, p_ids, p_host, p_section, p_priority, p_depth,
+        SELECT * INTO added FROM shoal.put(run.id, p_hosts, p_steps, p_partitions, p_bands, p_ids, p_host, p_step_group, p_priority, p_depth,
                                            p_ttl, p_delay, p_url, p_key, p_payload, p_follow_of, ended.accepted);
-        lanes := shoal.both(lanes, added.lanes);
+        host_queues := shoal.both(host_queues, added.host_queues);
     END IF;
-    IF lanes.hosts IS NOT NULL THEN
-        PERFORM shoal.arm(lanes);
+    IF host_queues.hosts IS NOT NULL THEN
+        PERFORM shoal.arm(host_queues);
     END IF;
     IF ended.freed IS NOT NULL THEN
         PERFORM shoal.wake(ended.freed);
@@ -193,9 +192,9 @@ BEGIN
     RETURN accepted;
 END $$;
 
--- End a bounded number of leases whose deadline has passed. Returns their number, a time before which no more are left, the hosts to wake and the lanes to arm.
+-- End a bounded number of leases whose deadline has passed. Returns their number, a time before which no more are left, the hosts to wake and the host queues to arm.
 CREATE OR REPLACE FUNCTION shoal.take_back(
-    p_floor timestamptz, p_limit int, OUT total int, OUT seen timestamptz, OUT freed int[], OUT lanes shoal.lanes
+    p_floor timestamptz, p_limit int, OUT total int, OUT seen timestamptz, OUT freed int[], OUT host_queues shoal.host_queues
 )
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
@@ -222,7 +221,7 @@ BEGIN
         END IF;
         SELECT * INTO ended FROM shoal.finish(owner, lost.tasks, lost.tokens, lost.letters, lost.never, lost.errors, lost.never, lost.never, lost.none, lost.none);
         freed := freed || ended.freed;
-        lanes := shoal.both(lanes, ended.lanes);
+        host_queues := shoal.both(host_queues, ended.host_queues);
         total := total + cardinality(ended.accepted);
         seen := least(seen, lost.first);
     END LOOP;
@@ -238,7 +237,7 @@ BEGIN
         RETURN earlier_result[1];
     END IF;
     SELECT * INTO lost FROM shoal.take_back('-infinity', p_limit);
-    PERFORM shoal.arm(lost.lanes);
+    PERFORM shoal.arm(lost.host_queues);
     PERFORM shoal.wake(lost.freed);
     IF lost.total > 0 THEN
         INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ARRAY[lost.total]);

@@ -5,7 +5,7 @@
 --
 -- Leases that another call has locked are skipped, and waited for only when there are no others. A call that waits here has locked no lease yet, so it
 -- cannot deadlock; and a lease that was locked only to be extended, or by a call that failed, is not missed.
-CREATE OR REPLACE FUNCTION shoal.abandon_or_bury(
+CREATE OR REPLACE FUNCTION shoal.abandon(
     p_call uuid, p_again boolean, p_worker text, p_newest bigint, p_limit int, p_once text[], p_reason text
 ) RETURNS int
 LANGUAGE plpgsql SET jit = off AS $$
@@ -17,7 +17,7 @@ DECLARE
     ended  record;
     total  int := 0;
     freed  int[];
-    lanes  shoal.lanes;
+    host_queues  shoal.host_queues;
 BEGIN
     IF earlier_result IS NOT NULL THEN
         RETURN earlier_result[1];
@@ -33,24 +33,20 @@ BEGIN
                array_agg(CASE WHEN s.step = ANY (p_once) THEN 'B' ELSE 'F' END) AS letters,
                array_agg(CASE WHEN s.step = ANY (p_once) THEN p_reason END) AS errors,
                array_agg(0) AS none, array_agg(NULL::interval) AS never
-        FROM shoal.lease l LEFT JOIN shoal.section s ON s.id = l.section
+        FROM shoal.lease l LEFT JOIN shoal.step_group s ON s.id = l.step_group
         WHERE l.task = ANY (picked) GROUP BY l.run ORDER BY l.run
     LOOP
         SELECT * INTO owner FROM shoal.run r WHERE r.id = held.run;
         CONTINUE WHEN owner.id IS NULL;  -- purged: `take_back` deletes what it left
         SELECT * INTO ended FROM shoal.finish(owner, held.tasks, held.tokens, held.letters, held.never, held.errors, held.never, held.never, held.none, held.none);
         freed := freed || ended.freed;
-        lanes := shoal.both(lanes, ended.lanes);
+        host_queues := shoal.both(host_queues, ended.host_queues);
         total := total + cardinality(ended.accepted);
     END LOOP;
     IF total > 0 THEN
-        PERFORM shoal.arm(lanes);
+        PERFORM shoal.arm(host_queues);
         PERFORM shoal.wake(freed);
         INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), ARRAY[total]);
     END IF;
     RETURN total;
 END $$;
-
--- Called by workers of the previous version.
-CREATE OR REPLACE FUNCTION shoal.abandon(p_call uuid, p_again boolean, p_worker text, p_newest bigint, p_limit int) RETURNS int
-LANGUAGE sql AS $$ SELECT shoal.abandon_or_bury(p_call, p_again, p_worker, p_newest, p_limit, '{}', NULL) $$;

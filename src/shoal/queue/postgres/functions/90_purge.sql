@@ -19,7 +19,7 @@ BEGIN
     -- In the order in which time moves tasks: the deletion waits for a running sweep where it takes tasks, and finds its work where it puts them.
     DELETE FROM shoal.delayed t WHERE t.run = run.id;
     DELETE FROM shoal.bundle t WHERE t.run = run.id;
-    DELETE FROM shoal.lane t WHERE t.run = run.id;
+    DELETE FROM shoal.host_queue t WHERE t.run = run.id;
     PERFORM shoal.wake(freed);
 END $$;
 
@@ -27,11 +27,11 @@ END $$;
 CREATE OR REPLACE FUNCTION shoal.purge_rest(p_run int) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    DELETE FROM shoal.section t WHERE t.run = p_run;
+    DELETE FROM shoal.step_group t WHERE t.run = p_run;
     DELETE FROM shoal.delta t WHERE t.run = p_run;
-    DELETE FROM shoal.section_tally t WHERE t.run = p_run;
-    DELETE FROM shoal.host_tally t WHERE t.run = p_run;
-    DELETE FROM shoal.worker_tally t WHERE t.run = p_run;
+    DELETE FROM shoal.step_group_counters t WHERE t.run = p_run;
+    DELETE FROM shoal.host_counters t WHERE t.run = p_run;
+    DELETE FROM shoal.worker_counters t WHERE t.run = p_run;
     DELETE FROM shoal.worker t WHERE t.run = p_run;
     DELETE FROM shoal.purged t WHERE t.run = p_run;
 END $$;

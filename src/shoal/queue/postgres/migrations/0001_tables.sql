@@ -1,7 +1,7 @@
 -- The tables of the queue.
 --
 -- Big tables (task, attempt, item, reject) are insert-only. What changes often is narrow and short-lived
--- (lane, host, bundle, lease), so that dead row versions stay few and vacuum cheap. There are no foreign keys: each would
+-- (host queue, host, bundle, lease), so that dead row versions stay few and vacuum cheap. There are no foreign keys: each would
 -- lock a hot row on every insert.
 
 CREATE TABLE shoal.run (
@@ -13,12 +13,20 @@ CREATE TABLE shoal.run (
     per_host     int NOT NULL,
     max_attempts int NOT NULL,
     ttl          interval,
-    started_at   timestamptz NOT NULL DEFAULT clock_timestamp()
+    started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    reason       text NOT NULL DEFAULT '',     -- why a run ended with tasks left; its state is then 'partial'
+    dedup        interval,                     -- how long its keys are kept in table dedup,
+    dedup_steps  text[] NOT NULL DEFAULT '{}'  -- and those of which steps: of all if none is named
 );
 
--- A section is one (run, step, partition). Bit p of `bands` is set once a task of priority p has entered it,
+-- Purged runs whose rows are still being deleted: see 90_purge.sql.
+CREATE TABLE shoal.purged (
+    run int PRIMARY KEY
+);
+
+-- A step group is one (run, step, partition). Bit p of `bands` is set once a task of priority p has entered it,
 -- so that a claim looks only where tasks can be.
-CREATE TABLE shoal.section (
+CREATE TABLE shoal.step_group (
     id        int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run       int NOT NULL,
     step      text NOT NULL,
@@ -28,7 +36,8 @@ CREATE TABLE shoal.section (
 );
 
 -- A host's limits, shared by all runs. No live lease of the host has a token below `lease_floor`: counting from there keeps
--- a claim from scanning the index entries of leases that ended long ago.
+-- a claim from scanning the index entries of leases that ended long ago. `delay` is set by an operator, `slowdown` by errors: leases carry it,
+-- so that any success reduces it. `earlier_at` and `earlier_gap` are the starts before the last one, as long as they may become the last again.
 CREATE TABLE shoal.host (
     id           int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name         text NOT NULL UNIQUE,
@@ -36,31 +45,36 @@ CREATE TABLE shoal.host (
     last_gap     interval NOT NULL DEFAULT '0',
     delay        interval NOT NULL DEFAULT '0',
     paused_until timestamptz NOT NULL DEFAULT '-infinity',
-    lease_floor  bigint NOT NULL DEFAULT 0
+    lease_floor  bigint NOT NULL DEFAULT 0,
+    earlier_at   timestamptz[] NOT NULL DEFAULT '{}',
+    earlier_gap  interval[] NOT NULL DEFAULT '{}',
+    slowdown     interval NOT NULL DEFAULT '0'
 ) WITH (fillfactor = 50);
 
 -- Host 0 is for tasks without a URL: it has no rate limit.
 INSERT INTO shoal.host (id, name) OVERRIDING SYSTEM VALUE VALUES (0, '');
 
--- A lane is the tasks of one section on one host: the unit that a claim schedules. `due_at` is when to check it next, NULL when it is empty;
--- `band` is its highest priority; `idle` is set while an empty lane is being closed (see claim.sql).
--- Tasks without a host are spread over eight shards, so that claimers do not queue up for one lane.
-CREATE TABLE shoal.lane (
+-- A host queue is the tasks of one step group on one host: the unit that a claim schedules. `due_at` is when to check it next, NULL when it is empty;
+-- `band` is its highest priority; `idle` is set while an empty host queue waits to be closed (see 46_closing.sql), and `waits` counts the checks in vain.
+-- Tasks without a host are spread over eight shards, so that claimers do not queue up for one host queue.
+CREATE TABLE shoal.host_queue (
     host    int NOT NULL,
-    section int NOT NULL,
+    step_group int NOT NULL,
     shard   smallint NOT NULL,
     run     int NOT NULL,
     band    smallint NOT NULL,
     due_at  timestamptz,
     idle    bigint,
-    PRIMARY KEY (host, section, shard)
+    waits   smallint NOT NULL DEFAULT 0,
+    PRIMARY KEY (host, step_group, shard)
 ) WITH (fillfactor = 70);
-CREATE INDEX lane_due ON shoal.lane (section, band, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX host_queue_ready ON shoal.host_queue (step_group, band, due_at) WHERE due_at IS NOT NULL AND idle IS NULL;
+CREATE INDEX host_queue_idle ON shoal.host_queue (run, due_at) WHERE idle IS NOT NULL;
 
 CREATE TABLE shoal.task (
     id       bytea PRIMARY KEY,
     run      int NOT NULL,
-    section  int NOT NULL,
+    step_group  int NOT NULL,
     host     int NOT NULL,
     priority smallint NOT NULL,
     depth    int NOT NULL,
@@ -75,7 +89,7 @@ CREATE TABLE shoal.task (
 CREATE SEQUENCE shoal.bundle_seq CACHE 100;
 CREATE TABLE shoal.bundle (
     host       int NOT NULL,
-    section    int NOT NULL,
+    step_group    int NOT NULL,
     shard      smallint NOT NULL,
     priority   smallint NOT NULL,
     seq        bigint NOT NULL DEFAULT nextval('shoal.bundle_seq'),
@@ -83,7 +97,7 @@ CREATE TABLE shoal.bundle (
     attempt    smallint NOT NULL,
     expires_at timestamptz,
     tasks      bytea[] NOT NULL,
-    PRIMARY KEY (host, section, shard, priority, seq)
+    PRIMARY KEY (host, step_group, shard, priority, seq)
 ) WITH (fillfactor = 80);
 CREATE INDEX bundle_expiry ON shoal.bundle (expires_at) WHERE expires_at IS NOT NULL;
 
@@ -92,7 +106,7 @@ CREATE TABLE shoal.delayed (
     due_at     timestamptz NOT NULL,
     seq        bigint GENERATED ALWAYS AS IDENTITY,
     host       int NOT NULL,
-    section    int NOT NULL,
+    step_group    int NOT NULL,
     shard      smallint NOT NULL,
     priority   smallint NOT NULL,
     attempt    smallint NOT NULL,
@@ -107,7 +121,7 @@ CREATE TABLE shoal.lease (
     task       bytea PRIMARY KEY,
     token      bigint NOT NULL,
     run        int NOT NULL,
-    section    int NOT NULL,
+    step_group    int NOT NULL,
     host       int NOT NULL,
     shard      smallint NOT NULL,
     priority   smallint NOT NULL,
@@ -134,13 +148,15 @@ CREATE TABLE shoal.attempt (
     PRIMARY KEY (task, token)
 );
 
--- Completed tasks, a row for each settlement and not for each task: which worker finished which tasks, and when.
+-- Completed tasks, a row for each settlement and not for each task: which worker finished which tasks, when, and how many items each yielded,
+-- `{}` if none did. A row has up to two kilobytes, which the server would try to compress and then store apart.
 CREATE TABLE shoal.done (
     run      int NOT NULL,
     ended_at timestamptz NOT NULL,
     worker   text NOT NULL,
-    tasks    bytea[] NOT NULL
-);
+    tasks    bytea[] NOT NULL,
+    items    int[] NOT NULL
+) WITH (toast_tuple_target = 8160);
 
 CREATE TABLE shoal.item (
     run       int NOT NULL,
@@ -165,7 +181,7 @@ CREATE TABLE shoal.dead (
     run       int NOT NULL,
     id        bigint GENERATED ALWAYS AS IDENTITY,
     task      bytea NOT NULL UNIQUE,
-    section   int NOT NULL,
+    step_group   int NOT NULL,
     host      int NOT NULL,
     shard     smallint NOT NULL,
     attempts  smallint NOT NULL,
@@ -174,8 +190,8 @@ CREATE TABLE shoal.dead (
     PRIMARY KEY (run, id)
 );
 
--- Lanes by their columns, as functions pass them to each other.
-CREATE TYPE shoal.lanes AS (runs int[], hosts int[], sections int[], shards smallint[], bands smallint[]);
+-- Host queues by their columns, as functions pass them to each other.
+CREATE TYPE shoal.host_queues AS (runs int[], hosts int[], step_groups int[], shards smallint[], bands smallint[]);
 
 CREATE TABLE shoal.expired (
     run        int NOT NULL,
@@ -185,27 +201,62 @@ CREATE TABLE shoal.expired (
     PRIMARY KEY (run, id)
 );
 
+-- Tasks that an operator dropped, so that they can be listed.
+CREATE TABLE shoal.dropped (
+    run        int NOT NULL,
+    id         bigint GENERATED ALWAYS AS IDENTITY,
+    task       bytea NOT NULL,
+    dropped_at timestamptz NOT NULL,
+    PRIMARY KEY (run, id)
+);
+
+-- The keys that runs with `dedup` have queued: other runs of the scraper skip them until they expire. A purge of a run keeps them.
+CREATE TABLE shoal.dedup (
+    scraper text NOT NULL,
+    key     bytea NOT NULL,
+    until   timestamptz NOT NULL,
+    PRIMARY KEY (scraper, key)
+);
+CREATE INDEX dedup_until ON shoal.dedup (until);
+
+-- Notes: small state that the whole fleet shares. `place` is a hash of the key, which may be too long for an index.
+-- `written_at` is in no index, so that a note that is rewritten often can be updated in place.
+CREATE TABLE shoal.note (
+    topic      text NOT NULL,
+    place      bytea NOT NULL,
+    key        text NOT NULL,
+    stamp      bigint NOT NULL,
+    written_at timestamptz NOT NULL,
+    expires_at timestamptz,
+    size       int NOT NULL,
+    value      bytea NOT NULL,
+    PRIMARY KEY (topic, place)
+) WITH (fillfactor = 70);
+CREATE INDEX note_expiry ON shoal.note (expires_at) WHERE expires_at IS NOT NULL;
+-- Long values are compressed by their writer.
+ALTER TABLE shoal.note ALTER value SET STORAGE EXTERNAL;
+
 -- Counters. Every change appends one row of deltas in its own transaction; folding moves them into the totals. A counter that is
 -- always the sum of what was committed cannot drift, and no row is hot.
 CREATE TABLE shoal.delta (
     run      int NOT NULL,
     worker   text,
-    sections int[] NOT NULL,
+    step_groups int[] NOT NULL,
     hosts    int[] NOT NULL,
     kinds    smallint[] NOT NULL,
     counts   int[] NOT NULL
 );
 
-CREATE TABLE shoal.section_tally (
-    run int NOT NULL, section int NOT NULL, kind smallint NOT NULL, count bigint NOT NULL,
-    PRIMARY KEY (run, section, kind)
+CREATE TABLE shoal.step_group_counters (
+    run int NOT NULL, step_group int NOT NULL, kind smallint NOT NULL, count bigint NOT NULL,
+    PRIMARY KEY (run, step_group, kind)
 );
-CREATE TABLE shoal.host_tally (
+CREATE TABLE shoal.host_counters (
     run int NOT NULL, host int NOT NULL, kind smallint NOT NULL, count bigint NOT NULL,
     PRIMARY KEY (host, run, kind)
 );
-CREATE INDEX host_tally_run ON shoal.host_tally (run, host);
-CREATE TABLE shoal.worker_tally (
+CREATE INDEX host_counters_run ON shoal.host_counters (run, host);
+CREATE TABLE shoal.worker_counters (
     run int NOT NULL, worker text NOT NULL, kind smallint NOT NULL, count bigint NOT NULL,
     PRIMARY KEY (run, worker, kind)
 );
@@ -226,9 +277,24 @@ CREATE TABLE shoal.receipt (
 );
 CREATE INDEX receipt_at ON shoal.receipt (at);
 
+-- The server's timeline, and when a change of it was seen: see 48_timeline.sql. It is known before the first claim, which a standby may miss; some
+-- services do not tell it.
+CREATE TABLE shoal.timeline (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    name    text NOT NULL,
+    since   timestamptz NOT NULL
+);
+INSERT INTO shoal.timeline (name, since) VALUES ('', '-infinity');
+DO $$ BEGIN
+    UPDATE shoal.timeline SET name = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
+EXCEPTION WHEN OTHERS THEN
+    NULL;
+END $$;
+
 -- The hot tables are small; vacuum them by count, not by share.
-ALTER TABLE shoal.lane SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE shoal.host_queue SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE shoal.host SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE shoal.lease SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE shoal.delta SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE shoal.bundle SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE shoal.note SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);

@@ -14,12 +14,6 @@ WITH held AS (
 )
 SELECT count(*) FROM extended
 
--- name: add_tracebacks
--- Add tracebacks to the history of tasks that were just buried. They stay out of dead.error, which filters search.
-UPDATE shoal.attempt a SET error = given.failure
-FROM unnest($1::bytea[], $2::bigint[], $3::text[]) AS given (task, token, failure)
-WHERE a.task = given.task AND a.token = given.token
-
 -- name: beat
 -- Record the heartbeats of some workers of a run, in the order of their ids, so that two calls never deadlock; returns no row if the run does not exist.
 INSERT INTO shoal.worker (worker_id, run, state, info, beat_at)
@@ -41,7 +35,7 @@ SELECT w.worker_id, r.run_id, w.state, w.info, clock_timestamp() - w.beat_at AS 
 FROM shoal.worker w
 JOIN shoal.run r ON r.id = w.run
 LEFT JOIN (SELECT worker, run, count(*) AS count FROM shoal.lease GROUP BY 1, 2) held ON held.worker = w.worker_id AND held.run = w.run
-LEFT JOIN shoal.worker_tally t ON t.run = w.run AND t.worker = w.worker_id
+LEFT JOIN shoal.worker_counters t ON t.run = w.run AND t.worker = w.worker_id
 WHERE $1::text IS NULL OR r.run_id = $1
 GROUP BY w.worker_id, r.run_id, w.state, w.info, w.beat_at, w.run
 ORDER BY w.worker_id

@@ -16,11 +16,11 @@ FROM (
     ) page
 ) i
 CROSS JOIN LATERAL (
-    SELECT section, CASE WHEN left(payload, 13) = '{"$download":' AND payload::json #> '{$download,runs_step}' IS NULL
+    SELECT step_group, CASE WHEN left(payload, 13) = '{"$download":' AND payload::json #> '{$download,runs_step}' IS NULL
         THEN coalesce(payload::json #>> '{$download,origin}', url) ELSE url END AS url
     FROM shoal.task WHERE id = i.task OFFSET 0
 ) t
-CROSS JOIN LATERAL (SELECT step FROM shoal.section WHERE id = t.section OFFSET 0) s
+CROSS JOIN LATERAL (SELECT step FROM shoal.step_group WHERE id = t.step_group OFFSET 0) s
 WHERE i.before < $6
 ORDER BY i.id
 
@@ -40,19 +40,13 @@ FROM (
     ) page
 ) i
 CROSS JOIN LATERAL (
-    SELECT section, CASE WHEN left(payload, 13) = '{"$download":' AND payload::json #> '{$download,runs_step}' IS NULL
+    SELECT step_group, CASE WHEN left(payload, 13) = '{"$download":' AND payload::json #> '{$download,runs_step}' IS NULL
         THEN coalesce(payload::json #>> '{$download,origin}', url) ELSE url END AS url
     FROM shoal.task WHERE id = i.task OFFSET 0
 ) t
-CROSS JOIN LATERAL (SELECT step FROM shoal.section WHERE id = t.section OFFSET 0) s
+CROSS JOIN LATERAL (SELECT step FROM shoal.step_group WHERE id = t.step_group OFFSET 0) s
 WHERE i.before < $6
 ORDER BY i.id
-
--- name: items_of
--- How many items each of these tasks has yielded: scans all items of the run.
-SELECT i.task, count(*) AS items FROM shoal.item i
-WHERE i.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND i.task = ANY ($2::bytea[])
-GROUP BY i.task
 
 -- name: read_horizon
 -- The last id assigned by sequence $2, and the transactions that may still store rows of run $1 with lower ids.
@@ -82,8 +76,8 @@ SELECT d.id, d.task, d.attempts, d.error, d.buried_at,
 FROM (
     SELECT d.* FROM shoal.dead d
     WHERE d.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND d.id > $2
-      AND ($4::text IS NULL OR d.section = ANY (ARRAY(SELECT s.id FROM shoal.section s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
-      AND ($5::text IS NULL OR d.section = ANY (ARRAY(SELECT s.id FROM shoal.section s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.partition = $5)))
+      AND ($4::text IS NULL OR d.step_group = ANY (ARRAY(SELECT s.id FROM shoal.step_group s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
+      AND ($5::text IS NULL OR d.step_group = ANY (ARRAY(SELECT s.id FROM shoal.step_group s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.partition = $5)))
       AND ($6::text IS NULL OR d.host = ANY (ARRAY(SELECT h.id FROM shoal.host h WHERE h.name = lower($6) OR starts_with(h.name, lower($6) || ':'))))
       AND ($7::text IS NULL OR strpos(d.error, $7) > 0)
       AND ($8::timestamptz IS NULL OR d.buried_at < $8) AND ($9::timestamptz IS NULL OR d.buried_at > $9)
@@ -91,7 +85,7 @@ FROM (
     LIMIT $3
 ) d
 CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE id = d.task OFFSET 0) t
-CROSS JOIN LATERAL (SELECT step, partition FROM shoal.section WHERE id = t.section OFFSET 0) s
+CROSS JOIN LATERAL (SELECT step, partition FROM shoal.step_group WHERE id = t.step_group OFFSET 0) s
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(a.attempt ORDER BY a.token), '{}') AS h_attempts,
            coalesce(array_agg(a.worker ORDER BY a.token), '{}') AS h_workers,
@@ -105,8 +99,8 @@ ORDER BY d.id
 -- The numbers of the dead letters with the ids $3 after number $2 that meet the conditions.
 SELECT d.id FROM shoal.dead d
 WHERE d.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND d.id > $2 AND d.task = ANY ($3::bytea[])
-  AND ($4::text IS NULL OR d.section = ANY (ARRAY(SELECT s.id FROM shoal.section s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
-  AND ($5::text IS NULL OR d.section = ANY (ARRAY(SELECT s.id FROM shoal.section s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.partition = $5)))
+  AND ($4::text IS NULL OR d.step_group = ANY (ARRAY(SELECT s.id FROM shoal.step_group s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
+  AND ($5::text IS NULL OR d.step_group = ANY (ARRAY(SELECT s.id FROM shoal.step_group s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.partition = $5)))
   AND ($6::text IS NULL OR d.host = ANY (ARRAY(SELECT h.id FROM shoal.host h WHERE h.name = lower($6) OR starts_with(h.name, lower($6) || ':'))))
   AND ($7::text IS NULL OR strpos(d.error, $7) > 0)
   AND ($8::timestamptz IS NULL OR d.buried_at < $8) AND ($9::timestamptz IS NULL OR d.buried_at > $9)
@@ -117,7 +111,7 @@ ORDER BY d.id
 SELECT e.id, e.task, e.expired_at, t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay, s.step, s.partition
 FROM (SELECT * FROM shoal.expired WHERE run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND id > $2 ORDER BY run, id LIMIT $3) e
 CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE id = e.task OFFSET 0) t
-CROSS JOIN LATERAL (SELECT step, partition FROM shoal.section WHERE id = t.section OFFSET 0) s
+CROSS JOIN LATERAL (SELECT step, partition FROM shoal.step_group WHERE id = t.step_group OFFSET 0) s
 ORDER BY e.id
 
 -- name: hosts
@@ -127,7 +121,7 @@ SELECT h.id, h.name, greatest(h.delay, h.slowdown) AS delay, coalesce(nullif(h.p
 FROM (SELECT * FROM shoal.host WHERE id > $1 ORDER BY id LIMIT $2) h
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(t.kind), '{}') AS kinds, coalesce(array_agg(t.count), '{}') AS counts
-    FROM shoal.host_tally t WHERE t.host = h.id
+    FROM shoal.host_counters t WHERE t.host = h.id
 ) tally
 ORDER BY h.id
 
@@ -137,7 +131,7 @@ SELECT h.id, h.name, greatest(h.delay, h.slowdown) AS delay, coalesce(nullif(h.p
        tally.kinds, tally.counts
 FROM (
     SELECT t.host, array_agg(t.kind) AS kinds, array_agg(t.count) AS counts
-    FROM shoal.host_tally t
+    FROM shoal.host_counters t
     WHERE t.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $3) AND t.host > $1
     GROUP BY t.host ORDER BY t.host LIMIT $2
 ) tally

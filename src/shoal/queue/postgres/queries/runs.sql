@@ -24,28 +24,28 @@ UPDATE shoal.host h SET last_gap = $3::interval
 FROM (
     SELECT id FROM shoal.host
     WHERE last_gap = $2::interval AND last_gap > $3::interval AND id IN (
-        SELECT l.host FROM shoal.lane l JOIN shoal.run r ON r.id = l.run WHERE r.run_id = $1
+        SELECT l.host FROM shoal.host_queue l JOIN shoal.run r ON r.id = l.run WHERE r.run_id = $1
     )
     ORDER BY id FOR NO KEY UPDATE
 ) waiting
 WHERE h.id = waiting.id
 
 -- name: wake_run
--- Bring the lanes of a run's hosts forward as far as its limits now allow.
-SELECT shoal.wake((SELECT array_agg(DISTINCT l.host) FROM shoal.lane l JOIN shoal.run r ON r.id = l.run WHERE r.run_id = $1 AND l.host > 0))
+-- Bring the host queues of a run's hosts forward as far as its limits now allow.
+SELECT shoal.wake((SELECT array_agg(DISTINCT l.host) FROM shoal.host_queue l JOIN shoal.run r ON r.id = l.run WHERE r.run_id = $1 AND l.host > 0))
 
 -- name: stats
 -- The counts of a run: the totals, and the deltas that are not folded yet.
 SELECT s.step, s.partition, parts.kind, sum(parts.count)::bigint AS count
 FROM shoal.run r
 CROSS JOIN LATERAL (
-    SELECT section, kind, count FROM shoal.section_tally WHERE run = r.id
+    SELECT step_group, kind, count FROM shoal.step_group_counters WHERE run = r.id
     UNION ALL
-    SELECT c.section, c.kind, c.count
-    FROM shoal.delta d CROSS JOIN LATERAL unnest(d.sections, d.kinds, d.counts) AS c(section, kind, count)
+    SELECT c.step_group, c.kind, c.count
+    FROM shoal.delta d CROSS JOIN LATERAL unnest(d.step_groups, d.kinds, d.counts) AS c(step_group, kind, count)
     WHERE d.run = r.id AND c.kind < 9
 ) parts
-JOIN shoal.section s ON s.id = parts.section
+JOIN shoal.step_group s ON s.id = parts.step_group
 WHERE r.run_id = $1
 GROUP BY 1, 2, 3
 
@@ -74,9 +74,9 @@ DELETE FROM shoal.purge_table t WHERE t.ctid >= $2::text::tid AND t.ctid < $3::t
 -- name: forget
 -- Delete the next keys of a scraper, in key order, as enqueuing transactions lock them. Returns how many had not expired, and the last one.
 WITH page AS (
-    SELECT key FROM shoal.known WHERE scraper = $1 AND key > $2 ORDER BY key LIMIT $3 FOR UPDATE
+    SELECT key FROM shoal.dedup WHERE scraper = $1 AND key > $2 ORDER BY key LIMIT $3 FOR UPDATE
 ), gone AS (
-    DELETE FROM shoal.known k USING page WHERE k.scraper = $1 AND k.key = page.key
+    DELETE FROM shoal.dedup k USING page WHERE k.scraper = $1 AND k.key = page.key
     RETURNING k.key, k.until > clock_timestamp() AS is_known
 )
 SELECT count(*) FILTER (WHERE is_known), (SELECT key FROM page ORDER BY key DESC LIMIT 1) FROM gone

@@ -8,9 +8,9 @@ WHERE t.id = ANY ($2::bytea[]) AND t.run = (SELECT r.id FROM shoal.run r WHERE r
 -- name: tasks_completed
 -- Completed tasks after the mark $2, a position in table done, and before the block $6: a few blocks, because the table has no index. A row for each
 -- task; `behind` counts the tasks after it in its row. Rows of other runs are skipped. A page has rows without a task where none
--- matches, so that its end is known. `items` is NULL if a Shoal that did not count them wrote the row.
+-- matches, so that its end is known.
 SELECT p.mark, p.worker, p.ended_at AS since, 0 AS attempt, t.behind, t.id AS task, t.step, t.partition, t.url, t.key, t.payload, t.priority, t.depth, t.ttl, t.delay,
-       CASE WHEN p.items IS NOT NULL THEN coalesce(p.items[cardinality(p.tasks) - t.behind], 0) END AS items
+       coalesce(p.items[cardinality(p.tasks) - t.behind], 0) AS items
 FROM (
     SELECT row_number() OVER (ORDER BY d.place) AS n, d.*, ARRAY[(d.place::text::point)[0], (d.place::text::point)[1]]::bigint[]::text[] AS mark
     FROM (
@@ -25,7 +25,7 @@ LEFT JOIN LATERAL (
     SELECT t.*, s.step, s.partition, cardinality(p.tasks) - one.n AS behind
     FROM unnest(p.tasks) WITH ORDINALITY AS one(id, n)
     CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE id = one.id OFFSET 0) t
-    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.section WHERE id = t.section OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.step_group WHERE id = t.step_group OFFSET 0) s
     WHERE ($4::text IS NULL OR s.step = $4) AND ($5::bytea[] IS NULL OR one.id = ANY ($5))
 ) t ON true
 ORDER BY p.n, t.behind DESC
@@ -38,14 +38,14 @@ FROM (SELECT row_number() OVER () AS n, page.* FROM (
     SELECT ARRAY[d.id::text] AS mark, d.buried_at AS since, d.attempts AS attempt, ARRAY[d.task] AS tasks
     FROM shoal.dead d
     WHERE d.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND d.id > ($2::text[])[1]::bigint
-      AND ($4::text IS NULL OR d.section = ANY (ARRAY(SELECT s.id FROM shoal.section s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
+      AND ($4::text IS NULL OR d.step_group = ANY (ARRAY(SELECT s.id FROM shoal.step_group s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
     ORDER BY d.run, d.id LIMIT $3
 ) page) p
 LEFT JOIN LATERAL (
     SELECT t.*, s.step, s.partition, cardinality(p.tasks) - one.n AS behind
     FROM unnest(p.tasks) WITH ORDINALITY AS one(id, n)
     CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE id = one.id OFFSET 0) t
-    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.section WHERE id = t.section OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.step_group WHERE id = t.step_group OFFSET 0) s
     WHERE ($4::text IS NULL OR s.step = $4) AND ($5::bytea[] IS NULL OR one.id = ANY ($5))
 ) t ON true
 WHERE p.n <= $3
@@ -63,7 +63,7 @@ FROM (
         FROM shoal.delayed d
         WHERE d.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1)
           AND (d.due_at, d.seq) > (timestamptz 'epoch' + ($2::text[])[1]::bigint * interval '1 microsecond', ($2::text[])[2]::bigint)
-          AND ($4::text IS NULL OR d.section = ANY (ARRAY(SELECT s.id FROM shoal.section s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
+          AND ($4::text IS NULL OR d.step_group = ANY (ARRAY(SELECT s.id FROM shoal.step_group s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
         ORDER BY d.run, d.due_at, d.seq LIMIT $3
     ) page) numbered
 ) p
@@ -71,7 +71,7 @@ LEFT JOIN LATERAL (
     SELECT t.*, s.step, s.partition, cardinality(p.tasks) - one.n AS behind
     FROM unnest(p.tasks) WITH ORDINALITY AS one(id, n)
     CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE id = one.id OFFSET 0) t
-    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.section WHERE id = t.section OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.step_group WHERE id = t.step_group OFFSET 0) s
     WHERE ($4::text IS NULL OR s.step = $4) AND ($5::bytea[] IS NULL OR one.id = ANY ($5))
 ) t ON true
 WHERE p.before < $3
@@ -91,7 +91,7 @@ LEFT JOIN LATERAL (
     SELECT t.*, s.step, s.partition, cardinality(p.tasks) - one.n AS behind
     FROM unnest(p.tasks) WITH ORDINALITY AS one(id, n)
     CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE id = one.id OFFSET 0) t
-    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.section WHERE id = t.section OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.step_group WHERE id = t.step_group OFFSET 0) s
     WHERE ($4::text IS NULL OR s.step = $4) AND ($5::bytea[] IS NULL OR one.id = ANY ($5))
 ) t ON true
 WHERE p.n <= $3
@@ -111,7 +111,7 @@ LEFT JOIN LATERAL (
     SELECT t.*, s.step, s.partition, cardinality(p.tasks) - one.n AS behind
     FROM unnest(p.tasks) WITH ORDINALITY AS one(id, n)
     CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE id = one.id OFFSET 0) t
-    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.section WHERE id = t.section OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.step_group WHERE id = t.step_group OFFSET 0) s
     WHERE ($4::text IS NULL OR s.step = $4) AND ($5::bytea[] IS NULL OR one.id = ANY ($5))
 ) t ON true
 WHERE p.n <= $3
@@ -125,14 +125,14 @@ FROM (SELECT row_number() OVER () AS n, page.* FROM (
     SELECT ARRAY[encode(l.task, 'hex')] AS mark, l.worker, l.start_at AS since, l.attempt, ARRAY[l.task] AS tasks
     FROM shoal.lease l
     WHERE l.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND l.task > decode(($2::text[])[1], 'hex')
-      AND ($4::text IS NULL OR l.section = ANY (ARRAY(SELECT s.id FROM shoal.section s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
+      AND ($4::text IS NULL OR l.step_group = ANY (ARRAY(SELECT s.id FROM shoal.step_group s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
     ORDER BY l.task LIMIT $3
 ) page) p
 LEFT JOIN LATERAL (
     SELECT t.*, s.step, s.partition, cardinality(p.tasks) - one.n AS behind
     FROM unnest(p.tasks) WITH ORDINALITY AS one(id, n)
     CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE id = one.id OFFSET 0) t
-    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.section WHERE id = t.section OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.step_group WHERE id = t.step_group OFFSET 0) s
     WHERE ($4::text IS NULL OR s.step = $4) AND ($5::bytea[] IS NULL OR one.id = ANY ($5))
 ) t ON true
 WHERE p.n <= $3
@@ -146,20 +146,20 @@ SELECT p.mark, NULL::text AS worker, NULL::timestamptz AS since, p.attempt AS at
 FROM (
     SELECT *, sum(cardinality(tasks)) OVER (ORDER BY n) - cardinality(tasks) AS before
     FROM (SELECT row_number() OVER () AS n, page.* FROM (
-        SELECT ARRAY[b.host, b.section, b.shard, b.priority, b.seq]::text[] AS mark, b.attempt, b.tasks
+        SELECT ARRAY[b.host, b.step_group, b.shard, b.priority, b.seq]::text[] AS mark, b.attempt, b.tasks
         FROM shoal.bundle b
         WHERE b.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1)
-          AND (b.host, b.section, b.shard, b.priority, b.seq)
+          AND (b.host, b.step_group, b.shard, b.priority, b.seq)
             > (($2::text[])[1]::bigint, ($2::text[])[2]::bigint, ($2::text[])[3]::bigint, ($2::text[])[4]::bigint, ($2::text[])[5]::bigint)
-          AND ($4::text IS NULL OR b.section = ANY (ARRAY(SELECT s.id FROM shoal.section s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
-        ORDER BY b.host, b.section, b.shard, b.priority, b.seq LIMIT $3
+          AND ($4::text IS NULL OR b.step_group = ANY (ARRAY(SELECT s.id FROM shoal.step_group s WHERE s.run = (SELECT r.id FROM shoal.run r WHERE r.run_id = $1) AND s.step = $4)))
+        ORDER BY b.host, b.step_group, b.shard, b.priority, b.seq LIMIT $3
     ) page) numbered
 ) p
 LEFT JOIN LATERAL (
     SELECT t.*, s.step, s.partition, cardinality(p.tasks) - one.n AS behind
     FROM unnest(p.tasks) WITH ORDINALITY AS one(id, n)
     CROSS JOIN LATERAL (SELECT * FROM shoal.task WHERE id = one.id OFFSET 0) t
-    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.section WHERE id = t.section OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT step, partition FROM shoal.step_group WHERE id = t.step_group OFFSET 0) s
     WHERE ($4::text IS NULL OR s.step = $4) AND ($5::bytea[] IS NULL OR one.id = ANY ($5))
 ) t ON true
 WHERE p.before < $3

@@ -7,26 +7,26 @@ local counts, left_broker, listed, routes = {}, {}, {}, {}
 local RECEIVED_TTL = 600000000  -- microseconds for which a bundle is known to have been received
 
 -- A task of a bundle that was given up is no longer counted. It enters unless it was enqueued again in the meantime.
-local function receive_task(host, section, priority, expires, due, element, was_lost)
+local function receive_task(host, step_group, priority, expires, due, element, was_lost)
     if was_lost then
         if call('SREM', run.R .. 'lost_fingerprints', struct.unpack('>I4', element, 11)) == 0 then
             return
         end
     else
-        count(host, section, due > 0 and DELAYED or PENDING, -1)
+        count(host, step_group, due > 0 and DELAYED or PENDING, -1)
     end
     if due == 0 and not was_lost then
-        local lane = section * 10 + priority
-        left_broker[lane] = left_broker[lane] or {}
-        left_broker[lane][host] = (left_broker[lane][host] or 0) + 1
+        local host_queue = step_group * 10 + priority
+        left_broker[host_queue] = left_broker[host_queue] or {}
+        left_broker[host_queue][host] = (left_broker[host_queue][host] or 0) + 1
     end
     if expires > 0 and expires <= now then
-        count(host, section, EXPIRED, 1)
-        listed[#listed + 1] = letter(section, priority, host, 0, expires, '', element)
+        count(host, step_group, EXPIRED, 1)
+        listed[#listed + 1] = letter(step_group, priority, host, 0, expires, '', element)
     elseif due > now then
-        enter(host, section, priority, element, expires, due)
+        enter(host, step_group, priority, element, expires, due)
     else
-        enter_in_redis(host, section, priority, element, expires, 0)
+        enter_in_redis(host, step_group, priority, element, expires, 0)
     end
 end
 
@@ -53,30 +53,30 @@ local function receive(body)
     call('HDEL', P .. 'outgoing', name)
     call('ZREM', P .. 'unsent', name)
     local at, header = unpack_limit(body, 1, 1)
-    local _, _, _, hosts, sections, _, host_of, section_of, priorities, expires, dues, sizes = unpack(header)
+    local _, _, _, hosts, step_groups, _, host_of, step_group_of, priorities, expires, dues, sizes = unpack(header)
     local from = at + 6
     for i, size in ipairs(sizes) do
-        receive_task(hosts[host_of[i]], sections[section_of[i]], priorities[i], expires[i] or 0, dues[i] or 0,
+        receive_task(hosts[host_of[i]], step_groups[step_group_of[i]], priorities[i], expires[i] or 0, dues[i] or 0,
                   body:sub(from, from + size - 1), was_lost)
         from = from + size
     end
     return #sizes
 end
 
-local function write_left_broker(lane, by_host)
-    local section, priority = floor(lane / 10), lane % 10
-    local key = run.R .. 'broker_tasks:' .. section .. ':' .. priority
+local function write_left_broker(host_queue, by_host)
+    local step_group, priority = floor(host_queue / 10), host_queue % 10
+    local key = run.R .. 'broker_tasks:' .. step_group .. ':' .. priority
     local empty = {}
     for host, number in pairs(by_host) do
         if call('HINCRBY', key, host, -number) <= 0 then
             empty[#empty + 1] = host
-            call('SREM', P .. 'broker_lanes:' .. host, lane_number(run, section, priority))
+            call('SREM', P .. 'broker_host_queues:' .. host, host_queue_number(run, step_group, priority))
         end
     end
     call_chunked('HDEL', key, empty)
-    call_chunked('ZREM', run.R .. 'broker_due:' .. section .. ':' .. priority, empty)
+    call_chunked('ZREM', run.R .. 'broker_due:' .. step_group .. ':' .. priority, empty)
     if call('EXISTS', key) == 0 then
-        call('SREM', run.R .. 'broker_tracks', lane)
+        call('SREM', run.R .. 'broker_lists', host_queue)
     end
 end
 
@@ -101,12 +101,12 @@ if not run then
 end
 call('ZREMRANGEBYSCORE', run.R .. 'received', '-inf', now - RECEIVED_TTL)
 call_chunked('RPUSH', run.R .. 'expired', listed)
-for lane, by_host in pairs(left_broker) do
-    write_left_broker(lane, by_host)
+for host_queue, by_host in pairs(left_broker) do
+    write_left_broker(host_queue, by_host)
 end
 losses.note_received(run, routes)
 write_entered(run)
-drop_zeros(section_counts)
+drop_zeros(step_group_counts)
 drop_zeros(host_counts)
 write_counts(run)
 return counts

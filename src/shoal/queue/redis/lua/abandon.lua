@@ -28,19 +28,19 @@ if next(once) then
         buried[tonumber(names[i])] = once[names[i + 1]:match('^(%Z*)%z')]
     end
 end
-local ids, tokens, sections, met = {}, {}, {}, {}
+local ids, tokens, step_groups, met = {}, {}, {}, {}
 for i = 1, #page, 2 do
-    local _, token, section, _, _, _, _, _, holder = unpack_limit(page[i + 1], 8, 1)
+    local _, token, step_group, _, _, _, _, _, holder = unpack_limit(page[i + 1], 8, 1)
     if holder == worker and not met[page[i]] then
         met[page[i]] = true
         ids[#ids + 1] = page[i]
         tokens[#tokens + 1] = token
-        sections[#sections + 1] = section
+        step_groups[#step_groups + 1] = step_group
     end
 end
 allow_when_full()
 local _, list, _, freed = finish(run, ids, tokens, function(i)
-    if buried[sections[i]] then
+    if buried[step_groups[i]] then
         return BURY, ARGV[7], 0
     end
     return RELEASE, '', 0
@@ -51,7 +51,7 @@ if #list > 0 then
     write_entered(run)
     write_dead(run)
     write_counts(run)
-    write_gates()
+    write_host_limits()
 end
 if #list > 0 or TRY > 1 then
     write_receipt(pack(reply))

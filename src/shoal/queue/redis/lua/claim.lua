@@ -1,24 +1,24 @@
 -- Lease tasks whose hosts may get a request now.
 --
--- The tracks (section, priority) are processed from the highest priority down, and in each the lanes that are due, the longest
--- waiting first. A lane yields what its host allows. Then it is set to the moment when the host allows more, or parked until a
--- lease of its host ends, or removed when it is empty: no lane is visited twice in vain. So the tasks of a host are leased in
--- strict order of priority, because all its lanes in a run are due at the same moment.
+-- The due_lists (step group, priority) are processed from the highest priority down, and in each the host queues that are due, the longest
+-- waiting first. A host queue yields what its host allows. Then it is set to the moment when the host allows more, or parked until a
+-- lease of its host ends, or removed when it is empty: no host queue is visited twice in vain. So the tasks of a host are leased in
+-- strict order of priority, because all its host queues in a run are due at the same moment.
 --
 -- A claim with a lead takes what it would take that much later, and so are its starts: while it does, `now` is ahead by the lead.
 --
 -- ARGV  4 run, 5 worker, 6 limit (0 only reads), 7 lease, 8 horizon of a burst, 9 lowest priority, 10 steps, partitions, fence
 -- (topic, key and stamp of a note; nothing is leased unless the note still has the stamp) and lead
 -- Returns {next_due, drained, more, highest priority due, remaining, moves (tasks that ever entered or were sent), outbox,
--- names of sections, now, outdated, whether delivered tasks must be delivered once more, slowed hosts and their delays}, and
+-- names of step groups, now, outdated, whether delivered tasks must be delivered once more, slowed hosts and their delays}, and
 -- the leases in groups: what the leases of a group share, then the element of each, whose token is one higher than the one before.
 
 local worker, wanted, lease_time, horizon, lowest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local lead = unpack_all(ARGV[10])[4] or 0
-local SHARE = 25  -- tasks of one lane at a time where no gap is kept, so that other lanes get their turn
+local SHARE = 25  -- tasks of one host queue at a time where no gap is kept, so that other host queues get their turn
 local LANES = 100
-local looks = 400 + 4 * wanted  -- lanes to visit in one call, so that it stays short
-local voids = 500  -- expired tasks to remove from lanes in one call
+local looks = 400 + 4 * wanted  -- host queues to visit in one call, so that it stays short
+local voids = 500  -- expired tasks to remove from host queues in one call
 local REDELIVER_AFTER = 10000000  -- microseconds after which delivered tasks are delivered once more
 
 local run = run_named(ARGV[4])
@@ -43,8 +43,8 @@ local function must_hold()
     return hold > now
 end
 
--- The sections that the claim selects, nil for all.
-local function selected_sections()
+-- The step groups that the claim selects, nil for all.
+local function selected_step_groups()
     local steps, partitions = unpack(unpack_all(ARGV[10]))
     if not steps and not partitions then
         return nil
@@ -67,25 +67,25 @@ local function selected_sections()
     return selected
 end
 
-local function tracks_of(selected)
-    local tracks = {}
-    for _, code in ipairs(call('SMEMBERS', run.R .. 'tracks')) do
-        local section, priority = floor(code / 10), code % 10
-        if not selected or selected[section] then
-            local place = section .. ':' .. priority
-            tracks[#tracks + 1] = {
-                section = section, priority = priority, key = run.R .. 'due:' .. place, lanes = run.R .. 'q:' .. place .. ':',
+local function due_lists_of(selected)
+    local due_lists = {}
+    for _, code in ipairs(call('SMEMBERS', run.R .. 'due_lists')) do
+        local step_group, priority = floor(code / 10), code % 10
+        if not selected or selected[step_group] then
+            local place = step_group .. ':' .. priority
+            due_lists[#due_lists + 1] = {
+                step_group = step_group, priority = priority, key = run.R .. 'due:' .. place, host_queues = run.R .. 'q:' .. place .. ':',
             }
         end
     end
-    -- Sections take turns, by the clock, so that none always comes first.
-    table.sort(tracks, function(one, other)
+    -- Step groups take turns, by the clock, so that none always comes first.
+    table.sort(due_lists, function(one, other)
         if one.priority ~= other.priority then
             return one.priority > other.priority
         end
-        return (one.section + now) % 65537 < (other.section + now) % 65537
+        return (one.step_group + now) % 65537 < (other.step_group + now) % 65537
     end)
-    return tracks
+    return due_lists
 end
 
 -- What a host allows in this claim.
@@ -93,8 +93,8 @@ local hosts = {['']  = {name = '', room = huge, gap = 0, free = 0, live = -huge,
 local function open(name)
     local host = hosts[name]
     if not host then
-        local gate = gates[name]
-        host = {name = name, gap = max(run.delay, gate.delay, gate.slowdown), free = free_at(gate, run), live = 0, room = 0, given = 0}
+        local limits = host_limits[name]
+        host = {name = name, gap = max(run.delay, limits.delay, limits.slowdown), free = free_at(limits, run), live = 0, room = 0, given = 0}
         if host.free <= now then
             host.live = call('SCARD', P .. 'live:' .. name)
             host.room = max(0, min(run.per_host - host.live, host.gap > 0 and ceil(horizon / host.gap) or huge))
@@ -105,12 +105,12 @@ local function open(name)
 end
 
 -- Lease a task. Leases that follow each other and differ in nothing but their task are one group: where no gap is kept, those of a
--- lane are. The first place of a group is for what they share.
-local function lease(track, host, element, expires)
+-- host queue are. The first place of a group is for what they share.
+local function lease(due_list, host, element, expires)
     local start = (host.name == '' and now - lead or now) + host.given * host.gap
     local group = groups[#groups]
-    if not group or group.host ~= host or group.start ~= start or group.track ~= track or group.expires ~= expires then
-        group = {false, track = track, host = host, start = start, expires = expires}
+    if not group or group.host ~= host or group.start ~= start or group.due_list ~= due_list or group.expires ~= expires then
+        group = {false, due_list = due_list, host = host, start = start, expires = expires}
         groups[#groups + 1] = group
     end
     group[#group + 1] = element
@@ -134,10 +134,10 @@ local function body_of(id)
     return nil, 0
 end
 
--- Take up to `limit` tasks from a lane; return whether something is left in it. Expired tasks are removed, some at a time, so that
+-- Take up to `limit` tasks from a host queue; return whether something is left in it. Expired tasks are removed, some at a time, so that
 -- a million of them do not make one call long: the next call continues.
-local function take(track, host, limit)
-    local key = track.lanes .. host.name
+local function take(due_list, host, limit)
+    local key = due_list.host_queues .. host.name
     local until_left = wanted - limit
     while wanted > until_left do
         if voids <= 0 then
@@ -153,7 +153,7 @@ local function take(track, host, limit)
                 element, expires = body_of(id)
             end
             if element then
-                lease(track, host, element, expires)
+                lease(due_list, host, element, expires)
             else
                 voids = voids - 1
             end
@@ -165,8 +165,8 @@ local function take(track, host, limit)
     return call('EXISTS', key) == 1
 end
 
--- Visit lanes of a track, and set, park or remove each afterwards.
-local function visit(track, names)
+-- Visit host queues of a due_list, and set, park or remove each afterwards.
+local function visit(due_list, names)
     local again, gone = {}, {}
     for _, name in ipairs(names) do
         local host = open(name)
@@ -174,19 +174,19 @@ local function visit(track, names)
         looks = looks - 1
         if limit > 0 then
             local before = wanted
-            left = take(track, host, limit)
+            left = take(due_list, host, limit)
             if wanted < before then
-                count(name, track.section, PENDING, wanted - before)
-                count(name, track.section, LEASED, before - wanted)
+                count(name, due_list.step_group, PENDING, wanted - before)
+                count(name, due_list.step_group, LEASED, before - wanted)
             end
         end
         if not left then
             gone[#gone + 1] = name
-            call('SREM', P .. 'lanes:' .. name, digits(lane_number(run, track.section, track.priority)))
+            call('SREM', P .. 'host_queues:' .. name, digits(host_queue_number(run, due_list.step_group, due_list.priority)))
         elseif host.free <= now and host.live + host.given >= run.per_host then
             gone[#gone + 1] = name
-            gates[name].parked = 1
-            changed_gates[name] = true
+            host_limits[name].parked = 1
+            changed_limits[name] = true
         else
             again[#again + 1] = digits(host.given > 0 and now + host.given * host.gap or max(now, host.free))
             again[#again + 1] = name
@@ -195,42 +195,42 @@ local function visit(track, names)
             break
         end
     end
-    call_chunked('ZADD', track.key, again)
-    call_chunked('ZREM', track.key, gone)
+    call_chunked('ZADD', due_list.key, again)
+    call_chunked('ZREM', due_list.key, gone)
 end
 
-local function claim_tracks(tracks)
+local function claim_due_lists(due_lists)
     local share = run.delay == 0 and SHARE or ceil(horizon / run.delay)
-    for _, track in ipairs(tracks) do
-        while wanted > 0 and track.priority >= lowest do
+    for _, due_list in ipairs(due_lists) do
+        while wanted > 0 and due_list.priority >= lowest do
             if looks <= 0 then
                 more = true
                 return
             end
-            -- As many lanes as needed if each yields its share; if they yield less, more in the next round.
-            local lanes = min(LANES, ceil(wanted / share) + 2)
-            local before, names = wanted, call('ZRANGEBYSCORE', track.key, '-inf', digits(now), 'LIMIT', '0', lanes)
+            -- As many host queues as needed if each yields its share; if they yield less, more in the next round.
+            local host_queues = min(LANES, ceil(wanted / share) + 2)
+            local before, names = wanted, call('ZRANGEBYSCORE', due_list.key, '-inf', digits(now), 'LIMIT', '0', host_queues)
             if #names == 0 then
                 break
             end
-            load_gates(names)
-            visit(track, names)
+            load_host_limits(names)
+            visit(due_list, names)
             share = max(1, min(share, ceil((before - wanted) / #names)))
         end
     end
 end
 
 -- The first value of a group: an array of what its leases share and the array of their tasks, which the client completes.
-local function head_of_group(token, section, priority, start, deadline, host, tasks)
-    return '\151' .. pack(token, section, priority, start, deadline, host) .. '\221' .. struct.pack('>I4', tasks)
+local function head_of_group(token, step_group, priority, start, deadline, host, tasks)
+    return '\151' .. pack(token, step_group, priority, start, deadline, host) .. '\221' .. struct.pack('>I4', tasks)
 end
 
 -- Write the leases of a group, and put what they share in its first place. Lua reads every byte of every string that it makes: so a
 -- lease is joined once, and its token, which differs from the one before in the last byte, is packed again only when that overflows.
 local function write_group(group, token, ids, fields, deadlines, tokens)
-    local section, priority, start, name = group.track.section, group.track.priority, group.start, group.host.name
+    local step_group, priority, start, name = group.due_list.step_group, group.due_list.priority, group.start, group.host.name
     local deadline, beginning = digits(start + lease_time), nil
-    local shared = pack(section, priority, start, start + lease_time, group.expires, name, worker)
+    local shared = pack(step_group, priority, start, start + lease_time, group.expires, name, worker)
     local n = #ids
     for i = 2, #group do
         local element, number = group[i], token + i - 2
@@ -244,7 +244,7 @@ local function write_group(group, token, ids, fields, deadlines, tokens)
         deadlines[2 * n - 1], deadlines[2 * n] = deadline, id
         tokens[#tokens + 1] = token_digits(number)
     end
-    group[1] = head_of_group(token, section, priority, start, start + lease_time, name, #group - 1)
+    group[1] = head_of_group(token, step_group, priority, start, start + lease_time, name, #group - 1)
 end
 
 local function write_leases()
@@ -265,30 +265,30 @@ local function write_leases()
     call_chunked('HSET', run.R .. 'leases', fields)
     call_chunked('ZADD', run.R .. 'deadlines', deadlines)
     local first = digits(now - lead + lease_time)
-    call('ZADD', P .. 'moments', 'LT', first, run.number)
-    call('ZADD', P .. 'overdue', 'LT', first, run.number)
+    call('ZADD', P .. 'next_due', 'LT', first, run.number)
+    call('ZADD', P .. 'next_lost', 'LT', first, run.number)
     for name, tokens in pairs(live) do
-        local gate, host = gates[name], hosts[name]
+        local limits, host = host_limits[name], hosts[name]
         call_chunked('SADD', P .. 'live:' .. name, tokens)
-        add_starts(gate, now, host.gap, host.given, host.live, run.delay)
-        changed_gates[name] = true
+        add_starts(limits, now, host.gap, host.given, host.live, run.delay)
+        changed_limits[name] = true
     end
     count_worker(worker, W_LEASED, leased)
     call_chunked('HDEL', run.R .. 'bodies', taken_bodies)
-    call_chunked('ZREM', run.R .. 'expiry', taken_bodies)
+    call_chunked('ZREM', run.R .. 'expiring', taken_bodies)
 end
 
--- The first moment at which a lane, a delay or a lost lease may yield a task, and the highest priority that is due.
-local function next_due(tracks, remaining)
+-- The first moment at which a host queue, a delay or a lost lease may yield a task, and the highest priority that is due.
+local function next_due(due_lists, remaining)
     local due, highest = huge, -1
-    for _, track in ipairs(tracks) do
-        local first = call('ZRANGE', track.key, 0, 0, 'WITHSCORES')
+    for _, due_list in ipairs(due_lists) do
+        local first = call('ZRANGE', due_list.key, 0, 0, 'WITHSCORES')
         if not first[2] then
-            call('SREM', run.R .. 'tracks', track.section * 10 + track.priority)
+            call('SREM', run.R .. 'due_lists', due_list.step_group * 10 + due_list.priority)
         else
             local at = tonumber(first[2])
             due = min(due, at)
-            highest = at <= now and max(highest, track.priority) or highest
+            highest = at <= now and max(highest, due_list.priority) or highest
         end
     end
     due = min(due, head_of(run, 'delayed') + lead)
@@ -299,12 +299,12 @@ local function next_due(tracks, remaining)
 end
 
 local function used_names()
-    local names, sections = {}, {}
-    for section in pairs(section_counts) do
-        sections[#sections + 1] = section
+    local names, step_groups = {}, {}
+    for step_group in pairs(step_group_counts) do
+        step_groups[#step_groups + 1] = step_group
     end
-    for i, name in ipairs(read_fields(run.R .. 'names', sections)) do
-        names[i] = {sections[i], name}
+    for i, name in ipairs(read_fields(run.R .. 'names', step_groups)) do
+        names[i] = {step_groups[i], name}
     end
     return names
 end
@@ -313,8 +313,8 @@ end
 local function slowed_hosts()
     local slowed = {}
     for name, host in pairs(hosts) do
-        if name ~= '' and host.given > 0 and gates[name].slowdown > 0 then
-            slowed[#slowed + 1] = {name, gates[name].slowdown}
+        if name ~= '' and host.given > 0 and host_limits[name].slowdown > 0 then
+            slowed[#slowed + 1] = {name, host_limits[name].slowdown}
         end
     end
     return slowed
@@ -322,24 +322,24 @@ end
 
 -- The leases of a claim whose reply was lost, as far as they are still live.
 local function repeated(receipt)
-    local found, sections, ids_leased = {}, {}, {}
+    local found, step_groups, ids_leased = {}, {}, {}
     local first = tonumber(receipt:sub(1, 16))
     for at = 17, #receipt, 16 do
         ids_leased[#ids_leased + 1] = receipt:sub(at, at + 15)
     end
     for i, value in ipairs(read_fields(run.R .. 'leases', ids_leased)) do
-        local at, token, section, priority, start, deadline, _, host
+        local at, token, step_group, priority, start, deadline, _, host
         if value then
-            at, token, section, priority, start, deadline, _, host = unpack_limit(value, 8, 1)
+            at, token, step_group, priority, start, deadline, _, host = unpack_limit(value, 8, 1)
         end
         if value and token == first + i - 1 then
-            found[#found + 1] = {head_of_group(token, section, priority, start, deadline, host, 1), value:sub(at + 1)}
-            sections[section] = true
+            found[#found + 1] = {head_of_group(token, step_group, priority, start, deadline, host, 1), value:sub(at + 1)}
+            step_groups[step_group] = true
         end
     end
-    section_counts = sections
+    step_group_counts = step_groups
     local names = used_names()
-    section_counts = {}
+    step_group_counts = {}
     return pack({0, false, false, -1, 1, 0, 0, names, now}), found
 end
 
@@ -360,7 +360,7 @@ if run.state ~= 'running' then
     return {pack({-1, run.state == 'cancelled' or run.state == 'partial', false, -1, tonumber(state[1]), tonumber(state[2]), 0, {}, now}), {}}
 end
 
-local tracks, names = {}, {}
+local due_lists, names = {}, {}
 allow_when_full()
 record_clock()
 end_lost_leases_of_all()
@@ -368,13 +368,13 @@ more = apply_due_changes(run)
 local is_held = must_hold()
 now = now + lead
 if not is_held then
-    tracks = tracks_of(selected_sections())
-    claim_tracks(tracks)
+    due_lists = due_lists_of(selected_step_groups())
+    claim_due_lists(due_lists)
     write_leases()
     names = used_names()
 end
 write_counts(run)
-write_gates()
+write_host_limits()
 state = call('HMGET', P .. 'run:' .. run.number, 'remaining', 'entered', 'sent')
 local remaining, moves = tonumber(state[1]), tonumber(state[2]) + (tonumber(state[3]) or 0)
 local outbox, redelivers = 0, false
@@ -384,7 +384,7 @@ if is_cluster then
 end
 local due, highest = -1, -1
 if wanted > 0 or ARGV[6] == '0' then
-    due, highest = next_due(tracks, remaining)
+    due, highest = next_due(due_lists, remaining)
     due = is_held and hold + lead or due
     due = due < huge and max(0, due - now) or -1
 else

@@ -16,26 +16,26 @@ for at = 1, #ARGV[6], 16 do
 end
 for i, value in ipairs(read_fields(run.R .. 'dead', ids)) do
     if value and not handled[ids[i]] then
-        local at, section, priority, host = unpack_limit(value, 3, 1)
+        local at, step_group, priority, host = unpack_limit(value, 3, 1)
         handled[ids[i]] = true
         gone[#gone + 1] = ids[i]
-        count(host, section, DEAD, -1)
+        count(host, step_group, DEAD, -1)
         if ARGV[5] == 'drop' then
-            count(host, section, DROPPED, 1)
+            count(host, step_group, DROPPED, 1)
             at = unpack_limit(value, 6, 1)
-            dropped[#dropped + 1] = letter(section, priority, host, 0, now, '', value:sub(at + 1))
+            dropped[#dropped + 1] = letter(step_group, priority, host, 0, now, '', value:sub(at + 1))
         else
             at = unpack_limit(value, 6, 1)
             local element = reset_attempts(value:sub(at + 1))
             local size = struct.unpack('>I4', element, 23)
             -- The client packs the time to live first into the task, 0 for none.
             local _, ttl = unpack_limit(element:sub(27, 26 + size), 1, 1)
-            enter(host, section, priority, element, ttl > 0 and now + delay + ttl or 0, delay > 0 and now + delay or 0)
+            enter(host, step_group, priority, element, ttl > 0 and now + delay + ttl or 0, delay > 0 and now + delay or 0)
         end
     end
 end
 call_chunked('HDEL', run.R .. 'dead', gone)
-call_chunked('ZREM', run.R .. 'graves', gone)
+call_chunked('ZREM', run.R .. 'dead_order', gone)
 call_chunked('RPUSH', run.R .. 'dropped', dropped)
 write_entered(run)
 write_counts(run)

@@ -14,6 +14,6 @@ for _, entry in ipairs(moved) do
     call('XADD', R .. 'delivered', '*', unpack(entry[2]))
 end
 if call('XLEN', R .. 'outbox') == 0 and call('XLEN', R .. 'delivered') == 0 then
-    call('SREM', P .. 'sending', ARGV[4])
+    call('SREM', P .. 'outboxes', ARGV[4])
 end
 return #moved

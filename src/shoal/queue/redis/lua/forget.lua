@@ -8,6 +8,6 @@ call('UNLINK', P .. 'run:' .. number)
 call('SADD', P .. 'gone', number)
 call('HSET', P .. 'purging', number, ARGV[4])
 call('HDEL', P .. 'spreading', number)
-call('ZREM', P .. 'moments', number)
-call('ZREM', P .. 'overdue', number)
+call('ZREM', P .. 'next_due', number)
+call('ZREM', P .. 'next_lost', number)
 return 1

@@ -2,15 +2,15 @@
 
 allow_when_full()
 register_hosts({ARGV[4]})
-local gate, duration = gate_of(ARGV[4]), tonumber(ARGV[6])
+local limits, duration = host_limits_of(ARGV[4]), tonumber(ARGV[6])
 if ARGV[5] == 'pause' then
-    gate.paused_until = duration > 0 and max(gate.paused_until, now + duration) or 0
+    limits.paused_until = duration > 0 and max(limits.paused_until, now + duration) or 0
     note_longest_delay(0, duration)
 else
-    gate.delay, gate.slowdown = duration, 0
+    limits.delay, limits.slowdown = duration, 0
     note_longest_delay(duration, 0)
 end
-changed_gates[ARGV[4]] = true
+changed_limits[ARGV[4]] = true
 wake(ARGV[4])
-write_gates()
+write_host_limits()
 return 1

@@ -3,9 +3,9 @@
 local page = call('LRANGE', ARGV[4] == '' and P .. 'hosts' or P .. ARGV[4] .. ':visited', ARGV[5], ARGV[5] + ARGV[6] - 1)
 local numbers = ARGV[4] == '' and call('HVALS', P .. 'runs') or {ARGV[4]}
 local rows = {}
-load_gates(page)
+load_host_limits(page)
 for i, host in ipairs(page) do
-    rows[i] = {host, max(gates[host].delay, gates[host].slowdown), gates[host].paused_until - now}
+    rows[i] = {host, max(host_limits[host].delay, host_limits[host].slowdown), host_limits[host].paused_until - now}
 end
 for _, number in ipairs(numbers) do
     for i, value in ipairs(read_fields(P .. number .. ':hosts', page)) do

@@ -7,7 +7,7 @@ if receipt then
     return unpack_all(receipt)
 end
 allow_when_full()
-local number = call('ZRANGEBYSCORE', P .. 'moments', '-inf', now, 'LIMIT', 0, 1)[1]
+local number = call('ZRANGEBYSCORE', P .. 'next_due', '-inf', now, 'LIMIT', 0, 1)[1]
 if not number then
     notes.expire_some()
     delete_acked_receipt()
@@ -15,14 +15,14 @@ if not number then
 end
 local run = run_numbered(number)
 if not run then
-    call('ZREM', P .. 'moments', number)
+    call('ZREM', P .. 'next_due', number)
     return {0, 1, 0}
 end
 
 local count_lost = end_lost_leases(run)
 apply_due_changes(run)
 write_counts(run)
-write_gates()
+write_host_limits()
 schedule_run(run)
 if count_lost > 0 then
     write_receipt(pack({count_lost, 1, 0}))

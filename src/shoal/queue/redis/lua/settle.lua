@@ -24,7 +24,7 @@ local is_plain = not next(extras)  -- all are completed, and nothing changes for
 
 -- Everything that can fail is here, before the first lease is changed.
 local columns = unpack_all(ARGV[11])
-section_numbers(run, columns[2])
+step_group_numbers(run, columns[2])
 
 local accepted, list, hosts, freed, starts = finish(run, ids, unpack_all(ARGV[6]), not is_plain and function(i)
     local extra = extras[i]
@@ -52,7 +52,7 @@ local function store(stream, parts, array, kind, worker_kind)
     local total, sum, holder = 0, 0, nil  -- the sum of the outcomes that follow each other and have the same holder
     local function count_results()
         if sum > 0 then
-            count(holder.host, holder.section, kind, sum)
+            count(holder.host, holder.step_group, kind, sum)
             if worker_kind then
                 count_worker(holder.worker, worker_kind, sum)
             end
@@ -77,7 +77,7 @@ local function store(stream, parts, array, kind, worker_kind)
 end
 
 -- Apply pauses and delays in the order of the outcomes, and give unused starts back. Hosts that may be quicker now are woken,
--- because their lanes may wait too long.
+-- because their host queues may wait too long.
 local function limit_hosts()
     local touched, treated = {}, {}
     for _, i in ipairs(list) do
@@ -85,19 +85,19 @@ local function limit_hosts()
             touched[#touched + 1] = hosts[i]
         end
     end
-    load_gates(touched)
+    load_host_limits(touched)
     for _, i in ipairs(list) do
         local _, _, pause, slow, unused = unpack(extras[i] or {}, 1, 5)
-        local gate = gates[hosts[i]]
-        unused = unused and hosts[i] ~= '' and #gate.earlier > 0
+        local limits = host_limits[hosts[i]]
+        unused = unused and hosts[i] ~= '' and #limits.earlier > 0
         if unused then
-            give_back(gate, starts[i])
+            give_back(limits, starts[i])
         end
         if (pause or slow or unused) and hosts[i] ~= '' then
-            gate.paused_until = max(gate.paused_until, pause and now + pause or 0)
-            gate.slowdown = slow or gate.slowdown
+            limits.paused_until = max(limits.paused_until, pause and now + pause or 0)
+            limits.slowdown = slow or limits.slowdown
             note_longest_delay(slow, pause)
-            changed_gates[hosts[i]], treated[hosts[i]] = true, true
+            changed_limits[hosts[i]], treated[hosts[i]] = true, true
         end
     end
     return treated
@@ -122,7 +122,7 @@ if #list > 0 then
     write_entered(run)
     write_dead(run)
     write_counts(run)
-    write_gates()
+    write_host_limits()
     write_receipt(pack(#list == #ids and #list or list))
 end
 delete_acked_receipt()

@@ -13,7 +13,10 @@ CREATE TABLE run (
     per_host     INTEGER NOT NULL,
     max_attempts INTEGER NOT NULL,
     ttl          INTEGER,
-    started_at   INTEGER NOT NULL
+    started_at   INTEGER NOT NULL,
+    reason       TEXT NOT NULL DEFAULT '',     -- why it ended with tasks left; its state is then 'partial'
+    dedup        INTEGER,                      -- how long its keys are kept in table dedup,
+    dedup_steps  TEXT NOT NULL DEFAULT '[]'    -- and those of which steps, as a JSON list: of all if it is empty
 ) STRICT;
 
 -- Purged runs whose rows are still being deleted.
@@ -21,8 +24,8 @@ CREATE TABLE purged (
     run INTEGER PRIMARY KEY
 ) STRICT;
 
--- A section is one (run, step, partition), with its counts.
-CREATE TABLE section (
+-- A step group is one (run, step, partition), with its counts.
+CREATE TABLE step_group (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL,
     step      TEXT NOT NULL,
@@ -39,26 +42,30 @@ CREATE TABLE section (
     UNIQUE (run, step, partition)
 ) STRICT;
 
--- A host's limits, shared by all runs. A host that never got a request has last_start 0.
+-- A host's limits, shared by all runs. A host that never got a request has last_start 0. `delay` is set by an operator, `slowdown` by errors:
+-- leases carry it, so that any success reduces it. `earlier` has the starts before the last one, as long as they may become the last again:
+-- [[start, delay], ...]. See hosts.py.
 CREATE TABLE host (
     id           INTEGER PRIMARY KEY,
     name         TEXT NOT NULL UNIQUE,
     last_start   INTEGER NOT NULL DEFAULT 0,
     last_delay   INTEGER NOT NULL DEFAULT 0,
     delay        INTEGER NOT NULL DEFAULT 0,
-    paused_until INTEGER NOT NULL DEFAULT 0
+    paused_until INTEGER NOT NULL DEFAULT 0,
+    earlier      TEXT NOT NULL DEFAULT '[]',
+    slowdown     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- Host 0 is for tasks without a URL: it has no rate limit.
 INSERT INTO host (id, name) VALUES (0, '');
 
--- A lane is the tasks of one section on one host, with their counts: the unit that a claim schedules. `priority` is that of its
+-- A host queue is the tasks of one step group on one host, with their counts: the unit that a claim schedules. `priority` is that of its
 -- first pending task; `due` is the time from which its host may get a request of this run. Both are NULL when nothing is
 -- pending, and `due` is NULL while the host has too many leases: see arm in claim.sql, the only query that sets them.
-CREATE TABLE lane (
+CREATE TABLE host_queue (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL,
-    section   INTEGER NOT NULL,
+    step_group   INTEGER NOT NULL,
     host      INTEGER NOT NULL,
     priority  INTEGER,
     due       INTEGER,
@@ -71,16 +78,16 @@ CREATE TABLE lane (
     dropped   INTEGER NOT NULL DEFAULT 0,
     items     INTEGER NOT NULL DEFAULT 0,
     rejected  INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (host, run, section)
+    UNIQUE (host, run, step_group)
 ) STRICT;
-CREATE INDEX lane_due_in_run ON lane (run, priority, due) WHERE due IS NOT NULL;
-CREATE INDEX lane_due_in_section ON lane (section, priority, due) WHERE due IS NOT NULL;
+CREATE INDEX host_queue_due_in_run ON host_queue (run, priority, due) WHERE due IS NOT NULL;
+CREATE INDEX host_queue_due_in_step_group ON host_queue (step_group, priority, due) WHERE due IS NOT NULL;
 
 CREATE TABLE task (
     seq        INTEGER PRIMARY KEY,
     run        INTEGER NOT NULL,
     id         BLOB NOT NULL,
-    lane       INTEGER NOT NULL,
+    host_queue       INTEGER NOT NULL,
     priority   INTEGER NOT NULL,
     depth      INTEGER NOT NULL,
     ttl        INTEGER,
@@ -92,42 +99,43 @@ CREATE TABLE task (
     UNIQUE (run, id)
 ) STRICT;
 
--- Pending tasks in the order in which a lane's tasks are claimed: place = (9 - priority) << 52 | seq.
+-- Pending tasks in the order in which a host queue's tasks are claimed: place = (9 - priority) << 52 | seq.
 CREATE TABLE ready (
-    lane    INTEGER NOT NULL,
+    host_queue    INTEGER NOT NULL,
     place   INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
-    PRIMARY KEY (lane, place)
+    PRIMARY KEY (host_queue, place)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE delayed (
     seq     INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL,
     due     INTEGER NOT NULL,
-    lane    INTEGER NOT NULL,
+    host_queue    INTEGER NOT NULL,
     place   INTEGER NOT NULL,
     attempt INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX delayed_due ON delayed (run, due);
 
 -- When to check whether a task has expired. The row stays while the task is leased or done, and is deleted by the check.
-CREATE TABLE expiry (
+CREATE TABLE expiring (
     run INTEGER NOT NULL,
     at  INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     PRIMARY KEY (run, at, seq)
 ) STRICT, WITHOUT ROWID;
 
--- The token is the fence; AUTOINCREMENT never assigns one twice.
+-- The token is the fence; AUTOINCREMENT never assigns one twice. `start_at` is when the lease begins; its deadline moves.
 CREATE TABLE lease (
     token    INTEGER PRIMARY KEY AUTOINCREMENT,
     task     BLOB NOT NULL,
     run      INTEGER NOT NULL,
-    lane     INTEGER NOT NULL,
+    host_queue     INTEGER NOT NULL,
     place    INTEGER NOT NULL,
     host     INTEGER NOT NULL,
     attempt  INTEGER NOT NULL,
     worker   INTEGER NOT NULL,
+    start_at INTEGER NOT NULL,
     deadline INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX lease_host ON lease (host) WHERE host > 0;
@@ -165,7 +173,7 @@ CREATE INDEX expired_of_run ON expired (run);
 CREATE TABLE item (
     id        INTEGER PRIMARY KEY AUTOINCREMENT,
     run       INTEGER NOT NULL,
-    section   INTEGER NOT NULL,
+    step_group   INTEGER NOT NULL,
     seq       INTEGER NOT NULL,
     stored_at INTEGER NOT NULL,
     data      TEXT NOT NULL
@@ -175,7 +183,7 @@ CREATE INDEX item_of_run ON item (run);
 CREATE TABLE reject (
     id        INTEGER PRIMARY KEY AUTOINCREMENT,
     run       INTEGER NOT NULL,
-    section   INTEGER NOT NULL,
+    step_group   INTEGER NOT NULL,
     seq       INTEGER NOT NULL,
     stored_at INTEGER NOT NULL,
     reason    TEXT NOT NULL,
@@ -196,3 +204,50 @@ CREATE TABLE worker (
     items     INTEGER NOT NULL DEFAULT 0,
     UNIQUE (run, name)
 ) STRICT;
+
+-- Notes: small state that all processes share. Values are the last column, so that reading a stamp does not read them.
+CREATE TABLE note (
+    topic      TEXT NOT NULL,
+    key        TEXT NOT NULL,
+    stamp      INTEGER NOT NULL,
+    written_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    size       INTEGER NOT NULL,
+    value      BLOB NOT NULL,
+    PRIMARY KEY (topic, key)
+) STRICT;
+CREATE INDEX note_age ON note (topic, written_at, key, size);
+CREATE INDEX note_expiry ON note (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Tasks that an operator dropped: without a row of its own, such a task would look like a completed one.
+CREATE TABLE dropped (
+    seq        INTEGER PRIMARY KEY,
+    run        INTEGER NOT NULL,
+    dropped_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX dropped_of_run ON dropped (run);
+
+-- How many items a completed task yielded, and when: a row for each task that yielded any. An index of items by task would
+-- provide it too, but cost an entry for every item.
+CREATE TABLE yielded (
+    seq       INTEGER PRIMARY KEY,
+    items     INTEGER NOT NULL,
+    stored_at INTEGER NOT NULL
+) STRICT;
+
+-- The keys that runs with `dedup` have queued: other runs of the scraper skip them until they expire. A purge of a run keeps them.
+CREATE TABLE dedup (
+    scraper TEXT NOT NULL,
+    key     BLOB NOT NULL,
+    until   INTEGER NOT NULL,
+    PRIMARY KEY (scraper, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX dedup_until ON dedup (until);
+
+-- One row: the latest time at which a claim has looked for tasks, to a few seconds, and how far the store's clock is ahead of the
+-- machine's since that was set back.
+CREATE TABLE clock (
+    latest INTEGER NOT NULL,
+    ahead  INTEGER NOT NULL
+) STRICT;
+INSERT INTO clock (latest, ahead) VALUES (0, 0);

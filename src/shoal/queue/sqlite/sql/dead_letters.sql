@@ -13,23 +13,23 @@ SELECT json_group_array(no) FROM (SELECT no FROM dead WHERE run = :run AND no > 
 
 -- name: dead_edit
 -- A dead letter gets another task; its number, and so its history and its place in the list, stay.
-UPDATE task SET id = :id, lane = :lane, priority = :priority, url = :url, key = :key, payload = :payload
+UPDATE task SET id = :id, host_queue = :host_queue, priority = :priority, url = :url, key = :key, payload = :payload
 WHERE seq = :place & 0xfffffffffffff
 
 -- name: dead_last
 SELECT ifnull(max(no), 0) FROM dead WHERE run = :run
 
--- name: dead_meant
--- The dead letters among :numbers that meet every given condition, as [number, run, lane, section, place].
+-- name: dead_matching
+-- The dead letters among :numbers that meet every given condition, as [number, run, host queue, step group, place].
 -- A :host without a port matches the host on every port.
-SELECT json_group_array(json_array(dead.no, dead.run, lane.id, lane.section, (9 - task.priority) << 52 | task.seq))
+SELECT json_group_array(json_array(dead.no, dead.run, host_queue.id, host_queue.step_group, (9 - task.priority) << 52 | task.seq))
 FROM json_each(:numbers) n CROSS JOIN dead ON dead.no = n.value
 CROSS JOIN task ON task.seq = dead.seq
-CROSS JOIN lane ON lane.id = task.lane
-CROSS JOIN section ON section.id = lane.section
-CROSS JOIN host ON host.id = lane.host
-WHERE (:step IS NULL OR section.step = :step)
-  AND (:partition IS NULL OR section.partition = :partition)
+CROSS JOIN host_queue ON host_queue.id = task.host_queue
+CROSS JOIN step_group ON step_group.id = host_queue.step_group
+CROSS JOIN host ON host.id = host_queue.host
+WHERE (:step IS NULL OR step_group.step = :step)
+  AND (:partition IS NULL OR step_group.partition = :partition)
   AND (:host IS NULL OR host.name = lower(:host) OR substr(host.name, 1, length(:host) + 1) = lower(:host) || ':')
   AND (:error IS NULL OR instr(dead.error, :error) > 0)
   AND (:before IS NULL OR dead.buried_at < :before)
@@ -46,7 +46,7 @@ CROSS JOIN dead ON dead.seq = task.seq
 SELECT json_group_array(json_array(
     dead.no, lower(hex(task.id)), dead.attempts, dead.error, dead.buried_at,
     json_array(
-        task.url, section.step, task.payload, task.key, section.partition,
+        task.url, step_group.step, task.payload, task.key, step_group.partition,
         task.priority, task.ttl, task.delay, task.depth
     ),
     json((
@@ -59,8 +59,8 @@ SELECT json_group_array(json_array(
 ))
 FROM json_each(:numbers) n CROSS JOIN dead ON dead.no = n.value
 CROSS JOIN task ON task.seq = dead.seq
-CROSS JOIN lane ON lane.id = task.lane
-CROSS JOIN section ON section.id = lane.section
+CROSS JOIN host_queue ON host_queue.id = task.host_queue
+CROSS JOIN step_group ON step_group.id = host_queue.step_group
 
 -- name: dead_remove
 DELETE FROM dead WHERE no IN (SELECT value FROM json_each(:numbers))

@@ -1,44 +1,44 @@
--- New tasks: the lanes and sections that they belong to, the tasks, and their first state.
+-- New tasks: the host queues and step groups that they belong to, the tasks, and their first state.
 
--- name: lane_find
--- The numbers of lanes, NULL for one that does not exist, in the order of :names = [[step, partition, host], ...].
+-- name: host_queue_find
+-- The numbers of host queues, NULL for one that does not exist, in the order of :names = [[step, partition, host], ...].
 SELECT json_group_array(id) FROM (
     SELECT (
-        SELECT lane.id FROM host CROSS JOIN section CROSS JOIN lane
+        SELECT host_queue.id FROM host CROSS JOIN step_group CROSS JOIN host_queue
         WHERE host.name = n.value ->> 2
-          AND section.run = :run AND section.step = n.value ->> 0 AND section.partition = n.value ->> 1
-          AND lane.host = host.id AND lane.run = :run AND lane.section = section.id
+          AND step_group.run = :run AND step_group.step = n.value ->> 0 AND step_group.partition = n.value ->> 1
+          AND host_queue.host = host.id AND host_queue.run = :run AND host_queue.step_group = step_group.id
     ) AS id
     FROM json_each(:names) n ORDER BY n.key
 )
 
--- name: lane_add_hosts
+-- name: host_queue_add_hosts
 INSERT INTO host (name) SELECT value ->> 2 FROM json_each(:names) WHERE true
 ON CONFLICT (name) DO NOTHING
 
--- name: lane_add_sections
-INSERT INTO section (run, step, partition)
+-- name: host_queue_add_step_groups
+INSERT INTO step_group (run, step, partition)
 SELECT DISTINCT :run, value ->> 0, value ->> 1 FROM json_each(:names) WHERE true
 ON CONFLICT (run, step, partition) DO NOTHING
 
--- name: lane_add
-INSERT INTO lane (run, section, host)
-SELECT :run, section.id, host.id
-FROM json_each(:names) n CROSS JOIN host CROSS JOIN section
+-- name: host_queue_add
+INSERT INTO host_queue (run, step_group, host)
+SELECT :run, step_group.id, host.id
+FROM json_each(:names) n CROSS JOIN host CROSS JOIN step_group
 WHERE host.name = n.value ->> 2
-  AND section.run = :run AND section.step = n.value ->> 0 AND section.partition = n.value ->> 1
-ON CONFLICT (host, run, section) DO NOTHING
+  AND step_group.run = :run AND step_group.step = n.value ->> 0 AND step_group.partition = n.value ->> 1
+ON CONFLICT (host, run, step_group) DO NOTHING
 
--- name: lane_section
-SELECT section FROM lane WHERE id = :lane
+-- name: host_queue_step_group
+SELECT step_group FROM host_queue WHERE id = :host_queue
 
 -- name: task_add
 -- Duplicates write nothing; of two tasks with the same key, the first one stays.
-WITH given (run, now, id, lane, priority, depth, ttl, delay, url, key, payload) AS (
+WITH given (run, now, id, host_queue, priority, depth, ttl, delay, url, key, payload) AS (
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 )
-INSERT INTO task (run, id, lane, priority, depth, ttl, delay, expires_at, url, key, payload)
-SELECT run, id, lane, priority, depth, ttl, delay, now + ttl, url, key, payload
+INSERT INTO task (run, id, host_queue, priority, depth, ttl, delay, expires_at, url, key, payload)
+SELECT run, id, host_queue, priority, depth, ttl, delay, now + ttl, url, key, payload
 FROM given WHERE run IS NOT NULL
 ON CONFLICT (run, id) DO NOTHING
 
@@ -46,59 +46,59 @@ ON CONFLICT (run, id) DO NOTHING
 SELECT 1 FROM task WHERE run = :run AND id = :id
 
 -- name: task_make_ready
-INSERT INTO ready (lane, place, attempt)
-SELECT lane, (9 - priority) << 52 | seq, 0 FROM task WHERE seq > :last AND delay IS NULL
+INSERT INTO ready (host_queue, place, attempt)
+SELECT host_queue, (9 - priority) << 52 | seq, 0 FROM task WHERE seq > :last AND delay IS NULL
 
 -- name: task_make_delayed
-INSERT INTO delayed (seq, run, due, lane, place, attempt)
-SELECT seq, run, :now + delay, lane, (9 - priority) << 52 | seq, 0 FROM task WHERE seq > :last AND delay IS NOT NULL
+INSERT INTO delayed (seq, run, due, host_queue, place, attempt)
+SELECT seq, run, :now + delay, host_queue, (9 - priority) << 52 | seq, 0 FROM task WHERE seq > :last AND delay IS NOT NULL
 
--- name: task_make_mortal
-INSERT INTO expiry (run, at, seq)
+-- name: task_make_expiring
+INSERT INTO expiring (run, at, seq)
 SELECT run, expires_at, seq FROM task WHERE seq > :last AND expires_at IS NOT NULL
 
--- name: task_lanes
-SELECT json_group_array(DISTINCT lane) FROM task WHERE seq > :last
+-- name: task_host_queues
+SELECT json_group_array(DISTINCT host_queue) FROM task WHERE seq > :last
 
--- name: task_count_lanes
-UPDATE lane SET pending = lane.pending + fresh.pending, delayed = lane.delayed + fresh.delayed
+-- name: task_count_host_queues
+UPDATE host_queue SET pending = host_queue.pending + fresh.pending, delayed = host_queue.delayed + fresh.delayed
 FROM (
-    SELECT lane, count(*) FILTER (WHERE delay IS NULL) AS pending, count(delay) AS delayed
-    FROM task WHERE seq > :last GROUP BY lane
+    SELECT host_queue, count(*) FILTER (WHERE delay IS NULL) AS pending, count(delay) AS delayed
+    FROM task WHERE seq > :last GROUP BY host_queue
 ) fresh
-WHERE lane.id = fresh.lane
+WHERE host_queue.id = fresh.host_queue
 
--- name: task_count_sections
-UPDATE section SET pending = section.pending + fresh.pending, delayed = section.delayed + fresh.delayed
+-- name: task_count_step_groups
+UPDATE step_group SET pending = step_group.pending + fresh.pending, delayed = step_group.delayed + fresh.delayed
 FROM (
-    SELECT lane.section, count(*) FILTER (WHERE task.delay IS NULL) AS pending, count(task.delay) AS delayed
-    FROM task CROSS JOIN lane WHERE task.seq > :last AND lane.id = task.lane GROUP BY lane.section
+    SELECT host_queue.step_group, count(*) FILTER (WHERE task.delay IS NULL) AS pending, count(task.delay) AS delayed
+    FROM task CROSS JOIN host_queue WHERE task.seq > :last AND host_queue.id = task.host_queue GROUP BY host_queue.step_group
 ) fresh
-WHERE section.id = fresh.section
+WHERE step_group.id = fresh.step_group
 
 -- name: ready_add
-WITH given (lane, place, attempt) AS (
+WITH given (host_queue, place, attempt) AS (
     VALUES (?, ?, ?)
 )
-INSERT INTO ready (lane, place, attempt) SELECT lane, place, attempt FROM given WHERE lane IS NOT NULL
+INSERT INTO ready (host_queue, place, attempt) SELECT host_queue, place, attempt FROM given WHERE host_queue IS NOT NULL
 
 -- name: ready_remove
--- :tasks = [[lane, place], ...]
-DELETE FROM ready WHERE (lane, place) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:tasks))
+-- :tasks = [[host queue, place], ...]
+DELETE FROM ready WHERE (host_queue, place) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:tasks))
 
 -- name: delayed_add
-WITH given (run, lane, place, attempt, due) AS (
+WITH given (run, host_queue, place, attempt, due) AS (
     VALUES (?, ?, ?, ?, ?)
 )
-INSERT INTO delayed (seq, run, lane, place, attempt, due)
-SELECT place & 0xfffffffffffff, run, lane, place, attempt, due FROM given WHERE run IS NOT NULL
+INSERT INTO delayed (seq, run, host_queue, place, attempt, due)
+SELECT place & 0xfffffffffffff, run, host_queue, place, attempt, due FROM given WHERE run IS NOT NULL
 
 -- name: delayed_remove
 DELETE FROM delayed WHERE seq IN (SELECT value & 0xfffffffffffff FROM json_each(:places))
 
--- name: mortal_again
+-- name: expire_again
 -- Waiting tasks may expire again. :places are those of the tasks.
-INSERT INTO expiry (run, at, seq)
+INSERT INTO expiring (run, at, seq)
 SELECT task.run, task.expires_at, task.seq
 FROM json_each(:places) p CROSS JOIN task
 WHERE task.seq = p.value & 0xfffffffffffff AND task.expires_at IS NOT NULL

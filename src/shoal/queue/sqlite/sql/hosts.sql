@@ -1,6 +1,6 @@
 -- Hosts: their limits, their last starts, and the counts of their tasks.
 
--- name: host_know
+-- name: host_number
 -- The number of a host, which is created if necessary.
 INSERT INTO host (name) VALUES (:name) ON CONFLICT (name) DO UPDATE SET name = name RETURNING id
 
@@ -15,16 +15,16 @@ SELECT json_array(
 )
 FROM (
     SELECT page.name, max(page.delay, page.slowdown) AS delay, page.paused_until,
-        ifnull(sum(lane.pending), 0) AS pending, ifnull(sum(lane.delayed), 0) AS delayed,
-        ifnull(sum(lane.leased), 0) AS leased, ifnull(sum(lane.completed), 0) AS completed,
-        ifnull(sum(lane.dead), 0) AS dead, ifnull(sum(lane.expired), 0) AS expired,
-        ifnull(sum(lane.dropped), 0) AS dropped, ifnull(sum(lane.items), 0) AS items,
-        ifnull(sum(lane.rejected), 0) AS rejected,
-        ifnull(sum(lane.pending + lane.delayed + lane.leased + lane.completed
-            + lane.dead + lane.expired + lane.dropped), 0) AS tasks
+        ifnull(sum(host_queue.pending), 0) AS pending, ifnull(sum(host_queue.delayed), 0) AS delayed,
+        ifnull(sum(host_queue.leased), 0) AS leased, ifnull(sum(host_queue.completed), 0) AS completed,
+        ifnull(sum(host_queue.dead), 0) AS dead, ifnull(sum(host_queue.expired), 0) AS expired,
+        ifnull(sum(host_queue.dropped), 0) AS dropped, ifnull(sum(host_queue.items), 0) AS items,
+        ifnull(sum(host_queue.rejected), 0) AS rejected,
+        ifnull(sum(host_queue.pending + host_queue.delayed + host_queue.leased + host_queue.completed
+            + host_queue.dead + host_queue.expired + host_queue.dropped), 0) AS tasks
     FROM (SELECT * FROM host WHERE name > :after ORDER BY name LIMIT :limit) page
-    LEFT JOIN lane ON lane.host = page.id
-        AND iif(:run IS NULL, lane.run IN (SELECT no FROM run), lane.run = :run)
+    LEFT JOIN host_queue ON host_queue.host = page.id
+        AND iif(:run IS NULL, host_queue.run IN (SELECT no FROM run), host_queue.run = :run)
     GROUP BY page.name
 )
 
@@ -32,7 +32,7 @@ FROM (
 -- The hosts of a run keep the gap of their last start, which may be of another run. One that equals the run's old delay becomes
 -- the new one, or a run that gets faster would wait for its old delay once more.
 UPDATE host SET last_delay = :new
-WHERE last_delay = :old AND last_delay > :new AND id IN (SELECT host FROM lane WHERE run = :run)
+WHERE last_delay = :old AND last_delay > :new AND id IN (SELECT host FROM host_queue WHERE run = :run)
 
 -- name: host_slow
 -- Set by an operator: it also ends the slowdown caused by errors of the host.
@@ -42,7 +42,7 @@ UPDATE host SET delay = :delay, slowdown = 0 WHERE id = :host
 SELECT json_group_array(json_array(id, last_start, last_delay, earlier))
 FROM host WHERE id IN (SELECT value FROM json_each(:hosts))
 
--- name: host_treat
+-- name: host_adjust
 -- A pause is never shortened; NULL leaves the slowdown unchanged.
 WITH given (host, paused_until, slowdown) AS (
     VALUES (?, ?, ?)

@@ -9,16 +9,16 @@ SELECT json_array(
         page.id, lower(hex(task.id)),
         CASE WHEN substr(task.payload, 1, 13) = '{"$download":' AND json_extract(task.payload, '$."$download".runs_step') IS NULL
             THEN coalesce(json_extract(task.payload, '$."$download".origin'), task.url) ELSE task.url END,
-        section.step, page.data, page.stored_at
+        step_group.step, page.data, page.stored_at
     ))
-        FILTER (WHERE :step IS NULL OR section.step = :step)
+        FILTER (WHERE :step IS NULL OR step_group.step = :step)
 )
 FROM (
     SELECT *, sum(octet_length(data)) OVER (ORDER BY id) - octet_length(data) AS before FROM (
         SELECT * FROM item WHERE run = :run AND id > :after ORDER BY id LIMIT :limit
     )
 ) page
-CROSS JOIN section ON section.id = page.section
+CROSS JOIN step_group ON step_group.id = page.step_group
 CROSS JOIN task ON task.seq = page.seq
 WHERE page.before < :bytes
 
@@ -31,15 +31,15 @@ SELECT json_array(
         page.id, lower(hex(task.id)),
         CASE WHEN substr(task.payload, 1, 13) = '{"$download":' AND json_extract(task.payload, '$."$download".runs_step') IS NULL
             THEN coalesce(json_extract(task.payload, '$."$download".origin'), task.url) ELSE task.url END,
-        section.step, page.data, page.stored_at, page.reason
-    )) FILTER (WHERE :step IS NULL OR section.step = :step)
+        step_group.step, page.data, page.stored_at, page.reason
+    )) FILTER (WHERE :step IS NULL OR step_group.step = :step)
 )
 FROM (
     SELECT *, sum(octet_length(data)) OVER (ORDER BY id) - octet_length(data) AS before FROM (
         SELECT * FROM reject WHERE run = :run AND id > :after ORDER BY id LIMIT :limit
     )
 ) page
-CROSS JOIN section ON section.id = page.section
+CROSS JOIN step_group ON step_group.id = page.step_group
 CROSS JOIN task ON task.seq = page.seq
 WHERE page.before < :bytes
 
@@ -48,14 +48,14 @@ WHERE page.before < :bytes
 SELECT json_group_array(json_array(
     page.no, lower(hex(task.id)), page.expired_at,
     json_array(
-        task.url, section.step, task.payload, task.key, section.partition,
+        task.url, step_group.step, task.payload, task.key, step_group.partition,
         task.priority, task.ttl, task.delay, task.depth
     )
 ))
 FROM (SELECT * FROM expired WHERE run = :run AND no > :after ORDER BY no LIMIT :limit) page
 CROSS JOIN task ON task.seq = page.seq
-CROSS JOIN lane ON lane.id = task.lane
-CROSS JOIN section ON section.id = lane.section
+CROSS JOIN host_queue ON host_queue.id = task.host_queue
+CROSS JOIN step_group ON step_group.id = host_queue.step_group
 
 -- name: task_after
 -- A page of all tasks of a run after the id :after, as [id, seq].
@@ -93,13 +93,13 @@ SELECT json_group_array(json_array(token, place & 0xfffffffffffff)) FROM (
 )
 
 -- name: task_after_pending
--- A page of pending tasks after a place in a lane, as [lane, place, seq]. Empty lanes and those of other runs are skipped.
-SELECT json_group_array(json_array(lane, place, place & 0xfffffffffffff)) FROM (
-    SELECT ready.lane, ready.place
-    FROM lane CROSS JOIN ready ON ready.lane = lane.id AND ready.place > iif(lane.id = :first, :after, -1)
-    WHERE lane.run = :run AND lane.id >= :first AND lane.pending > 0
-      AND (:step IS NULL OR lane.section IN (SELECT id FROM section WHERE run = :run AND step = :step))
-    ORDER BY lane.id, ready.place LIMIT :limit
+-- A page of pending tasks after a place in a host queue, as [host queue, place, seq]. Empty host queues and those of other runs are skipped.
+SELECT json_group_array(json_array(host_queue, place, place & 0xfffffffffffff)) FROM (
+    SELECT ready.host_queue, ready.place
+    FROM host_queue CROSS JOIN ready ON ready.host_queue = host_queue.id AND ready.place > iif(host_queue.id = :first, :after, -1)
+    WHERE host_queue.run = :run AND host_queue.id >= :first AND host_queue.pending > 0
+      AND (:step IS NULL OR host_queue.step_group IN (SELECT id FROM step_group WHERE run = :run AND step = :step))
+    ORDER BY host_queue.id, ready.place LIMIT :limit
 )
 
 -- name: task_named
@@ -113,7 +113,7 @@ WITH page AS MATERIALIZED (
     SELECT task.* FROM json_each(:seqs) n CROSS JOIN task ON task.seq = n.value
 ), found AS (
     SELECT
-        page.*, section.step, section.partition, worker.name AS worker, yielded.items,
+        page.*, step_group.step, step_group.partition, worker.name AS worker, yielded.items,
         coalesce(lease.start_at, dead.buried_at, expired.expired_at, dropped.dropped_at, yielded.stored_at) AS since,
         coalesce(ready.attempt, delayed.attempt, lease.attempt, dead.attempts, 0) AS attempt,
         CASE
@@ -126,8 +126,8 @@ WITH page AS MATERIALIZED (
             ELSE 'completed'
         END AS state
     FROM page
-    JOIN lane ON lane.id = page.lane JOIN section ON section.id = lane.section
-    LEFT JOIN ready ON ready.lane = page.lane AND ready.place = (9 - page.priority) << 52 | page.seq
+    JOIN host_queue ON host_queue.id = page.host_queue JOIN step_group ON step_group.id = host_queue.step_group
+    LEFT JOIN ready ON ready.host_queue = page.host_queue AND ready.place = (9 - page.priority) << 52 | page.seq
     LEFT JOIN delayed ON delayed.seq = page.seq
     LEFT JOIN lease ON lease.run = page.run AND lease.task = page.id
     LEFT JOIN worker ON worker.no = lease.worker

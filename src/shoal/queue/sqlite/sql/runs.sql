@@ -25,16 +25,16 @@ UPDATE run SET state = :state, reason = :reason WHERE no = :run
 UPDATE run SET host_delay = :host_delay, per_host = :per_host, max_attempts = :max_attempts WHERE no = :run
 
 -- name: run_hosts
-SELECT json_group_array(DISTINCT host) FROM lane WHERE run = :run
+SELECT json_group_array(DISTINCT host) FROM host_queue WHERE run = :run
 
--- name: run_lanes
-SELECT json_group_array(id) FROM lane WHERE run = :run
+-- name: run_host_queues
+SELECT json_group_array(id) FROM host_queue WHERE run = :run
 
 -- name: stats
 SELECT json_group_array(json_array(
     step, partition, json_array(pending, delayed, leased, completed, dead, expired, dropped, items, rejected)
 ))
-FROM section WHERE run = :run
+FROM step_group WHERE run = :run
 
 -- name: purge_dead
 DELETE FROM dead WHERE no IN (SELECT no FROM dead WHERE run = :run LIMIT :limit)
@@ -46,7 +46,7 @@ DELETE FROM dropped WHERE seq IN (SELECT seq FROM dropped WHERE run = :run LIMIT
 DELETE FROM expired WHERE no IN (SELECT no FROM expired WHERE run = :run LIMIT :limit)
 
 -- name: purge_expiry
-DELETE FROM expiry WHERE (run, at, seq) IN (SELECT run, at, seq FROM expiry WHERE run = :run LIMIT :limit)
+DELETE FROM expiring WHERE (run, at, seq) IN (SELECT run, at, seq FROM expiring WHERE run = :run LIMIT :limit)
 
 -- name: purge_failures
 DELETE FROM failure WHERE seq IN (SELECT value & 0xfffffffffffff FROM json_each(:places))
@@ -57,8 +57,8 @@ SELECT json_group_array(DISTINCT host) FROM lease WHERE run = :run
 -- name: purge_item
 DELETE FROM item WHERE id IN (SELECT id FROM item WHERE run = :run LIMIT :limit)
 
--- name: purge_lanes
-DELETE FROM lane WHERE run = :run
+-- name: purge_host_queues
+DELETE FROM host_queue WHERE run = :run
 
 -- name: purge_leases
 DELETE FROM lease WHERE run = :run
@@ -75,13 +75,13 @@ DELETE FROM reject WHERE id IN (SELECT id FROM reject WHERE run = :run LIMIT :li
 -- name: purge_run
 DELETE FROM run WHERE no = :run
 
--- name: purge_sections
-DELETE FROM section WHERE run = :run
+-- name: purge_step_groups
+DELETE FROM step_group WHERE run = :run
 
 -- name: purge_some
--- A batch of tasks of a run, as [lane, place].
-SELECT json_group_array(json_array(lane, place))
-FROM (SELECT lane, (9 - priority) << 52 | seq AS place FROM task WHERE run = :run LIMIT :limit)
+-- A batch of tasks of a run, as [host queue, place].
+SELECT json_group_array(json_array(host_queue, place))
+FROM (SELECT host_queue, (9 - priority) << 52 | seq AS place FROM task WHERE run = :run LIMIT :limit)
 
 -- name: purge_tasks
 DELETE FROM task WHERE seq IN (SELECT value & 0xfffffffffffff FROM json_each(:places))

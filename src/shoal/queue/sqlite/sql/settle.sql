@@ -1,18 +1,18 @@
 -- Outcomes: what ended leases leave behind, and the counters that change with them.
 
 -- name: item_add
-WITH given (run, section, place, stored_at, data) AS (
+WITH given (run, step_group, place, stored_at, data) AS (
     VALUES (?, ?, ?, ?, ?)
 )
-INSERT INTO item (run, section, seq, stored_at, data)
-SELECT run, section, place & 0xfffffffffffff, stored_at, data FROM given WHERE run IS NOT NULL
+INSERT INTO item (run, step_group, seq, stored_at, data)
+SELECT run, step_group, place & 0xfffffffffffff, stored_at, data FROM given WHERE run IS NOT NULL
 
 -- name: reject_add
-WITH given (run, section, place, stored_at, data, reason) AS (
+WITH given (run, step_group, place, stored_at, data, reason) AS (
     VALUES (?, ?, ?, ?, ?, ?)
 )
-INSERT INTO reject (run, section, seq, stored_at, data, reason)
-SELECT run, section, place & 0xfffffffffffff, stored_at, data, reason FROM given WHERE run IS NOT NULL
+INSERT INTO reject (run, step_group, seq, stored_at, data, reason)
+SELECT run, step_group, place & 0xfffffffffffff, stored_at, data, reason FROM given WHERE run IS NOT NULL
 
 -- name: yielded_add
 WITH given (place, items, stored_at) AS (
@@ -28,27 +28,27 @@ WITH given (place, token, attempt, worker, ended_at, error) AS (
 INSERT INTO failure (seq, token, attempt, worker, ended_at, error)
 SELECT place & 0xfffffffffffff, token, attempt, worker, ended_at, error FROM given WHERE place IS NOT NULL
 
--- name: count_lanes
-WITH given (lane, pending, delayed, leased, completed, dead, expired, dropped, items, rejected) AS (
+-- name: count_host_queues
+WITH given (host_queue, pending, delayed, leased, completed, dead, expired, dropped, items, rejected) AS (
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 )
-UPDATE lane SET
-    pending = lane.pending + given.pending, delayed = lane.delayed + given.delayed, leased = lane.leased + given.leased,
-    completed = lane.completed + given.completed, dead = lane.dead + given.dead,
-    expired = lane.expired + given.expired, dropped = lane.dropped + given.dropped,
-    items = lane.items + given.items, rejected = lane.rejected + given.rejected
-FROM given WHERE lane.id = given.lane
+UPDATE host_queue SET
+    pending = host_queue.pending + given.pending, delayed = host_queue.delayed + given.delayed, leased = host_queue.leased + given.leased,
+    completed = host_queue.completed + given.completed, dead = host_queue.dead + given.dead,
+    expired = host_queue.expired + given.expired, dropped = host_queue.dropped + given.dropped,
+    items = host_queue.items + given.items, rejected = host_queue.rejected + given.rejected
+FROM given WHERE host_queue.id = given.host_queue
 
--- name: count_sections
-WITH given (section, pending, delayed, leased, completed, dead, expired, dropped, items, rejected) AS (
+-- name: count_step_groups
+WITH given (step_group, pending, delayed, leased, completed, dead, expired, dropped, items, rejected) AS (
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 )
-UPDATE section SET
-    pending = section.pending + given.pending, delayed = section.delayed + given.delayed, leased = section.leased + given.leased,
-    completed = section.completed + given.completed, dead = section.dead + given.dead,
-    expired = section.expired + given.expired, dropped = section.dropped + given.dropped,
-    items = section.items + given.items, rejected = section.rejected + given.rejected
-FROM given WHERE section.id = given.section
+UPDATE step_group SET
+    pending = step_group.pending + given.pending, delayed = step_group.delayed + given.delayed, leased = step_group.leased + given.leased,
+    completed = step_group.completed + given.completed, dead = step_group.dead + given.dead,
+    expired = step_group.expired + given.expired, dropped = step_group.dropped + given.dropped,
+    items = step_group.items + given.items, rejected = step_group.rejected + given.rejected
+FROM given WHERE step_group.id = given.step_group
 
 -- name: count_workers
 WITH given (worker, completed, failed, items) AS (

@@ -4,7 +4,7 @@
 INSERT INTO worker (run, name, state, info, beat_at) VALUES (:run, :worker_id, :state, :info, :now)
 ON CONFLICT (run, name) DO UPDATE SET state = :state, info = :info, beat_at = :now
 
--- name: worker_know
+-- name: worker_number
 -- The number of a worker in a run, which is created if necessary.
 INSERT INTO worker (run, name) VALUES (:run, :worker_id)
 ON CONFLICT (run, name) DO UPDATE SET name = name

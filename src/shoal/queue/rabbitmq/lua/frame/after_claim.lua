@@ -10,11 +10,11 @@ if uses_broker then
     local hold = tonumber(call('HGET', P .. 'meta', 'hold')) or 0
     local due, must = huge, route >= 0 and 1 or 0
     if route < 0 and got < asked and hold <= now then
-        changed_gates = {}
+        changed_limits = {}
         now = now + claim_lead
         route, due = wanted_route(claim_run, chosen, ARGV[12])
         now, due = now - claim_lead, due - claim_lead
-        write_gates()
+        write_host_limits()
     end
     due = max(0, min(due, first_bundle_time(claim_run)) - now)
     extra = {route, must, due < huge and due or -1, has_overdue() and 1 or 0, claim_run.number}

@@ -12,7 +12,7 @@ if uses_broker then
     end_lost_leases_of_all()
     apply_due_changes(claim_run)
     write_counts(claim_run)
-    chosen = chosen_sections(claim_run, ARGV[10])
+    chosen = chosen_step_groups(claim_run, ARGV[10])
     route = ARGV[11] == '1' and -1 or due_route(claim_run)
     if route >= 0 then
         ARGV[6] = '0'

@@ -1,20 +1,20 @@
--- Pending and delayed tasks whose bodies are in RabbitMQ, in bundles. Redis counts them per lane, so that it decides everything
+-- Pending and delayed tasks whose bodies are in RabbitMQ, in bundles. Redis counts them per host queue, so that it decides everything
 -- without their bodies; a bundle is received when a host that may start a request has no task left in Redis.
 -- Tasks in Redis are stored as by the plain Redis queue: this file is loaded between its libraries and shadows what must differ.
 --
 -- Of the shard                         P = {shoal:0}:
---   broker_lanes:H    intset   the lanes of host H that have tasks in the broker, numbered like those of `lanes:H`
+--   broker_host_queues:H  intset   the host queues of host H that have tasks in the broker, numbered like those of `host_queues:H`
 --   outgoing          hash     bundle -> its route, run and body, until RabbitMQ has confirmed it
 --   unsent            zset     bundle -> when it was made or last sent
 --   meta              hash     field store: the name that the broker queues of this store contain
 -- Of a run                             R = {shoal:0}:N:
---   broker_tracks     intset   section * 10 + priority of every `broker_tasks` that is not empty
---   broker_tasks:S:B  hash     host -> number of its tasks in the broker; S a section, B a priority
---   broker_due:S:B    zset     host -> when to look at its lane in the broker, like `due:S:B`
+--   broker_lists      intset   step group * 10 + priority of every `broker_tasks` that is not empty
+--   broker_tasks:S:B  hash     host -> number of its tasks in the broker; S a step group, B a priority
+--   broker_due:S:B    zset     host -> when to look at its host queue in the broker, like `due:S:B`
 --   routes            intset   every route that was used: a purge deletes their queues
 --   bundles           hash     bundle -> its route
 --   bundle_due        zset     bundle -> its first due time;   bundle_expiry  zset  bundle -> its first expiry
---   manifests         hash     bundle -> the fingerprints of its tasks; of delayed ones also their hosts and sections
+--   manifests         hash     bundle -> the fingerprints of its tasks; of delayed ones also their hosts and step groups
 --   received          zset     bundle -> when it was received, until its message is acknowledged
 --   empty             hash     route -> since when the broker has had nothing on it that Redis expects, and whether it is closed for new tasks
 --   lost              set      bundles that the broker has lost;   lost_fingerprints  intset  of their tasks, until they enter again
@@ -28,7 +28,7 @@ local MAX_TASKS, MAX_BYTES = 250, 262144
 
 local open_bundles, full_bundles, outgoing = {}, {}, {}
 local closed_routes = {}  -- for new tasks, until it is known which bundles are lost
-local entered_broker = {}  -- section * 10 + priority -> host -> number of tasks that go to the broker
+local entered_broker = {}  -- step group * 10 + priority -> host -> number of tasks that go to the broker
 local to_broker = false
 local enter_in_redis, write_entered_in_redis = enter, write_entered
 
@@ -48,11 +48,11 @@ local function close_bundle(route)
     open_bundles[route] = nil
 end
 
-local function add_to_bundle(route, host, section, priority, element, expires, due)
+local function add_to_bundle(route, host, step_group, priority, element, expires, due)
     local bundle = open_bundles[route]
     if not bundle then
         bundle = {
-            route = route, hosts = {}, sections = {}, host_at = {}, section_at = {}, host_of = {}, section_of = {}, priorities = {},
+            route = route, hosts = {}, step_groups = {}, host_at = {}, step_group_at = {}, host_of = {}, step_group_of = {}, priorities = {},
             expires = {}, dues = {}, sizes = {}, elements = {}, bytes = 0, due = huge, expiry = huge,
         }
         open_bundles[route] = bundle
@@ -61,12 +61,12 @@ local function add_to_bundle(route, host, section, priority, element, expires, d
         bundle.hosts[#bundle.hosts + 1] = host
         bundle.host_at[host] = #bundle.hosts
     end
-    if not bundle.section_at[section] then
-        bundle.sections[#bundle.sections + 1] = section
-        bundle.section_at[section] = #bundle.sections
+    if not bundle.step_group_at[step_group] then
+        bundle.step_groups[#bundle.step_groups + 1] = step_group
+        bundle.step_group_at[step_group] = #bundle.step_groups
     end
     local n = #bundle.elements + 1
-    bundle.host_of[n], bundle.section_of[n], bundle.priorities[n] = bundle.host_at[host], bundle.section_at[section], priority
+    bundle.host_of[n], bundle.step_group_of[n], bundle.priorities[n] = bundle.host_at[host], bundle.step_group_at[step_group], priority
     bundle.expires[n], bundle.dues[n], bundle.sizes[n], bundle.elements[n] = expires, due, #element, element
     bundle.due = due > 0 and min(bundle.due, due) or bundle.due
     bundle.expiry = expires > 0 and min(bundle.expiry, expires) or bundle.expiry
@@ -76,39 +76,39 @@ local function add_to_bundle(route, host, section, priority, element, expires, d
     end
 end
 
-local function enter_in_broker(host, section, priority, element, expires, due)
-    count(host, section, due > 0 and DELAYED or PENDING, 1)
-    add_to_bundle(route_of(priority, due), host, section, priority, element, expires, due)
+local function enter_in_broker(host, step_group, priority, element, expires, due)
+    count(host, step_group, due > 0 and DELAYED or PENDING, 1)
+    add_to_bundle(route_of(priority, due), host, step_group, priority, element, expires, due)
     if due == 0 then
-        local lane = section * 10 + priority
-        entered_broker[lane] = entered_broker[lane] or {}
-        entered_broker[lane][host] = (entered_broker[lane][host] or 0) + 1
+        local host_queue = step_group * 10 + priority
+        entered_broker[host_queue] = entered_broker[host_queue] or {}
+        entered_broker[host_queue][host] = (entered_broker[host_queue][host] or 0) + 1
     end
 end
 
 -- New tasks and long delays go to the broker. A task that returns for another reason is needed soon and stays in Redis.
-local function enter(host, section, priority, element, expires, due)
+local function enter(host, step_group, priority, element, expires, due)
     if due - now >= MIN_WAIT or (to_broker and due == 0 and not closed_routes[priority]) then
-        enter_in_broker(host, section, priority, element, expires, due)
+        enter_in_broker(host, step_group, priority, element, expires, due)
     else
-        enter_in_redis(host, section, priority, element, expires, due)
+        enter_in_redis(host, step_group, priority, element, expires, due)
     end
 end
 
-local function arm_in_broker(run, host, section, priority, at)
-    call('ZADD', run.R .. 'broker_due:' .. section .. ':' .. priority, at, host)
+local function arm_in_broker(run, host, step_group, priority, at)
+    call('ZADD', run.R .. 'broker_due:' .. step_group .. ':' .. priority, at, host)
 end
 
 local function write_entered_broker(run)
-    for lane, hosts in pairs(entered_broker) do
-        local section, priority = floor(lane / 10), lane % 10
-        local key = run.R .. 'broker_tasks:' .. section .. ':' .. priority
-        call('SADD', run.R .. 'broker_tracks', lane)
+    for host_queue, hosts in pairs(entered_broker) do
+        local step_group, priority = floor(host_queue / 10), host_queue % 10
+        local key = run.R .. 'broker_tasks:' .. step_group .. ':' .. priority
+        call('SADD', run.R .. 'broker_lists', host_queue)
         for host, number in pairs(hosts) do
-            -- A lane that was not empty is armed or parked already.
+            -- A host queue that was not empty is armed or parked already.
             if call('HINCRBY', key, host, number) == number then
-                call('SADD', P .. 'broker_lanes:' .. host, lane_number(run, section, priority))
-                arm_in_broker(run, host, section, priority, now)
+                call('SADD', P .. 'broker_host_queues:' .. host, host_queue_number(run, step_group, priority))
+                arm_in_broker(run, host, step_group, priority, now)
             end
         end
     end
@@ -135,14 +135,14 @@ local function manifest(bundle)
     if bundle.due == huge then
         return pack(fingerprints)
     end
-    return pack(fingerprints, bundle.hosts, bundle.sections, bundle.host_of, bundle.section_of)
+    return pack(fingerprints, bundle.hosts, bundle.step_groups, bundle.host_of, bundle.step_group_of)
 end
 
 local function write_bundle(run, bundle)
-    local names = read_fields(run.R .. 'names', bundle.sections)
+    local names = read_fields(run.R .. 'names', bundle.step_groups)
     local elements = table.concat(bundle.elements)
     local header = {
-        run.id, run.number, now, bundle.hosts, bundle.sections, names, bundle.host_of, bundle.section_of, bundle.priorities,
+        run.id, run.number, now, bundle.hosts, bundle.step_groups, names, bundle.host_of, bundle.step_group_of, bundle.priorities,
         bundle.expiry < huge and bundle.expires or {}, bundle.due < huge and bundle.dues or {}, bundle.sizes,
     }
     local name = note_outgoing(run, bundle.route, '\146' .. pack(header) .. '\198' .. struct.pack('>I4', #elements) .. elements)
@@ -155,7 +155,7 @@ local function write_bundle(run, bundle)
         call('ZADD', run.R .. 'bundle_expiry', bundle.expiry, name)
     end
     if min(bundle.due, bundle.expiry) < huge then
-        call('ZADD', P .. 'moments', 'LT', min(bundle.due, bundle.expiry), run.number)
+        call('ZADD', P .. 'next_due', 'LT', min(bundle.due, bundle.expiry), run.number)
     end
 end
 
@@ -171,18 +171,18 @@ local function write_entered(run)
     write_entered_broker(run)
 end
 
--- Set the lanes of a host in the broker to the moment that its gate and its leases allow now.
+-- Set the host queues of a host in the broker to the moment that its limits and its leases allow now.
 local wake_in_redis, free_hosts_in_redis = wake, free_hosts
 local function wake_in_broker(host)
-    local gate, live = gate_of(host), call('SCARD', P .. 'live:' .. host)
-    for _, lane in ipairs(call('SMEMBERS', P .. 'broker_lanes:' .. host)) do
-        local run_section = floor(lane / 10)
-        local run = run_numbered(floor(run_section / 65536))
+    local limits, live = host_limits_of(host), call('SCARD', P .. 'live:' .. host)
+    for _, host_queue in ipairs(call('SMEMBERS', P .. 'broker_host_queues:' .. host)) do
+        local run_step_group = floor(host_queue / 10)
+        local run = run_numbered(floor(run_step_group / 65536))
         if run and live < run.per_host then
-            arm_in_broker(run, host, run_section % 65536, lane % 10, max(now, free_at(gate, run)))
-        elseif run and gate.parked == 0 then
-            gate.parked = 1
-            changed_gates[host] = true
+            arm_in_broker(run, host, run_step_group % 65536, host_queue % 10, max(now, free_at(limits, run)))
+        elseif run and limits.parked == 0 then
+            limits.parked = 1
+            changed_limits[host] = true
         end
     end
 end
@@ -197,9 +197,9 @@ local function free_hosts(tokens, treated)
     for host in pairs(tokens) do
         hosts[#hosts + 1] = host
     end
-    load_gates(hosts)
+    load_host_limits(hosts)
     for _, host in ipairs(hosts) do
-        if gates[host].parked == 1 and not treated[host] then
+        if host_limits[host].parked == 1 and not treated[host] then
             waiting[#waiting + 1] = host
         end
     end

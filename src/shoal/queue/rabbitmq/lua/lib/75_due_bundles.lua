@@ -29,7 +29,7 @@ local function schedule_run(run)
         moment = now + A_SECOND
     end
     if moment < huge then
-        call('ZADD', P .. 'moments', 'LT', moment, run.number)
+        call('ZADD', P .. 'next_due', 'LT', moment, run.number)
     end
 end
 
@@ -37,8 +37,8 @@ local function has_overdue()
     return call('ZCOUNT', P .. 'unsent', '-inf', now - RESEND_AFTER) > 0
 end
 
--- The sections that a claim asks for; nil for all.
-local function chosen_sections(run, packed)
+-- The step groups that a claim asks for; nil for all.
+local function chosen_step_groups(run, packed)
     local steps, partitions = unpack(unpack_all(packed))
     if not steps and not partitions then
         return nil
@@ -59,43 +59,43 @@ local function chosen_sections(run, packed)
     return chosen
 end
 
--- Whether a lane in the broker belongs to a host that may start a request now. If not, set it to the moment when it may, or park it.
+-- Whether a host queue in the broker belongs to a host that may start a request now. If not, set it to the moment when it may, or park it.
 local function is_wanted(run, key, host)
     if host == '' then
         return true
     end
-    local gate = gate_of(host)
-    local free = free_at(gate, run)
+    local limits = host_limits_of(host)
+    local free = free_at(limits, run)
     if free > now then
         call('ZADD', key, free, host)
     elseif call('SCARD', P .. 'live:' .. host) >= run.per_host then
         call('ZREM', key, host)
-        gate.parked = 1
-        changed_gates[host] = true
+        limits.parked = 1
+        changed_limits[host] = true
     else
         return true
     end
     return false
 end
 
--- A host whose task cannot be received at the moment gives none of lower priority either: its lanes in Redis are not due in this call.
+-- A host whose task cannot be received at the moment gives none of lower priority either: its host queues in Redis are not due in this call.
 local function hold_back(run, host, priority)
-    for _, lane in ipairs(call('SMEMBERS', P .. 'lanes:' .. host)) do
-        local run_section = floor(lane / 10)
-        if floor(run_section / 65536) == run.number and lane % 10 < priority then
-            call('ZADD', run.R .. 'due:' .. (run_section % 65536) .. ':' .. (lane % 10), 'XX', now + 1, host)
+    for _, host_queue in ipairs(call('SMEMBERS', P .. 'host_queues:' .. host)) do
+        local run_step_group = floor(host_queue / 10)
+        if floor(run_step_group / 65536) == run.number and host_queue % 10 < priority then
+            call('ZADD', run.R .. 'due:' .. (run_step_group % 65536) .. ':' .. (host_queue % 10), 'XX', now + 1, host)
         end
     end
 end
 
--- Look at the due hosts of a track in the broker; return whether a task of one is wanted now. Where the broker has nothing of this
+-- Look at the due hosts of a due_list in the broker; return whether a task of one is wanted now. Where the broker has nothing of this
 -- priority, hold those hosts back instead, as long as they are few.
 local function look_in_broker(run, key, priority, is_exhausted)
     local looks = MAX_LOOKS
     while looks > 0 do
         local page = is_exhausted and MAX_LOOKS or 25
         local hosts, wanted = call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, page), 0
-        load_gates(hosts)
+        load_host_limits(hosts)
         for _, host in ipairs(hosts) do
             if is_wanted(run, key, host) then
                 if not is_exhausted then
@@ -116,19 +116,19 @@ end
 -- The highest priority of which a host that may start a request now has tasks in the broker, -1 if there is none, and the first
 -- moment at which one may. `exhausted` has a 1 for each priority of which the broker has nothing.
 local function wanted_route(run, chosen, exhausted)
-    local lanes, first = {}, huge
-    for _, lane in ipairs(call('SMEMBERS', run.R .. 'broker_tracks')) do
-        lane = tonumber(lane)
-        if not chosen or chosen[floor(lane / 10)] then
-            lanes[#lanes + 1] = lane
+    local host_queues, first = {}, huge
+    for _, host_queue in ipairs(call('SMEMBERS', run.R .. 'broker_lists')) do
+        host_queue = tonumber(host_queue)
+        if not chosen or chosen[floor(host_queue / 10)] then
+            host_queues[#host_queues + 1] = host_queue
         end
     end
-    table.sort(lanes, function(one, other)
+    table.sort(host_queues, function(one, other)
         return one % 10 > other % 10
     end)
-    for _, lane in ipairs(lanes) do
-        local priority = lane % 10
-        local key = run.R .. 'broker_due:' .. floor(lane / 10) .. ':' .. priority
+    for _, host_queue in ipairs(host_queues) do
+        local priority = host_queue % 10
+        local key = run.R .. 'broker_due:' .. floor(host_queue / 10) .. ':' .. priority
         if look_in_broker(run, key, priority, exhausted:sub(priority + 1, priority + 1) == '1') then
             return priority, now
         end

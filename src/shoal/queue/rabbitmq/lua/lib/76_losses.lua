@@ -4,7 +4,7 @@
 --
 -- A route is suspected when a claim wants what is on it and finds its queue empty. That alone means little: other workers may hold the
 -- bundles for a moment. Delayed bundles that were due then are lost if they have not arrived two minutes later and the queue is
--- empty again. Of tasks that may start, Redis knows how many are in the broker per lane, not in which bundle. So the route is closed,
+-- empty again. Of tasks that may start, Redis knows how many are in the broker per host queue, not in which bundle. So the route is closed,
 -- new tasks stay in Redis, and once nothing has arrived on it for two minutes, everything left on it is lost.
 
 local losses = {}
@@ -24,8 +24,8 @@ function losses.write(run, route, stage)
 end
 
 function losses.has_tasks(run, priority)
-    for _, lane in ipairs(call('SMEMBERS', run.R .. 'broker_tracks')) do
-        if lane % 10 == priority then
+    for _, host_queue in ipairs(call('SMEMBERS', run.R .. 'broker_lists')) do
+        if host_queue % 10 == priority then
             return true
         end
     end
@@ -85,9 +85,9 @@ function losses.give_up_delayed(run, names)
     for name in pairs(names) do
         local packed = call('HGET', run.R .. 'manifests', name)
         if packed then  -- an earlier version wrote none
-            local fingerprints, hosts, sections, host_of, section_of = unpack_all(packed)
+            local fingerprints, hosts, step_groups, host_of, step_group_of = unpack_all(packed)
             for i, at in ipairs(host_of or {}) do
-                count(hosts[at], sections[section_of[i]], DELAYED, -1)
+                count(hosts[at], step_groups[step_group_of[i]], DELAYED, -1)
                 lost = lost + 1
             end
             losses.forget_bundle(run, name, fingerprints)
@@ -96,24 +96,24 @@ function losses.give_up_delayed(run, names)
     return lost
 end
 
-function losses.give_up_lane(run, section, priority)
-    local key, lost = run.R .. 'broker_tasks:' .. section .. ':' .. priority, 0
+function losses.give_up_host_queue(run, step_group, priority)
+    local key, lost = run.R .. 'broker_tasks:' .. step_group .. ':' .. priority, 0
     local hosts = call('HGETALL', key)
     for i = 1, #hosts, 2 do
-        count(hosts[i], section, PENDING, -tonumber(hosts[i + 1]))
+        count(hosts[i], step_group, PENDING, -tonumber(hosts[i + 1]))
         lost = lost + tonumber(hosts[i + 1])
-        call('SREM', P .. 'broker_lanes:' .. hosts[i], lane_number(run, section, priority))
+        call('SREM', P .. 'broker_host_queues:' .. hosts[i], host_queue_number(run, step_group, priority))
     end
-    call('UNLINK', key, run.R .. 'broker_due:' .. section .. ':' .. priority)
-    call('SREM', run.R .. 'broker_tracks', section * 10 + priority)
+    call('UNLINK', key, run.R .. 'broker_due:' .. step_group .. ':' .. priority)
+    call('SREM', run.R .. 'broker_lists', step_group * 10 + priority)
     return lost
 end
 
 function losses.give_up_pending(run, route, names)
     local lost = 0
-    for _, lane in ipairs(call('SMEMBERS', run.R .. 'broker_tracks')) do
-        if lane % 10 == route then
-            lost = lost + losses.give_up_lane(run, floor(lane / 10), route)
+    for _, host_queue in ipairs(call('SMEMBERS', run.R .. 'broker_lists')) do
+        if host_queue % 10 == route then
+            lost = lost + losses.give_up_host_queue(run, floor(host_queue / 10), route)
         end
     end
     for name in pairs(names) do

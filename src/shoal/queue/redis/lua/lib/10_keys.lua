@@ -6,39 +6,39 @@
 -- No key is named `{shoal:0}`, and that makes a moving slot safe: for a declared key that does not exist, the node that migrates a
 -- slot away replies ASK before the script runs. The client never follows ASK, so no script ever runs on a part of its keys.
 --
--- Of the shard                         P = {shoal:0}:
---   meta        hash     version, shards, server (its run_id), hold, longest (delay or pause), token, clock, runs and known (last numbers), ahead (its clock of the server's)
---   runs        hash     run id -> number
---   run:N       hash     settings and state of run N, how many of its tasks remain, ever entered, or were ever sent elsewhere
---   gates       hash     host -> last start, its gap, own delay, end of its pause, whether a lane is parked, earlier starts with their gaps
---   hosts       list     every host, in the order in which they were first seen
---   lanes:H     intset   the lanes of host H that hold tasks: (run * 65536 + section) * 10 + priority
---   live:H      intset   the tokens of the live leases of host H: per_host is counted here, never in a number
---   moments     zset     run number -> a time before which nothing in it becomes due
---   overdue     zset     run number -> a time before which none of its leases expires
---   receipt:C   string   the reply of call C, for ten minutes or until the caller acknowledges it
---   sending     intset   numbers of the runs that have an outbox or delivered entries
---   purging     hash     run number -> run id, while a purge is under way;   gone  intset  numbers of purged runs
---   spreading   hash     run number -> run id, while a change is copied to other shards (shard 0)
---   dedup:S     hash     lifetime : eighth -> number of the set of keys that runs of scraper S queued in it, see 48_known.lua
---   known:N     hash     group -> number of keys in set N;   known:N:G:K  intset  bucket K of group G. Both expire
---   topics      hash     topic -> bytes of its values;   fading  zset  topic -> a time before which none of its notes expires
---   note:T      hash     key of a note -> stamp, when it was written, when it expires or 0, size;   value:T  hash  key -> value
---   aged:T      zset     key -> when it was written;   fading:T  zset  key -> when it expires
--- Of a run                             R = {shoal:0}:N:
---   sections    hash     step NUL partition -> number;   names  hash  the other way round
---   tracks      intset   section * 10 + priority of every `due` that is not empty
---   due:S:B     zset     host -> when to look at its lane; S a section, B a priority
---   q:S:B:H     list     the lane: its pending tasks, first in, first out
---   leases      hash     task id -> lease;    deadlines  zset  task id -> deadline
---   bodies      hash     task id -> task, while it is delayed or may expire;   delayed, expiry  zset  task id -> moment
---   seen        hash     group -> number of keys;   seen:G:K  intset  bucket K of group G
---   items, rejects       streams: one entry per settle call
---   dead        hash     task id -> dead letter;   graves  zset  task id -> order of burial
---   expired     list     tasks whose time to live is over;   dropped  list  dead letters that were dropped
---   tally       hash     section -> nine counts;   hosts  hash  host -> nine counts;   visited  list  the hosts
---   workers     hash     worker -> completed, failed, items, leased;   beats  hash  worker -> heartbeat
---   outbox      stream   tasks for other shards;   delivered  stream  those that were delivered, for some seconds more
+-- Of the shard                             P = {shoal:0}:
+--   meta            hash     version, shards, server (its run_id), hold, longest (delay or pause), token, clock, runs and known (last numbers), ahead (its clock of the server's)
+--   runs            hash     run id -> number
+--   run:N           hash     settings and state of run N, how many of its tasks remain, ever entered, or were ever sent elsewhere
+--   host_limits     hash     host -> last start, its gap, own delay, end of its pause, whether a host queue is parked, earlier starts with their gaps
+--   hosts           list     every host, in the order in which they were first seen
+--   host_queues:H   intset   the host queues of host H that hold tasks: (run * 65536 + step group) * 10 + priority
+--   live:H          intset   the tokens of the live leases of host H: per_host is counted here, never in a number
+--   next_due        zset     run number -> a time before which nothing in it becomes due
+--   next_lost       zset     run number -> a time before which none of its leases expires
+--   receipt:C       string   the reply of call C, for ten minutes or until the caller acknowledges it
+--   outboxes        intset   numbers of the runs that have an outbox or delivered entries
+--   purging         hash     run number -> run id, while a purge is under way;   gone  intset  numbers of purged runs
+--   spreading       hash     run number -> run id, while a change is copied to other shards (shard 0)
+--   dedup:S         hash     lifetime : eighth -> number of the set of keys that runs of scraper S queued in it, see 48_known.lua
+--   known:N         hash     group -> number of keys in set N;   known:N:G:K  intset  bucket K of group G. Both expire
+--   topics          hash     topic -> bytes of its values;   topic_expiry  zset  topic -> a time before which none of its notes expires
+--   note:T          hash     key of a note -> stamp, when it was written, when it expires or 0, size;   value:T  hash  key -> value
+--   aged:T          zset     key -> when it was written;   note_expiry:T  zset  key -> when it expires
+-- Of a run                                 R = {shoal:0}:N:
+--   step_groups     hash     step NUL partition -> number;   names  hash  the other way round
+--   due_lists       intset   step group * 10 + priority of every `due` that is not empty
+--   due:S:B         zset     host -> when to look at its host queue; S a step group, B a priority
+--   q:S:B:H         list     the host queue: its pending tasks, first in, first out
+--   leases          hash     task id -> lease;    deadlines  zset  task id -> deadline
+--   bodies          hash     task id -> task, while it is delayed or may expire;   delayed, expiring  zset  task id -> moment
+--   seen            hash     group -> number of keys;   seen:G:K  intset  bucket K of group G
+--   items, rejects           streams: one entry per settle call
+--   dead            hash     task id -> dead letter;   dead_order  zset  task id -> order of burial
+--   expired         list     tasks whose time to live is over;   dropped  list  dead letters that were dropped
+--   counters        hash     step group -> nine counts;   hosts  hash  host -> nine counts;   visited  list  the hosts
+--   workers         hash     worker -> completed, failed, items, leased;   beats  hash  worker -> heartbeat
+--   outbox          stream   tasks for other shards;   delivered  stream  those that were delivered, for some seconds more
 --
 -- A task is one string in one place at a time, its element:
 --   C4 10 id(16) | CD attempts(2) | CE size(4) | the task as the client packed it | its failures, C0 or DC count(2) ...

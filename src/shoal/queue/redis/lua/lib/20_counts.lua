@@ -1,9 +1,9 @@
--- Counts are collected while a script runs and written once: nine numbers packed into one field per section and host, which
+-- Counts are collected while a script runs and written once: nine numbers packed into one field per step group and host, which
 -- needs a quarter of the memory of nine fields, and two commands per host instead of nine.
 
 local PENDING, DELAYED, LEASED, COMPLETED, DEAD, EXPIRED, DROPPED, ITEMS, REJECTED = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local W_COMPLETED, W_FAILED, W_ITEMS, W_LEASED = 1, 2, 3, 4
-local section_counts, host_counts, worker_counts = {}, {}, {}
+local step_group_counts, host_counts, worker_counts = {}, {}, {}
 -- The rows that were counted in last: tasks of one host mostly follow each other.
 local last = {}
 
@@ -16,13 +16,13 @@ local function row_of(rows, name, size)
     return row
 end
 
-local function count(host, section, kind, number)
-    if host ~= last.host or section ~= last.section then
-        last.host, last.section = host, section
-        last.in_section = row_of(section_counts, section, 9)
+local function count(host, step_group, kind, number)
+    if host ~= last.host or step_group ~= last.step_group then
+        last.host, last.step_group = host, step_group
+        last.in_step_group = row_of(step_group_counts, step_group, 9)
         last.in_host = host ~= '' and row_of(host_counts, host, 9)
     end
-    local row = last.in_section
+    local row = last.in_step_group
     row[kind] = row[kind] + number
     row = last.in_host
     if row then
@@ -65,7 +65,7 @@ end
 
 local function write_counts(run)
     local remaining, entered = 0, 0
-    for _, row in pairs(section_counts) do
+    for _, row in pairs(step_group_counts) do
         remaining = remaining + row[PENDING] + row[DELAYED] + row[LEASED]
         entered = entered + row[PENDING] + row[DELAYED] + row[LEASED] + row[COMPLETED] + row[DEAD] + row[EXPIRED] + row[DROPPED]
     end
@@ -75,8 +75,8 @@ local function write_counts(run)
     if entered ~= 0 then
         call('HINCRBY', P .. 'run:' .. run.number, 'entered', entered)
     end
-    add_rows(run.R .. 'tally', section_counts)
+    add_rows(run.R .. 'counters', step_group_counts)
     call_chunked('RPUSH', run.R .. 'visited', add_rows(run.R .. 'hosts', host_counts))
     add_rows(run.R .. 'workers', worker_counts)
-    section_counts, host_counts, worker_counts, last = {}, {}, {}, {}
+    step_group_counts, host_counts, worker_counts, last = {}, {}, {}, {}
 end

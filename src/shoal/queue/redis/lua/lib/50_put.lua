@@ -30,16 +30,16 @@ local function write_seen(run)
     call_chunked('HSET', run.R .. 'seen', fields)
 end
 
--- The numbers of sections; new sections get one. The number of a lane has room for 65,536.
-local function section_numbers(run, names)
-    local found = read_fields(run.R .. 'sections', names)
+-- The numbers of step groups; new step groups get one. The number of a host queue has room for 65,536.
+local function step_group_numbers(run, names)
+    local found = read_fields(run.R .. 'step_groups', names)
     for i, name in ipairs(names) do
         if not found[i] then
-            found[i] = call('HLEN', run.R .. 'sections')
+            found[i] = call('HLEN', run.R .. 'step_groups')
             if found[i] >= 65536 then
                 error('a run can have 65,536 pairs of step and partition; use fewer partitions')
             end
-            call('HSET', run.R .. 'sections', name, found[i])
+            call('HSET', run.R .. 'step_groups', name, found[i])
             call('HSET', run.R .. 'names', found[i], name)
         end
         found[i] = tonumber(found[i])
@@ -50,21 +50,21 @@ end
 -- Store tasks for another shard, as wire.py reads them.
 local function send(run, shard, base, tasks)
     call('XADD', run.R .. 'outbox', '*', 'shard', shard, 'at', digits(base), 'tasks', tasks)
-    call('SADD', P .. 'sending', run.number)
+    call('SADD', P .. 'outboxes', run.number)
     call('HINCRBY', P .. 'run:' .. run.number, 'sent', 1)
 end
 
-local function parcel(host, section, key, priority, ttl, delay, element)
-    return '\151' .. pack(host, section, key, priority, ttl, delay) .. '\198' .. struct.pack('>I4', #element) .. element
+local function parcel(host, step_group, key, priority, ttl, delay, element)
+    return '\151' .. pack(host, step_group, key, priority, ttl, delay) .. '\198' .. struct.pack('>I4', #element) .. element
 end
 
 -- Add tasks: `columns` as wire.py packs them, their elements in ARGV from `first`. Tasks of outcomes that were not accepted are
 -- skipped, and so are those that another run has queued (see 48_known.lua). Times count from `base`. A task whose key belongs to
 -- this shard and whose host to another is stored as seen here and sent there. Returns how many were new, and how many known.
 local function put(run, columns, first, accepted, base)
-    local hosts, names, keys, host_of, section_of, priorities, ttls, delays, of, homes, scraper_keys = unpack(columns)
+    local hosts, names, keys, host_of, step_group_of, priorities, ttls, delays, of, homes, scraper_keys = unpack(columns)
     local added, left_out, here, away = 0, 0, tonumber(KEYS[1]:match(':(%d+)}$')), {}
-    local sections, met, mine = section_numbers(run, names), {}, {}
+    local step_groups, met, mine = step_group_numbers(run, names), {}, {}
     scraper_keys = known.open(run, scraper_keys)
     for i, key in ipairs(keys) do
         local element, is_accepted = ARGV[first + i - 1], not accepted or accepted[of[i]]
@@ -78,11 +78,11 @@ local function put(run, columns, first, accepted, base)
                     met[host] = true
                     mine[#mine + 1] = host
                 end
-                enter(host, sections[section_of[i]], priorities[i], element,
+                enter(host, step_groups[step_group_of[i]], priorities[i], element,
                       ttl > 0 and base + ttl or 0, delay > 0 and base + delay or 0)
             else
                 away[homes[i]] = away[homes[i]] or {}
-                table.insert(away[homes[i]], parcel(host, names[section_of[i]], key, priorities[i], ttl, delay, element))
+                table.insert(away[homes[i]], parcel(host, names[step_group_of[i]], key, priorities[i], ttl, delay, element))
             end
             added = added + 1
         end

@@ -26,29 +26,29 @@ local function reset_attempts(element)
 end
 
 -- A letter consists of these fields, followed by the element: eleven values.
-local function letter(section, priority, host, attempts, at, message, element)
-    return '\155' .. pack(section, priority, host, attempts, at, message) .. element
+local function letter(step_group, priority, host, attempts, at, message, element)
+    return '\155' .. pack(step_group, priority, host, attempts, at, message) .. element
 end
 
-local graves, letters = {}, {}
+local dead_ids, letters = {}, {}
 local function bury(id, ...)
-    graves[#graves + 1] = id
+    dead_ids[#dead_ids + 1] = id
     letters[#letters + 1] = id
     letters[#letters + 1] = letter(...)
 end
 
 local function write_dead(run)
-    if #graves == 0 then
+    if #dead_ids == 0 then
         return
     end
-    local order, first = {}, draw('clock', #graves)
-    for i, id in ipairs(graves) do
+    local order, first = {}, draw('clock', #dead_ids)
+    for i, id in ipairs(dead_ids) do
         order[#order + 1] = first + i - 1
         order[#order + 1] = id
     end
-    call_chunked('ZADD', run.R .. 'graves', order)
+    call_chunked('ZADD', run.R .. 'dead_order', order)
     call_chunked('HSET', run.R .. 'dead', letters)
-    graves, letters = {}, {}
+    dead_ids, letters = {}, {}
 end
 
 -- An attempt has failed: bury the task, or let it wait again.
@@ -57,21 +57,21 @@ local function fail(run, id, lease, element, kind, message, after)
     element = failed(element, attempts, lease.worker, message)
     count_worker(lease.worker, W_FAILED, 1)
     if kind == BURY or attempts >= run.max_attempts then
-        count(lease.host, lease.section, DEAD, 1)
+        count(lease.host, lease.step_group, DEAD, 1)
         -- Below the first line is a traceback. Only the history has it: filters search the error alone.
         local first = message:match('^[^\n]*')
-        bury(id, lease.section, lease.priority, lease.host, attempts, now, first, element)
+        bury(id, lease.step_group, lease.priority, lease.host, attempts, now, first, element)
     else
-        enter(lease.host, lease.section, lease.priority, element, lease.expires, after > 0 and now + after or 0)
+        enter(lease.host, lease.step_group, lease.priority, element, lease.expires, after > 0 and now + after or 0)
     end
 end
 
--- Leases that follow each other and have the same host, section and worker are counted together.
+-- Leases that follow each other and have the same host, step group and worker are counted together.
 local function count_ended(holder)
-    count(holder.host, holder.section, LEASED, -holder.ended)
+    count(holder.host, holder.step_group, LEASED, -holder.ended)
     count_worker(holder.worker, W_LEASED, -holder.ended)
     if holder.completed > 0 then
-        count(holder.host, holder.section, COMPLETED, holder.completed)
+        count(holder.host, holder.step_group, COMPLETED, holder.completed)
         count_worker(holder.worker, W_COMPLETED, holder.completed)
     end
 end
@@ -85,19 +85,19 @@ local function finish(run, ids, tokens, outcome)
     local values, kind, message, after = read_fields(run.R .. 'leases', ids), DONE, '', 0
     for i = 1, #ids do
         local value = values[i]
-        local at, token, section, priority, start, _, expires, host, worker
+        local at, token, step_group, priority, start, _, expires, host, worker
         if value then
-            at, token, section, priority, start, _, expires, host, worker = unpack_limit(value, 8, 1)
+            at, token, step_group, priority, start, _, expires, host, worker = unpack_limit(value, 8, 1)
         end
         if value and token == tokens[i] then
             if outcome then
                 kind, message, after = outcome(i)
             end
-            if host ~= holder.host or section ~= holder.section or worker ~= holder.worker then
+            if host ~= holder.host or step_group ~= holder.step_group or worker ~= holder.worker then
                 if holder.ended > 0 then
                     count_ended(holder)
                 end
-                holder = {host = host, section = section, worker = worker, tokens = freed[host] or {}, ended = 0, completed = 0}
+                holder = {host = host, step_group = step_group, worker = worker, tokens = freed[host] or {}, ended = 0, completed = 0}
                 freed[host] = holder.tokens
             end
             local n = #list + 1
@@ -107,9 +107,9 @@ local function finish(run, ids, tokens, outcome)
             if kind == DONE then
                 holder.completed = holder.completed + 1
             elseif kind == RELEASE then
-                enter(host, section, priority, value:sub(at + 1), expires, after > 0 and now + after or 0)
+                enter(host, step_group, priority, value:sub(at + 1), expires, after > 0 and now + after or 0)
             else
-                local lease = {section = section, priority = priority, expires = expires, host = host, worker = worker}
+                local lease = {step_group = step_group, priority = priority, expires = expires, host = host, worker = worker}
                 fail(run, ids[i], lease, value:sub(at + 1), kind, message, after)
             end
         end

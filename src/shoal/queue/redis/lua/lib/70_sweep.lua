@@ -12,12 +12,12 @@ local function promote(run)
     local ids, removed = due_ids(run, 'delayed'), {}
     for i, body in ipairs(read_fields(run.R .. 'bodies', ids)) do
         if body then
-            local at, section, priority, expires, host = unpack_limit(body, 4, 0)
-            count(host, section, DELAYED, -1)
+            local at, step_group, priority, expires, host = unpack_limit(body, 4, 0)
+            count(host, step_group, DELAYED, -1)
             if expires == 0 then
                 removed[#removed + 1] = ids[i]
             end
-            enter(host, section, priority, body:sub(at + 1), expires, 0)
+            enter(host, step_group, priority, body:sub(at + 1), expires, 0)
         end
     end
     call_chunked('HDEL', run.R .. 'bodies', removed)
@@ -25,22 +25,22 @@ local function promote(run)
     return #ids
 end
 
--- Times to live that are over: the tasks are listed as expired. Their ids in a lane are void, and a claim that reaches them removes
+-- Times to live that are over: the tasks are listed as expired. Their ids in a host queue are void, and a claim that reaches them removes
 -- them.
 local function expire(run)
-    local ids, listed = due_ids(run, 'expiry'), {}
+    local ids, listed = due_ids(run, 'expiring'), {}
     for i, body in ipairs(read_fields(run.R .. 'bodies', ids)) do
         if body then
-            local at, section, priority, expires, host = unpack_limit(body, 4, 0)
+            local at, step_group, priority, expires, host = unpack_limit(body, 4, 0)
             local was = call('ZREM', run.R .. 'delayed', ids[i]) == 1 and DELAYED or PENDING
-            count(host, section, was, -1)
-            count(host, section, EXPIRED, 1)
-            listed[#listed + 1] = letter(section, priority, host, 0, expires, '', body:sub(at + 1))
+            count(host, step_group, was, -1)
+            count(host, step_group, EXPIRED, 1)
+            listed[#listed + 1] = letter(step_group, priority, host, 0, expires, '', body:sub(at + 1))
         end
     end
     call_chunked('RPUSH', run.R .. 'expired', listed)
     call_chunked('HDEL', run.R .. 'bodies', ids)
-    call_chunked('ZREM', run.R .. 'expiry', ids)
+    call_chunked('ZREM', run.R .. 'expiring', ids)
     return #ids
 end
 
@@ -68,32 +68,32 @@ local function end_lost_leases(run)
     write_counts(run)
     local first = head_of(run, 'deadlines')
     if first < huge then
-        call('ZADD', P .. 'overdue', first, run.number)
+        call('ZADD', P .. 'next_lost', first, run.number)
     else
-        call('ZREM', P .. 'overdue', run.number)
+        call('ZREM', P .. 'next_lost', run.number)
     end
     return #list
 end
 
 -- End expired leases of all runs, because they count against the limits of hosts; some at a time.
 local function end_lost_leases_of_all()
-    for _, number in ipairs(call('ZRANGEBYSCORE', P .. 'overdue', '-inf', digits(now), 'LIMIT', '0', '3')) do
+    for _, number in ipairs(call('ZRANGEBYSCORE', P .. 'next_lost', '-inf', digits(now), 'LIMIT', '0', '3')) do
         local run = run_numbered(number)
         if run then
             end_lost_leases(run)
         else
-            call('ZREM', P .. 'overdue', number)
+            call('ZREM', P .. 'next_lost', number)
         end
     end
 end
 
 -- Store when to process a run again.
 local function schedule_run(run)
-    local moment = min(head_of(run, 'delayed'), head_of(run, 'expiry'), head_of(run, 'deadlines'))
+    local moment = min(head_of(run, 'delayed'), head_of(run, 'expiring'), head_of(run, 'deadlines'))
     if moment < huge then
-        call('ZADD', P .. 'moments', moment, run.number)
+        call('ZADD', P .. 'next_due', moment, run.number)
     else
-        call('ZREM', P .. 'moments', run.number)
+        call('ZREM', P .. 'next_due', run.number)
     end
 end
 

@@ -29,10 +29,10 @@ function notes.write(topic, key, value, stamp, ttl)
     call('HSET', P .. 'note:' .. topic, key, pack(stamp, now, expires, #value))
     call('ZADD', P .. 'aged:' .. topic, now, key)
     if expires > 0 then
-        call('ZADD', P .. 'fading:' .. topic, expires, key)
-        call('ZADD', P .. 'fading', 'LT', expires, topic)
+        call('ZADD', P .. 'note_expiry:' .. topic, expires, key)
+        call('ZADD', P .. 'topic_expiry', 'LT', expires, topic)
     elseif old then
-        call('ZREM', P .. 'fading:' .. topic, key)
+        call('ZREM', P .. 'note_expiry:' .. topic, key)
     end
     call('HINCRBY', P .. 'topics', topic, #value - size)
 end
@@ -50,7 +50,7 @@ function notes.remove(topic, keys)
     call_chunked('HDEL', P .. 'note:' .. topic, keys)
     call_chunked('HDEL', P .. 'value:' .. topic, keys)
     call_chunked('ZREM', P .. 'aged:' .. topic, keys)
-    call_chunked('ZREM', P .. 'fading:' .. topic, keys)
+    call_chunked('ZREM', P .. 'note_expiry:' .. topic, keys)
     if call('EXISTS', P .. 'note:' .. topic) == 0 then
         call('HDEL', P .. 'topics', topic)
     elseif bytes > 0 then
@@ -60,24 +60,24 @@ end
 
 -- Remove some expired notes of a topic, which reads already skip. Returns how many.
 function notes.expire(topic, limit)
-    local keys = call('ZRANGEBYSCORE', P .. 'fading:' .. topic, '-inf', now, 'LIMIT', 0, limit)
+    local keys = call('ZRANGEBYSCORE', P .. 'note_expiry:' .. topic, '-inf', now, 'LIMIT', 0, limit)
     if #keys == 0 then
         return 0
     end
     notes.remove(topic, keys)
-    local first = call('ZRANGE', P .. 'fading:' .. topic, 0, 0, 'WITHSCORES')
+    local first = call('ZRANGE', P .. 'note_expiry:' .. topic, 0, 0, 'WITHSCORES')
     if first[2] then
-        call('ZADD', P .. 'fading', first[2], topic)
+        call('ZADD', P .. 'topic_expiry', first[2], topic)
     else
-        call('ZREM', P .. 'fading', topic)
+        call('ZREM', P .. 'topic_expiry', topic)
     end
     return #keys
 end
 
 -- The same for the topic whose notes expired first.
 function notes.expire_some()
-    local topic = call('ZRANGEBYSCORE', P .. 'fading', '-inf', now, 'LIMIT', 0, 1)[1]
+    local topic = call('ZRANGEBYSCORE', P .. 'topic_expiry', '-inf', now, 'LIMIT', 0, 1)[1]
     if topic and notes.expire(topic, 500) == 0 then
-        call('ZREM', P .. 'fading', topic)
+        call('ZREM', P .. 'topic_expiry', topic)
     end
 end
