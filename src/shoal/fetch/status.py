@@ -36,17 +36,18 @@ def retry_after(response: Response, now: datetime | None = None) -> timedelta | 
     value = response.headers.get("retry-after", "").strip()
     if re.fullmatch(r"\d{1,9}(\.\d*)?", value, re.ASCII):
         return min(timedelta(seconds=float(value)), MAX_WAIT)
-    until = _parse_date(value)
+    until = parse_date(value)
     if until is None:
         return None
     # Relative to the host's own clock where it sends one, since that may be wrong by hours.
-    start = _parse_date(response.headers.get("date", "")) or now or datetime.now(UTC)
+    start = parse_date(response.headers.get("date", "")) or now or datetime.now(UTC)
     return min(max(until - start, ZERO), MAX_WAIT)
 
 
-def _parse_date(text: str) -> datetime | None:
+def parse_date(text: str) -> datetime | None:
+    """Parse an HTTP date; None if it is invalid."""
     try:
         moment = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, IndexError, TypeError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

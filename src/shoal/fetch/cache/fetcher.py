@@ -1,7 +1,7 @@
 """A fetcher with an HTTP cache (RFC 9111)."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from re import Pattern
@@ -12,7 +12,7 @@ from shoal.core.http import Headers, Hop, Request, Response
 from shoal.core.model import MINUTE, ZERO
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, host_of, join
-from shoal.fetch.cache.entry import CacheEntry, VaryIndex, body_of, key_of, pack, pack_vary_index, unpack
+from shoal.fetch.cache.entry import CacheEntry, body_of, key_of, pack, unpack
 from shoal.fetch.cache.rules import (
     CACHEABLE,
     CONDITIONS,
@@ -135,23 +135,17 @@ class CachingFetcher:
 
     async def _entry(self, url: str, sent: Mapping[str, str]) -> tuple[CacheEntry | None, bool]:
         """Return the entry of a URL, and whether it is fresh."""
-        found, age = await self._get(self._key(url, sent), url)
-        if isinstance(found, VaryIndex):
-            found, age = await self._get(self._key(url, sent, found.names), url)
-        if not isinstance(found, CacheEntry):
-            return None, False
-        lifetime = None if found.fresh is None else timedelta(seconds=found.fresh)
-        age += timedelta(seconds=found.age)
-        if age < fresh_for(lifetime, self._lifetime):
-            return found, True
-        return (found, False) if validators(found.headers) else (None, False)
-
-    async def _get(self, key: str, url: str) -> tuple[CacheEntry | VaryIndex | None, timedelta]:
         try:
-            held = await self._store.get(key)
+            held = await self._store.get(self._key(url, sent))
         except (QueueError, OSError):
-            return None, ZERO
-        return (unpack(held.value, url, self._limits.max_body), held.age) if held else (None, ZERO)
+            return None, False
+        entry = unpack(held.value, url, self._limits.max_body) if held else None
+        if held is None or entry is None:
+            return None, False
+        lifetime = None if entry.fresh is None else timedelta(seconds=entry.fresh)
+        if held.age + timedelta(seconds=entry.age) < fresh_for(lifetime, self._lifetime):
+            return entry, True
+        return (entry, False) if validators(entry.headers) else (None, False)
 
     async def _page(self, entry: CacheEntry, hops: tuple[Hop, ...] = ()) -> Response | None:
         body = await asyncio.to_thread(body_of, entry) if entry.size > THREAD_THRESHOLD else body_of(entry)
@@ -211,9 +205,7 @@ class CachingFetcher:
         packed = await self._pack_entry(url, status, headers, body, policy)
         if len(packed) > MAX_ENTRY_SIZE:
             return
-        if policy.names:
-            await self._put(self._key(url, sent), pack_vary_index(url, policy.names))
-        await self._put(self._key(url, sent, policy.names), packed)
+        await self._put(self._key(url, sent), packed)
 
     async def _pack_entry(
         self, url: str, status: int, headers: Headers, body: bytes, policy: StoragePolicy
@@ -229,11 +221,9 @@ class CachingFetcher:
         except (QueueError, OSError):
             return  # it is fetched again next time
 
-    def _key(self, url: str, sent: Mapping[str, str], names: Sequence[str] = ()) -> str:
+    def _key(self, url: str, sent: Mapping[str, str]) -> str:
         is_own = bool(self._logged_in) and host_of(url) in self._logged_in
-        return key_of(
-            url, names, sent, realm=f"{self._realm} {self._private_realm}" if is_own else self._realm
-        )
+        return key_of(url, sent, realm=f"{self._realm} {self._private_realm}" if is_own else self._realm)
 
     def _request_headers(self, request: Request) -> dict[str, str]:
         return self._always | {name.lower(): value for name, value in request.headers.items()}

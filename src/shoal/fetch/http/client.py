@@ -1,12 +1,22 @@
 """The HTTP client: sends requests, follows redirects through egress checks, under one deadline."""
 
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import timedelta
 from time import perf_counter
 from typing import Protocol
 
-from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope
+from shoal.core.errors import (
+    ConnectFailed,
+    FetchError,
+    FetchTimeout,
+    InvalidSetting,
+    InvalidUrl,
+    OutOfScope,
+    TooLarge,
+)
 from shoal.core.http import BodySink, Cookies, Headers, Hop, Identity, OnBytes, Proxy, Request, Response
 from shoal.core.model import NOTHING
 from shoal.core.request_options import HEAD, POST, after_redirect
@@ -17,6 +27,7 @@ from shoal.fetch.contract import Limits
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.cookies import CookieJar
+from shoal.fetch.http.decode import DecodedBody, Piece, decoders
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 CONNECT_TIMEOUT = timedelta(seconds=15)
@@ -41,34 +52,70 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
-class ResponseHead(Protocol):
-    """The head of a response; its body has not been read yet."""
+class ResponseHead(ABC):
+    """The head of a response, as an engine returns it; its body has not been read yet."""
 
-    status: int
+    __slots__ = ("status", "target")
 
+    def __init__(self, status: int, target: AllowedTarget) -> None:
+        self.status, self.target = status, target
+
+    @property
+    @abstractmethod
+    def announced_size(self) -> int | None:
+        """The size of the body by its header; None where it does not tell how much `parts` returns."""
+
+    @abstractmethod
     def first(self, name: str) -> str | None:
         """Return the first value of a header, whose name is in lower case."""
-        ...
 
+    @abstractmethod
     def all(self, name: str) -> Sequence[str]:
         """Return every value of a header, whose name is in lower case."""
-        ...
 
+    @abstractmethod
     def headers(self) -> Headers:
         """Return all header fields."""
-        ...
+
+    @abstractmethod
+    def parts(self) -> AsyncGenerator[Piece, None]:
+        """Yield the body as it arrives, then release the connection; raises FetchError."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Release the connection without reading the body."""
 
     async def body(self, max_bytes: int, on_bytes: OnBytes | None) -> bytes:
         """Return the decompressed body; raises TooLarge when it has more than `max_bytes` bytes."""
-        ...
+        decoded = self._begin_body(max_bytes)
+        async with aclosing(self.parts()) as parts:
+            async for part in parts:
+                grown = decoded.feed(part)
+                if on_bytes:
+                    await on_bytes(grown)
+        return decoded.finish()
 
     async def save(self, max_bytes: int, sink: BodySink) -> None:
         """Pass the decompressed body on; raises TooLarge when it has more than `max_bytes` bytes."""
-        ...
+        decoded = self._begin_body(max_bytes)
+        async with aclosing(self.parts()) as parts:
+            async for part in parts:
+                for piece in decoded.decode(part):
+                    await sink.write(piece)
+        decoded.finish()
 
-    def release(self) -> None:
-        """Release the connection without reading the body."""
-        ...
+    def _begin_body(self, max_bytes: int) -> DecodedBody:
+        try:
+            self._check_announced(max_bytes)
+            return DecodedBody(decoders(self.all("content-encoding")), max_bytes)
+        except FetchError:
+            self.release()
+            raise
+
+    def _check_announced(self, max_bytes: int) -> None:
+        size = self.announced_size
+        if size is not None and size > max_bytes:
+            raise TooLarge(f"{self.target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
 
 
 class HttpEngine(Protocol):

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import wreq
 
-from shoal.core.errors import BrokenAnswer, OutOfScope, TooLarge
-from shoal.core.http import BodySink, Headers, Identity, OnBytes, Proxy
+from shoal.core.errors import BrokenAnswer, OutOfScope
+from shoal.core.http import Headers, Identity, OnBytes, Proxy
 from shoal.core.request_options import HEAD, METHODS, POST
 from shoal.fetch.contract import DEFAULT_LIMITS, Limits
 from shoal.fetch.egress import AllowedTarget, Egress
-from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
-from shoal.fetch.http.decode import DecodedBody, decoders
+from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient, ResponseHead
+from shoal.fetch.http.decode import Piece
 from shoal.fetch.http.profiles import profile_of
 from shoal.fetch.http.wreq_errors import BROKEN, translate_error, translate_proxy_error, was_closed
 from shoal.fetch.ip_ranges import Address
@@ -87,48 +87,30 @@ class WreqEngine:
     ) -> "WreqResponse":
         """Send to one of the target's addresses, or through the proxy; raises FetchError."""
         profile = identity.profile if identity and identity.profile else ""
-        if proxy:
-            return await self._send_via(proxy, target, headers, profile, post, method)
-        client = self._client(target, profile)
+        client = self._proxy_client(profile) if proxy else self._client(target, profile)
+        upstream = wreq.Proxy.all(proxy.url) if proxy else None
         try:
-            if post is not None:
-                options = _with_body(target.url, headers, post, method)
-                response = await client.request(_METHODS[method], target.url, **options)
+            if post is None:
+                response = await _get(client, target.url, headers, upstream)
             else:
-                response = await (
-                    client.get(target.url, headers=headers) if headers else client.get(target.url)
-                )
+                options = _with_body(target.url, headers, post, method)
+                response = await client.request(_METHODS[method], target.url, proxy=upstream, **options)
         except BROKEN as exc:
+            if proxy:
+                # Without its cause: wreq's own text may hold the proxy's credentials.
+                raise translate_proxy_error(proxy, exc, target) from None
             raise translate_error(exc, target) from exc
-        peer = response.remote_addr
+        peer = None if proxy else response.remote_addr
         if peer and peer.ip() not in target.addresses:
             raise OutOfScope(f"{target.host} responded from {peer.ip()}, an address that was not checked")
         return WreqResponse(response, target, is_head=method == HEAD)
 
-    async def _send_via(
-        self,
-        proxy: Proxy,
-        target: AllowedTarget,
-        headers: Mapping[str, str],
-        profile: str,
-        post: bytes | None,
-        method: str,
-    ) -> "WreqResponse":
+    def _proxy_client(self, profile: str) -> wreq.Client:
         if profile not in self._proxy_clients:
             # It resolves only the names of proxies: their schemes leave all other names to the proxy.
             names = wreq.DnsOptions(system_dns=True)
             self._proxy_clients[profile] = wreq.Client(dns_options=names, **self._options_for(profile))
-        client, upstream = self._proxy_clients[profile], wreq.Proxy.all(proxy.url)
-        try:
-            if post is not None:
-                options = _with_body(target.url, headers, post, method)
-                response = await client.request(_METHODS[method], target.url, proxy=upstream, **options)
-            else:
-                response = await _get_via(upstream, client, target.url, dict(headers))
-        except BROKEN as exc:
-            # Without its cause: wreq's own text may hold the proxy's credentials.
-            raise translate_proxy_error(proxy, exc, target) from None
-        return WreqResponse(response, target, is_head=method == HEAD)
+        return self._proxy_clients[profile]
 
     async def close(self) -> None:
         # Not with wreq's own `close`, which would cancel the tasks that still wait for a response.
@@ -166,23 +148,25 @@ class WreqEngine:
         return pinned
 
 
-class WreqResponse:
+class WreqResponse(ResponseHead):
     """The head of a response; its body has not been read yet."""
 
-    __slots__ = ("_fields", "_is_head", "_response", "_target", "status")
+    __slots__ = ("_fields", "_is_head", "_response")
 
     def __init__(self, response: wreq.Response, target: AllowedTarget, *, is_head: bool = False) -> None:
-        self._response, self._target, self._is_head = response, target, is_head
+        super().__init__(response.status.as_int(), target)
+        self._response, self._is_head = response, is_head
         self._fields = response.headers
-        self.status = response.status.as_int()
+
+    @property
+    def announced_size(self) -> int | None:
+        return self._response.content_length  # None where wreq decompresses, whatever the header says
 
     def first(self, name: str) -> str | None:
-        """Return the first value of a header."""
         value = self._fields.get(name)
         return None if value is None else str(value, "latin-1")
 
     def all(self, name: str) -> Sequence[str]:
-        """Return every value of a header."""
         if name not in self._fields:  # a fifth of the cost of `get_all`
             return ()
         return [str(value, "latin-1") for value in self._fields.get_all(name)]
@@ -191,62 +175,41 @@ class WreqResponse:
         return WreqHeaders(self._fields)
 
     async def body(self, max_bytes: int, on_bytes: OnBytes | None) -> bytes:
-        size = self._response.content_length  # None where wreq decompresses, whatever the header says
-        if size is not None and size > max_bytes:
-            raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
+        size = self.announced_size
         # wreq decodes the encodings it offered and removes the header; any left was sent unrequested.
-        unrequested = self.all("content-encoding")
-        left = decoders(unrequested) if unrequested else []
+        if size is None or self.all("content-encoding"):
+            return await super().body(max_bytes, on_bytes)
+        self._check_announced(max_bytes)
+        if on_bytes:
+            await on_bytes(size)
         try:
-            if size is None or left:
-                return await self._read_stream(DecodedBody(left, max_bytes), on_bytes)
-            if on_bytes:
-                await on_bytes(size)
             whole = bytes(await self._response.bytes())
         except BROKEN as exc:
-            raise translate_error(exc, self._target) from exc
-        self._check_size(size, len(whole))
+            raise translate_error(exc, self.target) from exc
+        self._check_complete(len(whole))
         return whole
 
-    def _check_size(self, announced: int | None, received: int) -> None:
-        """Raise BrokenAnswer for a body that is shorter than announced.
-
-        Over HTTP/2, wreq takes a reset or a closed connection without an error for the end of the body.
-        """
-        if announced is None or received >= announced or self._is_head or self.status in BODILESS:
-            return
-        raise BrokenAnswer(
-            f"{self._target.host}: its response ended after {received:,} of {announced:,} bytes"
-        )
-
-    async def _read_stream(self, decoded: DecodedBody, on_bytes: OnBytes | None) -> bytes:
-        size, received = self._response.content_length, 0
-        async with self._response.stream() as stream:
-            async for part in stream:
-                if isinstance(part, memoryview):  # else trailers
-                    received += part.nbytes
-                    grown = decoded.feed(part)
-                    if on_bytes:
-                        await on_bytes(grown)
-        self._check_size(size, received)
-        return decoded.finish()
-
-    async def save(self, max_bytes: int, sink: BodySink) -> None:
-        size, received = self._response.content_length, 0
-        if size is not None and size > max_bytes:
-            raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
-        decoded = DecodedBody(decoders(self.all("content-encoding")), max_bytes)
+    async def parts(self) -> AsyncGenerator[Piece, None]:
+        received = 0
         try:
             async with self._response.stream() as stream:
                 async for part in stream:
                     if isinstance(part, memoryview):  # else trailers
                         received += part.nbytes
-                        for piece in decoded.decode(part):
-                            await sink.write(piece)
+                        yield part
         except BROKEN as exc:
-            raise translate_error(exc, self._target) from exc
-        self._check_size(size, received)
-        decoded.finish()
+            raise translate_error(exc, self.target) from exc
+        self._check_complete(received)
+
+    def _check_complete(self, received: int) -> None:
+        """Raise BrokenAnswer for a body that is shorter than announced.
+
+        Over HTTP/2, wreq takes a reset or a closed connection without an error for the end of the body.
+        """
+        size = self.announced_size
+        if size is None or received >= size or self._is_head or self.status in BODILESS:
+            return
+        raise BrokenAnswer(f"{self.target.host}: its response ended after {received:,} of {size:,} bytes")
 
     def release(self) -> None:
         del self._response
@@ -288,16 +251,19 @@ class WreqHeaders(Headers):
         return self._texts
 
 
-async def _get_via(
-    proxy: wreq.Proxy, client: wreq.Client, url: str, headers: dict[str, str]
+async def _get(
+    client: wreq.Client, url: str, headers: Mapping[str, str], proxy: wreq.Proxy | None
 ) -> wreq.Response:
+    options: dict[str, Any] = {"headers": headers} if headers else {}
+    if proxy is None:
+        return await client.get(url, **options)
     try:
-        return await client.get(url, headers=headers, proxy=proxy)
+        return await client.get(url, proxy=proxy, **options)
     except BROKEN as exc:
         # Some proxies close every connection silently, even at the moment in which it is reused.
         if not url.startswith("http:") or not was_closed(exc):
             raise
-    return await client.get(url, headers=headers, proxy=proxy)
+    return await client.get(url, proxy=proxy, **options)
 
 
 def _max_clients() -> int:

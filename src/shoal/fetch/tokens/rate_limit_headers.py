@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 
 from shoal.core.http import Headers, Response
 from shoal.core.model import SECOND, ZERO
-from shoal.fetch.status import retry_after
+from shoal.fetch.status import parse_date, retry_after
 
 MAX_WINDOW = timedelta(days=31)  # of a window; some last a month
 ROUNDING = SECOND  # what rounding to whole seconds may have lost
@@ -46,11 +45,13 @@ def rate_limit_in(response: Response, now: datetime | None = None) -> RateLimit:
 def _variants(headers: Headers, now: datetime) -> Iterator[RateLimit]:
     yield _parse_structured(headers)
     yield _parse_combined(headers)
+    # The host's clock may be wrong by hours: its dates are compared with its own time.
+    now = parse_date(_value(headers, "date")) or now
     for family in _FAMILIES:
         yield RateLimit(
             left=_count(_value(headers, f"{family}remaining")),
             limit=_count(_value(headers, f"{family}limit")),
-            resets_in=reset_in(_value(headers, f"{family}reset"), _date(headers) or now),
+            resets_in=reset_in(_value(headers, f"{family}reset"), now),
         )
 
 
@@ -103,7 +104,7 @@ def reset_in(text: str, now: datetime) -> timedelta | None:
             return _clamp(timedelta(seconds=number) + lost)
         seconds = number / 1_000 if number >= _EPOCH_MS else number
         return _clamp(timedelta(seconds=seconds - now.timestamp()) + ROUNDING)
-    moment = _parse_date(text)
+    moment = parse_date(text) or _parse_iso_date(text.strip())
     return None if moment is None else _clamp(moment - now + ROUNDING)
 
 
@@ -111,16 +112,9 @@ def _clamp(wait: timedelta) -> timedelta:
     return min(max(wait, ZERO), MAX_WINDOW)
 
 
-def _date(headers: Headers) -> datetime | None:
-    # The host's clock may be wrong by hours: its dates are compared with its own time.
-    return _parse_date(_value(headers, "date"))
-
-
-def _parse_date(text: str) -> datetime | None:
-    for read in (parsedate_to_datetime, datetime.fromisoformat):
-        try:
-            moment = read(text.strip())
-        except (ValueError, OverflowError, TypeError):
-            continue
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return None
+def _parse_iso_date(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
