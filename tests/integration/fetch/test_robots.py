@@ -23,7 +23,6 @@ async def test_a_site_is_asked_once_and_obeyed(robots, origin):
     with pytest.raises(RobotsDenied):
         await robots.check(origin.url("/secret/page"))
     assert robots.crawl_delay(origin.url("/")) == 2 * SECOND
-    assert await robots.sitemaps(origin.url("/")) == (origin.url("/sitemap.xml"),)
     assert origin.paths == ["/robots.txt"]
 
 

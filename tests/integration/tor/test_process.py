@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import InvalidSetting, TorDown
+from shoal.fetch.owned_folder import sweep
 from shoal.fetch.tor import program
 from shoal.fetch.tor import tor as tor_module
 from shoal.fetch.tor.tor import Tor, installed_tor
@@ -85,7 +86,7 @@ async def test_a_tor_ends_when_its_worker_is_killed_and_the_next_one_sweeps_up(l
     worker.kill()
     await worker.wait()
     await until(lambda: not is_alive(said["tor"]))
-    tor_module.sweep()
+    sweep(tor_module.PREFIX)
     assert not Path(said["folder"]).exists() and mine.folder.exists()
 
 

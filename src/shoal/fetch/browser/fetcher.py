@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import (
@@ -48,42 +47,22 @@ MAX_SUSPECTS = 10_000
 FLAGS = {"Secure": "secure", "HttpOnly": "httpOnly"}
 
 
-class TabLimit:
-    """A number of slots, granted in the order of requests."""
+class TabLimit(asyncio.Semaphore):
+    """A number of tabs, granted in the order of requests."""
 
     def __init__(self, count: int) -> None:
-        self._count, self._free = count, count
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        super().__init__(count)
+        self._max_waiting, self._waiting = MAX_WAITERS * count, 0
 
-    @property
-    def free(self) -> int:
-        """How many are free."""
-        return self._free
-
-    async def acquire(self) -> None:
-        """Wait for a slot; raises NoTabFree where too many callers wait already."""
-        if self._free:
-            self._free -= 1
-            return
-        if len(self._waiters) >= MAX_WAITERS * self._count:
+    async def acquire(self) -> Literal[True]:
+        """Wait for a tab; raises NoTabFree where too many callers wait already."""
+        if self._waiting >= self._max_waiting:
             raise NoTabFree("Every tab of this worker's browser is in use", TAB_RETRY_AFTER)
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(turn)
+        self._waiting += 1
         try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release()  # the slot was just granted to this caller
-            raise
-
-    def release(self) -> None:
-        """Release a slot: to the caller that has waited longest."""
-        while self._waiters:
-            turn = self._waiters.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
+            return await super().acquire()
+        finally:
+            self._waiting -= 1
 
 
 class BrowserFetcher:

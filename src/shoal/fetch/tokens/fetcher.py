@@ -49,8 +49,8 @@ class TokenFetcher:
         if not self._placement.covers(url):
             self._warn_of_similar(url)
             return await self._fetcher.fetch(request)
-        shared = self._pool.shared
-        shared.hold = max(shared.hold, request.timeout.total_seconds() + 10)
+        store = self._pool.store
+        store.hold = max(store.hold, request.timeout.total_seconds() + 10)
         try:
             permit = await self._pool.acquire()
         except NotNow as wait:

@@ -15,10 +15,10 @@ from shoal.core.errors import NoTokenLeft, QueueError, ShoalError, TokensResting
 from shoal.core.model import SECOND
 from shoal.core.tasks import wait_for_event, watched
 from shoal.fetch.shared_state import SharedState, secret_of
+from shoal.fetch.tokens import budget as budgets
 from shoal.fetch.tokens.budget import TokenBudget
-from shoal.fetch.tokens.local_quota import Clock, LocalQuota
+from shoal.fetch.tokens.quota import Clock, Quota, QuotaStore
 from shoal.fetch.tokens.rate_limit_headers import RateLimit
-from shoal.fetch.tokens.shared_quota import SharedQuota
 from shoal.fetch.tokens.token import Token, TokenSource, make_tokens
 
 log = logging.getLogger("shoal.tokens")
@@ -41,7 +41,7 @@ WARN_INTERVAL_SECONDS = 60.0
 class Permit:
     """One request that may be sent with a token."""
 
-    quota: LocalQuota
+    quota: Quota
     epoch: int
 
     @property
@@ -56,9 +56,9 @@ class TokenPool:
     def __init__(
         self, queue: SharedState, source: TokenSource, salt: bytes, *, run_id: str, clock: Clock
     ) -> None:
-        self.shared = SharedQuota(queue, run_id)
+        self.store = QuotaStore(queue, run_id)
         self._source, self._salt, self._clock = source, salt, clock
-        self._quotas: dict[str, LocalQuota] = {}
+        self._quotas: dict[str, Quota] = {}
         self._waiting: deque[asyncio.Future[Permit]] = deque()
         self._reserving: asyncio.Task[None] | None = None
         self._maintaining: asyncio.Task[None] | None = None
@@ -113,15 +113,15 @@ class TokenPool:
         if rate_limit is not None:
             await self._apply_rate_limit(quota, permit.epoch, rate_limit)
         elif quota.budget().is_probed:
-            await self.shared.report(quota)
+            await quota.report()
         self._news.set()
 
     async def pause(self, permit: Permit, rate_limit: RateLimit) -> None:
         """Pause a token that its host calls exhausted."""
         quota = permit.quota
         quota.in_flight -= 1
-        quota.units = 0
-        await self.shared.pause(quota, _pause_seconds(rate_limit))
+        seconds = _pause_seconds(rate_limit)
+        await quota.report(lambda now: budgets.pause(now, seconds))
         rests_for = quota.budget().resets_in
         log.info("%s is paused for %.0f s: its host calls it exhausted", quota.token.name, rests_for)
         self._news.set()
@@ -131,8 +131,7 @@ class TokenPool:
         quota = permit.quota
         quota.in_flight -= 1
         was_retired = bool(quota.budget().retired)
-        await self.shared.report(quota)
-        await self.shared.record_rejection(quota, page, why)
+        await quota.report(lambda now: budgets.record_rejection(now, page, why))
         if quota.budget().retired and not was_retired:
             details = run_command("tokens")
             log.warning("%s was retired: %s. Details: %s", quota.token.name, why, details)
@@ -148,23 +147,24 @@ class TokenPool:
         self._fail(lambda: TokensResting("The token pool is closing", SECOND))
         for quota in self._quotas.values():
             if quota.published:
-                await self.shared.report(quota)
+                await quota.report()
 
-    async def _apply_rate_limit(self, quota: LocalQuota, epoch: int, rate_limit: RateLimit) -> None:
-        quota.apply_rate_limit(epoch, rate_limit.left, rate_limit.resets_in)
-        budget = quota.budget()
-        is_of_now = epoch == budget.epoch
-        if is_of_now and not budget.is_known:
-            await self.shared.open(quota, rate_limit)
-        elif is_of_now and rate_limit.left is not None and _is_much_less(rate_limit.left, budget):
-            await self.shared.lower(quota, rate_limit.left)
+    async def _apply_rate_limit(self, quota: Quota, epoch: int, rate_limit: RateLimit) -> None:
+        budget, left = quota.budget(), rate_limit.left
+        if left is not None:
+            quota.lower_units(epoch, left)
+        if epoch == budget.epoch and not budget.is_known:
+            await quota.open_epoch(rate_limit)
+        elif epoch == budget.epoch and left is not None and _is_much_less(left, budget):
+            await quota.publish(lambda now: budgets.lower(now, left))
         if budget.rejections and not budget.retired:
-            await self.shared.clear_rejections(quota)
+            await quota.publish(budgets.clear_rejections)
 
     def _set_tokens(self, texts: list[str]) -> None:
         tokens = make_tokens(texts, self._salt, self._source.bucket)
         self._quotas = {
-            token.key: self._quotas.get(token.key) or LocalQuota(token, self._clock) for token in tokens
+            token.key: self._quotas.get(token.key) or Quota(token, self.store, self._clock)
+            for token in tokens
         }
         self._turn = random.randrange(len(tokens))
 
@@ -217,16 +217,16 @@ class TokenPool:
 
     async def _reserve(self, wanted: int) -> bool:
         """Reserve from one token, the next in turn that has something left; tell whether that worked."""
-        await self.shared.read([quota for quota in self._quotas.values() if self._should_read(quota)])
+        await self.store.read([quota for quota in self._quotas.values() if self._should_read(quota)])
         quotas = list(self._quotas.values())
         self._turn += 1
         for place in range(len(quotas)):
             quota = quotas[(self._turn + place) % len(quotas)]
-            if quota.has_units() or await self.shared.reserve(quota, wanted):
+            if quota.has_units() or await quota.reserve(wanted):
                 return True
         return False
 
-    def _should_read(self, quota: LocalQuota) -> bool:
+    def _should_read(self, quota: Quota) -> bool:
         budget = quota.budget()
         is_settled = budget.is_known or budget.retired
         return not (quota.is_read and is_settled) or quota.age > READ_INTERVAL_SECONDS
@@ -269,11 +269,11 @@ class TokenPool:
             await asyncio.sleep(MAINTENANCE_INTERVAL.total_seconds())
             for quota in list(self._quotas.values()):
                 if self._should_report(quota):
-                    await self.shared.report(quota)
+                    await quota.report()
             if self._clock() > self._read_at + self._source.read_again:
                 await self._read_again()
 
-    def _should_report(self, quota: LocalQuota) -> bool:
+    def _should_report(self, quota: Quota) -> bool:
         if quota.published <= quota.in_flight or self._clock() - quota.last_used < IDLE_TIMEOUT_SECONDS:
             return False
         # Ended requests matter at the end of an epoch; until then the next reservation publishes them.

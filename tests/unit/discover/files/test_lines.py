@@ -125,19 +125,5 @@ def test_standard_input_is_read_and_stays_open(monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=buffer))
     lines = Lines("-")
     assert list(lines) == ["one\n", "two\n"]
-    assert (lines.where, lines.progress) == ("stdin:2", None)
+    assert lines.where == "stdin:2"
     assert not buffer.closed
-
-
-def test_progress_goes_from_zero_to_one(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("x" * 99 + "\n" + "line\n" * 100_000)
-    lines = Lines(str(path))
-    assert lines.progress is None
-    seen = []
-    for number, _ in enumerate(lines):
-        if number % 10_000 == 0:
-            seen.append(lines.progress)
-    assert seen == sorted(seen)
-    assert seen[0] < 0.1
-    assert lines.progress == 1.0
