@@ -81,6 +81,10 @@ class Egress:
         self._hosts, self._names, self._networks = _read(allow)
         self._admitted: LruCache[_Admitted] = LruCache(MAX_HOSTS)
 
+    async def admit_request(self, url: str, proxy: Proxy | None) -> AllowedTarget:
+        """Check a URL for a request that is sent through a proxy, or directly without one."""
+        return await (self.admit_via(proxy, url) if proxy else self.admit(url))
+
     async def admit(self, url: str) -> AllowedTarget:
         """Return where a URL may be fetched; raises OutOfScope or DnsFailed."""
         try:

@@ -24,11 +24,19 @@ def accepted(
     """
     status = response.status
     if 200 <= status <= 299 or status in also:
-        if block and status == 200 and block.search(response.body[:SEARCHED_BYTES].decode(errors="replace")):
+        if is_block(response, also=also, block=block):
             raise Blocked(status, message="The host responded with a block page")
         return response
     kind = Blocked if status in BLOCKING else HttpStatus
     raise kind(status, retry_after=retry_after(response))
+
+
+def is_block(response: Response, *, also: Collection[int] = (), block: Pattern[str] | None = None) -> bool:
+    """Tell whether the host has blocked the request: by its status, or with a block page."""
+    status = response.status
+    if status == 200 and block:
+        return bool(block.search(response.body[:SEARCHED_BYTES].decode(errors="replace")))
+    return status in BLOCKING and status not in also
 
 
 def retry_after(response: Response, now: datetime | None = None) -> timedelta | None:

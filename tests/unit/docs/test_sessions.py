@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shoal.fetch.host_pause import MAX_PAUSE
 from shoal.fetch.sessions import pool
 from shoal.fetch.sessions.fetcher import MAX_REQUEUES as LOGIN_RETURNS
+from shoal.fetch.shared_state import MAX_PAUSE
 from shoal.fetch.tokens.fetcher import MAX_REQUEUES
 from shoal.fleet.status.rows import TokenRow
 from shoal.scrape.settings.scraper import ScraperSettings

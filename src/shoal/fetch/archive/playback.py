@@ -7,9 +7,9 @@ from shoal.core.errors import InvalidUrl, NotRecorded, OutOfScope, TooLarge
 from shoal.core.http import BodySink, Hop, Request, Response
 from shoal.core.request_options import after_redirect, asked_for
 from shoal.core.text import shorten
-from shoal.core.urls import canonical, join
+from shoal.core.urls import canonical
 from shoal.fetch.contract import DEFAULT_LIMITS, Limits
-from shoal.fetch.http.client import REDIRECTS, as_text
+from shoal.fetch.http.client import REDIRECTS, redirect_target
 
 ROBOTS = "/robots.txt"
 
@@ -33,7 +33,7 @@ class PlaybackFetcher:
             hops.append(Hop(url=url, status=recorded.status, headers=recorded.headers))
             method = after_redirect(method, recorded.status)
             post = None if method == "GET" else post
-            url = self._next(url, location, len(hops))
+            url = redirect_target(url, location, len(hops), self._limits)
             if request.on_hop:
                 await request.on_hop(url)
         if request.on_bytes:
@@ -60,14 +60,6 @@ class PlaybackFetcher:
             # A robots.txt that was not recorded allows everything: no host is contacted.
             return Response(url=url, status=404)
         raise NotRecorded(url, self._record)
-
-    def _next(self, url: str, location: str, count: int) -> str:
-        if count > self._limits.max_redirects:
-            raise OutOfScope(f"The page redirects more than {self._limits.max_redirects} times")
-        try:
-            return join(url, as_text(location))
-        except InvalidUrl as exc:
-            raise OutOfScope(f"The page redirects to a URL that cannot be fetched. {exc}") from exc
 
 
 async def _pass_on(recorded: Response, sink: BodySink) -> bytes:

@@ -150,7 +150,8 @@ class BrowserFetcher:
         started, request = perf_counter(), navigation.request
         try:
             with self._deadlines.within(request.timeout):
-                await self._check_egress(request)
+                # Checked before the browser starts, for a clear error; the browser proxy checks again.
+                await self._egress.admit_request(request.url, request.proxy)
                 document = await tab.navigate(navigation, browser.user_agent)
                 body = await self._body(navigation, tab, document)
         except TimeoutError as exc:
@@ -169,13 +170,6 @@ class BrowserFetcher:
             hops=tuple(navigation.hops),
             live=live,
         )
-
-    async def _check_egress(self, request: Request) -> None:
-        # Checked before the browser starts, for a clear error; the browser proxy checks again, every request.
-        if request.proxy:
-            await self._egress.admit_via(request.proxy, request.url)
-        else:
-            await self._egress.admit(request.url)
 
     async def _body(self, navigation: Navigation, tab: Tab, document: Document) -> bytes:
         body = navigation.raw

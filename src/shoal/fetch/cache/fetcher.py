@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from re import Pattern
 from secrets import token_hex
 
@@ -16,7 +17,6 @@ from shoal.fetch.cache.entry import CacheEntry, body_of, key_of, pack, unpack
 from shoal.fetch.cache.rules import (
     CACHEABLE,
     CONDITIONS,
-    StoragePolicy,
     directives,
     fresh_for,
     storable,
@@ -202,18 +202,11 @@ class CachingFetcher:
         policy = storage_policy(status, headers, sent, self._now())
         if policy is None or (policy.fresh_for(self._lifetime) <= ZERO and not validators(headers)):
             return
-        packed = await self._pack_entry(url, status, headers, body, policy)
+        packing = partial(pack, url, status, storable(headers), body, policy)
+        packed = await asyncio.to_thread(packing) if len(body) > THREAD_THRESHOLD else packing()
         if len(packed) > MAX_ENTRY_SIZE:
             return
         await self._put(self._key(url, sent), packed)
-
-    async def _pack_entry(
-        self, url: str, status: int, headers: Headers, body: bytes, policy: StoragePolicy
-    ) -> bytes:
-        fields = storable(headers)
-        if len(body) > THREAD_THRESHOLD:
-            return await asyncio.to_thread(pack, url, status, fields, body, policy)
-        return pack(url, status, fields, body, policy)
 
     async def _put(self, key: str, value: bytes | None) -> None:
         try:

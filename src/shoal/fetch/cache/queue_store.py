@@ -1,7 +1,6 @@
 """A cache store in the queue, shared by the whole fleet."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from shoal.core.errors import ShoalError
@@ -11,8 +10,7 @@ from shoal.fetch.shared_state import SharedState
 
 TOPIC = "cache"
 BATCH_DELAY = timedelta(seconds=0.02)  # in which writes are batched
-MAX_PENDING = 16 << 20  # bytes that may wait to be written
-MAX_BATCH = 32 << 20  # bytes of one write; a queue accepts twice as many
+MAX_PENDING = 16 << 20  # bytes that may wait for one write; a queue accepts four times as many
 TRIM_AFTER = 16  # a trim follows after 1/16 of the maximum size was written
 
 
@@ -48,13 +46,13 @@ class QueueCacheStore:
 
     async def put(self, key: str, value: bytes | None, *, ttl: timedelta) -> None:
         """Store or delete the value of a key; it is written a little later."""
+        while self._writer and self._pending_bytes + len(value or b"") > MAX_PENDING:
+            await asyncio.shield(self._writer)
         self._pending_bytes += len(value or b"")
         self._pending[key] = value
         self._ttl = max(self._ttl, ttl)
         if self._writer is None:
             self._writer = watched(start_in(self._tasks, self._write()))
-        if self._pending_bytes > MAX_PENDING:
-            await asyncio.shield(self._writer)
 
     async def close(self) -> None:
         while self._tasks:
@@ -84,8 +82,7 @@ class QueueCacheStore:
         self._written += self._pending_bytes
         self._pending_bytes, self._writer = 0, None
         try:
-            for batch in _batches(values):
-                await self._queue.write_notes(self._topic, batch, ttl=self._ttl)
+            await self._queue.write_notes(self._topic, values, ttl=self._ttl)
             if self._max_bytes and self._written * TRIM_AFTER > self._max_bytes:
                 self._written = 0
                 await self._queue.trim_notes(self._topic, max_bytes=self._max_bytes)
@@ -93,16 +90,3 @@ class QueueCacheStore:
             return
         finally:
             self._being_written.remove(values)
-
-
-def _batches(values: Mapping[str, bytes | None]) -> Iterator[dict[str, bytes | None]]:
-    batch: dict[str, bytes | None] = {}
-    left = MAX_BATCH
-    for key, value in values.items():
-        left -= len(value or b"")
-        if batch and left < 0:
-            yield batch
-            batch, left = {}, MAX_BATCH - len(value or b"")
-        batch[key] = value
-    if batch:
-        yield batch

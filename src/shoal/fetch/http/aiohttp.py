@@ -21,9 +21,9 @@ from shoal.core.errors import (
 from shoal.core.http import Headers, Identity, Proxy
 from shoal.core.request_options import POST
 from shoal.core.text import shorten
-from shoal.fetch.contract import DEFAULT_LIMITS, KIB, Limits
-from shoal.fetch.egress import AllowedTarget, Egress
-from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient, ResponseHead
+from shoal.fetch.contract import KIB, Limits
+from shoal.fetch.egress import AllowedTarget
+from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, ResponseHead
 from shoal.fetch.http.decode import Piece
 from shoal.fetch.ip_ranges import Address
 from shoal.fetch.singleflight import LruCache
@@ -41,22 +41,8 @@ MAX_FIELD_SIZE = 80 * KIB  # aiohttp limits each header, not all of them togethe
 MAX_FIELDS = 300
 
 
-class AioHttpFetcher(RedirectingClient):
-    """Fetches by HTTP/1.1 with aiohttp."""
-
-    def __init__(
-        self,
-        limits: Limits = DEFAULT_LIMITS,
-        *,
-        egress: Egress,
-        user_agent: str,
-        authorities: Path | None = None,
-    ) -> None:
-        super().__init__(AioHttpEngine(limits, user_agent, authorities), egress, limits)
-
-
 class AioHttpEngine:
-    """Sends requests with aiohttp."""
+    """Sends requests with aiohttp, by HTTP/1.1."""
 
     def __init__(self, limits: Limits, user_agent: str, authorities: Path | None) -> None:
         self._limits, self._authorities = limits, authorities
@@ -74,8 +60,8 @@ class AioHttpEngine:
         headers: Mapping[str, str],
         proxy: Proxy | None,
         identity: Identity | None,
-        post: bytes | None = None,
-        method: str = POST,
+        post: bytes | None,
+        method: str,
     ) -> "AioHttpResponse":
         """Send to one of the target's addresses; raises FetchError."""
         if proxy:

@@ -127,8 +127,8 @@ class HttpEngine(Protocol):
         headers: Mapping[str, str],
         proxy: Proxy | None,
         identity: Identity | None,
-        post: bytes | None = None,
-        method: str = POST,
+        post: bytes | None,
+        method: str,
     ) -> ResponseHead:
         """Send a GET to the target's addresses, or through the proxy; with `post`, the method with this body.
 
@@ -165,7 +165,7 @@ class RedirectingClient:
 
     async def _follow_redirects(self, request: Request, started: float) -> Response:
         headers = check_headers(request.headers) if request.headers else NOTHING
-        target = await self._admit(request, request.url)
+        target = await self._egress.admit_request(request.url, request.proxy)
         response = await self._send(request, target, headers, request.post, request.method)
         hops: tuple[Hop, ...] = ()
         if response.status in REDIRECTS:
@@ -199,14 +199,14 @@ class RedirectingClient:
         while response.status in REDIRECTS and (location := response.first("location")) is not None:
             hops.append(Hop(url=target.url, status=response.status, headers=response.headers()))
             response.release()
-            url = self._next(target.url, location, hops)
+            url = redirect_target(target.url, location, len(hops), self._limits)
             if request.on_hop:
                 await request.on_hop(url)
             if post is not None:
                 method = after_redirect(method, response.status)
                 headers, post = _redirect_body(headers, post, method, target.url, url)
             headers = headers_for_hop(headers, target.url, url)
-            target = await self._admit(request, url)
+            target = await self._egress.admit_request(url, request.proxy)
             # A site may redirect to the same URL once more to see the cookie that it has set.
             visit = target.url, self._cookies(request).header(target.url, target.host)
             if visit in seen:
@@ -214,11 +214,6 @@ class RedirectingClient:
             seen.add(visit)
             response = await self._send(request, target, headers, post, method)
         return target, response, tuple(hops)
-
-    async def _admit(self, request: Request, url: str) -> AllowedTarget:
-        return await (
-            self._egress.admit_via(request.proxy, url) if request.proxy else self._egress.admit(url)
-        )
 
     def _cookies(self, request: Request) -> Cookies:
         return request.identity.cookies if request.identity else self._jar
@@ -239,23 +234,22 @@ class RedirectingClient:
         secrets = current_secrets()
         if secrets and (headers or request.proxy):
             secrets.sent(headers, request.proxy.url if request.proxy else None)
-        if post is None:
-            response = await self._engine.send(target, headers, request.proxy, request.identity)
-        else:
-            response = await self._engine.send(target, headers, request.proxy, request.identity, post, method)
+        response = await self._engine.send(target, headers, request.proxy, request.identity, post, method)
         if lines := response.all("set-cookie"):
             jar.store(target.url, target.host, map(as_text, lines))
             if secrets:
                 secrets.received(map(as_text, lines))
         return response
 
-    def _next(self, url: str, location: str, hops: Sequence[Hop]) -> str:
-        if len(hops) > self._limits.max_redirects:
-            raise OutOfScope(f"The page redirects more than {self._limits.max_redirects} times")
-        try:
-            return join(url, as_text(location))
-        except InvalidUrl as exc:
-            raise OutOfScope(f"The page redirects to a URL that cannot be fetched. {exc}") from exc
+
+def redirect_target(url: str, location: str, number: int, limits: Limits) -> str:
+    """Return where redirect number `number` leads; raises OutOfScope."""
+    if number > limits.max_redirects:
+        raise OutOfScope(f"The page redirects more than {limits.max_redirects} times")
+    try:
+        return join(url, as_text(location))
+    except InvalidUrl as exc:
+        raise OutOfScope(f"The page redirects to a URL that cannot be fetched. {exc}") from exc
 
 
 def check_headers(headers: Mapping[str, str]) -> dict[str, str]:

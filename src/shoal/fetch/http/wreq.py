@@ -10,9 +10,9 @@ import wreq
 from shoal.core.errors import BrokenAnswer, OutOfScope
 from shoal.core.http import Headers, Identity, OnBytes, Proxy
 from shoal.core.request_options import HEAD, METHODS, POST
-from shoal.fetch.contract import DEFAULT_LIMITS, Limits
-from shoal.fetch.egress import AllowedTarget, Egress
-from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient, ResponseHead
+from shoal.fetch.contract import Limits
+from shoal.fetch.egress import AllowedTarget
+from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, ResponseHead
 from shoal.fetch.http.decode import Piece
 from shoal.fetch.http.profiles import profile_of
 from shoal.fetch.http.wreq_errors import BROKEN, translate_error, translate_proxy_error, was_closed
@@ -22,23 +22,6 @@ BODILESS = (204, 304)  # statuses without a body, whatever length they announce
 MAX_CLIENTS = 1_000
 IDLE_PER_HOST = 64  # connections
 PROFILE_OPTIONS = ("user_agent", "headers", "http2_options")  # options that a browser's profile sets itself
-
-
-class WreqFetcher(RedirectingClient):
-    """Fetches by HTTP/1.1 and HTTP/2 with wreq, the default engine.
-
-    `authorities` is a PEM file of the certificates to trust instead of the system's.
-    """
-
-    def __init__(
-        self,
-        limits: Limits = DEFAULT_LIMITS,
-        *,
-        egress: Egress,
-        user_agent: str,
-        authorities: Path | None = None,
-    ) -> None:
-        super().__init__(WreqEngine(limits, user_agent, authorities), egress, limits)
 
 
 class _Pinned(NamedTuple):
@@ -66,7 +49,7 @@ async def _stream(body: bytes) -> AsyncGenerator[bytes, None]:
 
 
 class WreqEngine:
-    """Sends requests with wreq."""
+    """Sends requests with wreq, the default engine: by HTTP/1.1 and HTTP/2."""
 
     def __init__(self, limits: Limits, user_agent: str, authorities: Path | None) -> None:
         self._options = _client_options(limits, user_agent, authorities)
@@ -82,8 +65,8 @@ class WreqEngine:
         headers: Mapping[str, str],
         proxy: Proxy | None,
         identity: Identity | None,
-        post: bytes | None = None,
-        method: str = POST,
+        post: bytes | None,
+        method: str,
     ) -> "WreqResponse":
         """Send to one of the target's addresses, or through the proxy; raises FetchError."""
         profile = identity.profile if identity and identity.profile else ""

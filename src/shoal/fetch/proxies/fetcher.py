@@ -26,14 +26,14 @@ from shoal.core.errors import (
 from shoal.core.http import Request, Response
 from shoal.core.model import SECOND, ZERO
 from shoal.core.proxies import ProxyRules
-from shoal.core.tasks import watched
+from shoal.core.tasks import wait_for_event, watched
 from shoal.fetch.contract import Fetcher, current
 from shoal.fetch.proxies.health import ProxyFault, ProxyHealth
 from shoal.fetch.proxies.pool import NONE, ProxyPool, ProxyShortage
 from shoal.fetch.proxies.source import ProxySource
 from shoal.fetch.proxies.sync import ProxySync
 from shoal.fetch.singleflight import LruCache
-from shoal.fetch.status import accepted
+from shoal.fetch.status import is_block
 
 QUICK = 0.25  # seconds in which a request may still be sent without coming too close to the next one
 HOLD_TIMEOUT_SECONDS = 15.0  # that a task waits here when no proxy is left, before it is postponed
@@ -152,7 +152,9 @@ class ProxiesFetcher:
                 raise ProxyTrouble(f"every proxy has just sent a request to {host}", wait)
             case ProxyShortage.BUSY:
                 left = began + QUICK - time.monotonic()
-                if left <= 0 or not await self._wait_for_change(left):
+                if left > 0:
+                    await self._wait_for_change(left)
+                else:
                     raise ProxyTrouble("every proxy that is left is on trial and busy", SECOND)
 
     async def _postpone(self) -> None:
@@ -163,14 +165,9 @@ class ProxiesFetcher:
         wait = min(timedelta(seconds=self._pool.back_in), MAX_WAIT)
         raise NoProxyLeft("every proxy is benched", wait)
 
-    async def _wait_for_change(self, seconds: float) -> bool:
+    async def _wait_for_change(self, seconds: float) -> None:
         self._pool.changed.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._pool.changed.wait()
-        except TimeoutError:
-            return False
-        return True
+        await wait_for_event(self._pool.changed, seconds)
 
     async def _send_via(self, health: ProxyHealth, request: Request) -> Response:
         pool, limit = self._pool, self._rules.timeout
@@ -220,10 +217,10 @@ class ProxiesFetcher:
     def _rate_response(self, health: ProxyHealth, request: Request, response: Response) -> None:
         """Rate a proxy by its response; raise ProxyTrouble where the response is not the host's."""
         host, is_relayed = _host(response.url), _is_relayed(health, response.url)
-        if is_relayed and _is_auth_failure(health, response) and response.status not in self._statuses:
+        if is_relayed and response.status == 407 and 407 not in self._statuses:
             self._pool.record_failure(health, ProxyFault.REFUSED)
             self._remember_failure(request.url, health)
-            raise ProxyTrouble(f"{health.proxy.name} rejected its user or password ({response.status})", ZERO)
+            raise ProxyTrouble(f"{health.proxy.name} rejected its user or password (407)", ZERO)
         if not self._is_rejection(health, response, is_relayed):
             self._pool.record_page(health, host, response.elapsed.total_seconds())
             return
@@ -243,15 +240,7 @@ class ProxiesFetcher:
             return True
         if is_relayed and not health.has_worked and status in SUSPECT_STATUSES:
             return True
-        if self._block is None:
-            return False
-        try:
-            accepted(response, also=self._statuses, block=self._block)
-        except Blocked:
-            return status == 200
-        except Exception:
-            return False
-        return False
+        return status == 200 and is_block(response, block=self._block)
 
     def _is_free(
         self, health: ProxyHealth, url: str, response: Response, host: str, is_relayed: bool
@@ -292,17 +281,6 @@ def _host(url: str) -> str:
 def _is_relayed(health: ProxyHealth, url: str) -> bool:
     """Tell whether a proxy relays plain HTTP, and may send a response of its own."""
     return url.startswith("http:") and health.proxy.url.startswith("http")
-
-
-def _is_auth_failure(health: ProxyHealth, response: Response) -> bool:
-    """Tell whether a proxy rejected our credentials: some respond 401 instead of 407."""
-    if response.status == 407:
-        return True
-    if response.status != 401 or health.has_worked or "@" not in health.proxy.url:
-        return False
-    # A host that requires a password names the scheme; a proxy does not, or says that it is one.
-    challenge = response.headers.get("www-authenticate", "")
-    return not challenge or "proxy" in f"{challenge} {response.headers.get('server', '')}".lower()
 
 
 class SiteProxiesFetcher:

@@ -199,12 +199,19 @@ class Robots:
 
     async def _download(self, url: str) -> bytes:
         """Return the file, empty when the site has none; raises FetchError."""
-        hops = _RedirectCheck()
+        redirects = 0
+
+        async def on_hop(url: str) -> None:
+            nonlocal redirects
+            redirects += 1
+            if redirects > MAX_REDIRECTS:
+                raise OutOfScope(f"robots.txt redirects more than {MAX_REDIRECTS} times")
+
         try:
-            response = await self._fetcher.fetch(Request(url=url, timeout=REQUEST_TIMEOUT, on_hop=hops))
+            response = await self._fetcher.fetch(Request(url=url, timeout=REQUEST_TIMEOUT, on_hop=on_hop))
         except OutOfScope:
             # Redirected out of scope, the file counts as missing.
-            if hops.count:
+            if redirects:
                 return b""
             raise
         if response.status >= 500:
@@ -218,18 +225,6 @@ class Robots:
         rules = await asyncio.to_thread(RobotsRules, lines, self._product)
         self._parsed.put(lines, rules, len(lines) + FIXED_COST)
         return lines
-
-
-class _RedirectCheck:
-    """Counts redirects, and fails the fetch after the fifth."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def __call__(self, url: str) -> None:
-        self.count += 1
-        if self.count > MAX_REDIRECTS:
-            raise OutOfScope(f"robots.txt redirects more than {MAX_REDIRECTS} times")
 
 
 def _is_unconnected(error: FetchError | None) -> bool:

@@ -11,8 +11,8 @@ from shoal.core.http import Request, Response
 from shoal.core.model import ZERO
 from shoal.core.urls import canonical, host_of, origin_of
 from shoal.fetch.contract import Fetcher
-from shoal.fetch.host_pause import HostPauser
 from shoal.fetch.sessions.pool import Session, SessionPool, SessionRules
+from shoal.fetch.shared_state import HostPauser
 from shoal.fetch.singleflight import LruCache
 from shoal.fetch.status import accepted
 

@@ -103,11 +103,6 @@ class SessionPool:
         self._failures, self._next_login = 0, float("-inf")
         self._reason = ""
 
-    @property
-    def sessions(self) -> list[Session]:
-        """The current sessions."""
-        return list(self._sessions.values())
-
     async def take(self) -> Session:
         """Return a session to use; raises NoSession if none is available at the moment."""
         while True:

@@ -14,7 +14,7 @@ from shoal.core.redact import HIDDEN
 from shoal.core.secrets import current_secrets
 from shoal.core.urls import canonical, host_of, origin_of
 from shoal.fetch.contract import Fetcher
-from shoal.fetch.host_pause import HostPauser, HostPauses
+from shoal.fetch.shared_state import HostPauser, SharedState
 from shoal.fetch.singleflight import LruCache
 from shoal.fetch.tokens.pool import Permit, TokenPool
 from shoal.fetch.tokens.rate_limit_headers import RateLimit, rate_limit_in
@@ -36,7 +36,7 @@ class TokenFetcher:
     """Sends a token to its origins, and fetches everything else without."""
 
     def __init__(
-        self, fetcher: Fetcher, pool: TokenPool, placement: TokenPlacement, *, queue: HostPauses
+        self, fetcher: Fetcher, pool: TokenPool, placement: TokenPlacement, *, queue: SharedState
     ) -> None:
         self._fetcher, self._pool, self._placement = fetcher, pool, placement
         self._pauser = HostPauser(queue)

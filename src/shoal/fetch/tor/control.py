@@ -31,7 +31,7 @@ class Control:
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_event: OnEvent | None = None
     ) -> None:
-        self._reader, self._writer, self._on_event = reader, writer, on_event or _ignore
+        self._reader, self._writer, self._on_event = reader, writer, on_event
         self._waiting: deque[asyncio.Future[_ControlReply]] = deque()
         self._reading = watched(asyncio.create_task(self._read()))
 
@@ -88,7 +88,8 @@ class Control:
             while True:
                 reply = await self._reply()
                 if reply.code == EVENT:
-                    self._on_event(reply.lines[0])
+                    if self._on_event:
+                        self._on_event(reply.lines[0])
                 elif self._waiting and not (future := self._waiting.popleft()).done():
                     future.set_result(reply)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ControlFailed):
@@ -104,21 +105,9 @@ class Control:
             line = await self._line()
             code, mark, text = line[:3], line[3:4], line[4:]
             lines.append(text)
-            if mark == "+":
-                lines += await self._data()
-            elif mark != "-":
+            if mark != "-":
                 return _ControlReply(code, lines)
         raise ControlFailed("Tor's reply does not end")
 
-    async def _data(self) -> list[str]:
-        found: list[str] = []
-        while (line := await self._line()) != "." and len(found) < MAX_LINES:
-            found.append(line.removeprefix("."))
-        return found
-
     async def _line(self) -> str:
         return (await self._reader.readuntil(b"\r\n"))[:-2].decode(errors="replace")
-
-
-def _ignore(event: str) -> None:
-    """Ignore an event."""

@@ -8,9 +8,9 @@ import pytest
 from shoal.core.errors import NoProxyLeft, NoSession
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import SECOND
-from shoal.fetch.host_pause import HostPauser
 from shoal.fetch.sessions.fetcher import MAX_REQUEUES, SessionFetcher
 from shoal.fetch.sessions.pool import MIN_WAIT, SessionRules
+from shoal.fetch.shared_state import HostPauser
 
 SHOP = "https://shop.test"
 
