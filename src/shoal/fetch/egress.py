@@ -87,10 +87,7 @@ class Egress:
 
     async def admit(self, url: str) -> AllowedTarget:
         """Return where a URL may be fetched; raises OutOfScope or DnsFailed."""
-        try:
-            href, host = canonical_with_host(url)
-        except InvalidUrl as exc:
-            raise OutOfScope(str(exc)) from exc
+        href, host = read_url(url)
         known = self._admitted.get(host)
         if known is None or known.until <= self._clock():
             known = await self._resolve_and_check(host)
@@ -101,10 +98,7 @@ class Egress:
 
         No name is resolved here, so only what the URL contains can be checked.
         """
-        try:
-            href, host = canonical_with_host(url)
-        except InvalidUrl as exc:
-            raise OutOfScope(str(exc)) from exc
+        href, host = read_url(url)
         name = _name(host)
         self._check_onion(name)
         literal = _literal(name)
@@ -181,6 +175,14 @@ class Egress:
             kind = special_range(address)
             if kind and not any(address in network for network in self._networks):
                 raise PrivateAddress(host, f"at {address}, {kind} address")
+
+
+def read_url(url: str) -> tuple[str, str]:
+    """Return the canonical URL and its host; raises OutOfScope."""
+    try:
+        return canonical_with_host(url)
+    except InvalidUrl as exc:
+        raise OutOfScope(str(exc)) from exc
 
 
 Networks = tuple[IPv4Network | IPv6Network, ...]

@@ -121,7 +121,10 @@ def _decompress(body: bytes) -> Iterator[bytes]:
     members = 1
     for data in _split(body):
         while data:
-            yield _decompress_chunk(decompressor, data)
+            try:
+                yield decompressor.decompress(data, CHUNK)
+            except zlib.error as error:
+                raise ParseFailed(f"its gzip data is damaged: {error}") from error
             data = decompressor.unconsumed_tail
             if decompressor.eof:
                 # What follows is the next member, or garbage that is ignored.
@@ -132,13 +135,6 @@ def _decompress(body: bytes) -> Iterator[bytes]:
                 if members > MAX_MEMBERS:
                     raise ParseFailed(f"its gzip data has more than {MAX_MEMBERS:,} members")
     raise ParseFailed("its gzip data is truncated")
-
-
-def _decompress_chunk(decompressor: "zlib._Decompress", data: bytes) -> bytes:
-    try:
-        return decompressor.decompress(data, CHUNK)
-    except zlib.error as error:
-        raise ParseFailed(f"its gzip data is damaged: {error}") from error
 
 
 def entries_of(body: bytes, max_bytes: int) -> Iterator[list[SitemapEntry]]:

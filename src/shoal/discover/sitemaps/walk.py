@@ -19,21 +19,12 @@ GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
 NO_SITEMAP = f"its robots.txt lists no sitemap, and there is none at {' or '.join(GUESSES)}"
 OTHER_HOST = "it is on another host than its sitemap; allow that host if you mean it"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SitemapLimits:
-    """Limits of a walk. The fetcher must accept bodies of `max_bytes`."""
-
-    max_bytes: int = 50 << 20  # of one decompressed file: the limit of the sitemap protocol
-    max_depth: int = 10
-    max_files: int = 10_000
-    max_urls: int = 50_000_000
-    max_url: int = 2_048  # bytes of the URL of a file; pending files are held in memory
-    max_robots: int = 50  # hosts whose robots.txt is fetched to confirm a sitemap on another host
-    timeout: timedelta = MINUTE  # of the request for a file
-
-
-DEFAULT_LIMITS = SitemapLimits()
+MAX_BYTES = 50 << 20  # of one decompressed file: the limit of the sitemap protocol
+MAX_DEPTH = 10
+MAX_FILES = 10_000
+MAX_URLS = 50_000_000
+MAX_URL = 2_048  # bytes of the URL of a file; pending files are held in memory
+MAX_ROBOTS = 50  # hosts whose robots.txt is fetched to confirm a sitemap on another host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +60,6 @@ class Sitemaps:
         hosts: Collection[str] = (),
         payload: bool = True,
         delay: timedelta = SECOND,
-        limits: SitemapLimits = DEFAULT_LIMITS,
         sleep: Sleep = asyncio.sleep,
         rewrite: Rewrite = lambda url, origin: url,
     ) -> None:
@@ -77,9 +67,9 @@ class Sitemaps:
         self.report = SitemapReport()
         self._starts = [canonical(start) for start in starts]
         self._since = since.replace(tzinfo=since.tzinfo or UTC) if since else None
-        self._step, self._payload, self._limits = step, payload, limits
-        self._fetcher = SitemapFetcher(fetch, delay=delay, timeout=limits.timeout, sleep=sleep)
-        self._hosts = SitemapHosts(self._fetcher, hosts, limits.max_robots)
+        self._step, self._payload = step, payload
+        self._fetcher = SitemapFetcher(fetch, delay=delay, timeout=MINUTE, sleep=sleep)
+        self._hosts = SitemapHosts(self._fetcher, hosts, MAX_ROBOTS)
         self._pending: deque[_File] = deque()
         self._seen: set[bytes] = set()
         self._position = ("sitemaps", 0)
@@ -99,8 +89,8 @@ class Sitemaps:
             async for found in self._read(file):
                 yield found
                 self.report.urls += isinstance(found, Task)
-                if self.report.urls >= self._limits.max_urls:
-                    self._note(file, f"the limit of {self._limits.max_urls:,} URLs is reached; the walk ends")
+                if self.report.urls >= MAX_URLS:
+                    self._note(file, f"the limit of {MAX_URLS:,} URLs is reached; the walk ends")
                     return
 
     async def _begin(self, start: str) -> None:
@@ -131,22 +121,19 @@ class Sitemaps:
             response = await self._fetcher.get(file.url)
             if (final_file := self._after_redirects(file, response.url)) is None:
                 return
-            for batch in entries_of(response.body, self._limits.max_bytes):
+            for batch in entries_of(response.body, MAX_BYTES):
                 for number, entry in enumerate(batch, self._position[1] + 1):
                     self._position = (file.url, number)
                     if (found := await self._read_entry(final_file, entry)) is not None:
                         yield found
                 await asyncio.sleep(0)  # a large file must not block the event loop
         except (ParseFailed, TooLarge) as error:
-            self._fail(file, f"{error}{self._entries_read()}")
+            number = self._position[1]
+            self._fail(file, f"{error}; its first {number:,} entries were read" if number else str(error))
         except FetchError as error:
             self._fail(file, _text(error))
             return
         self.report.files += 1
-
-    def _entries_read(self) -> str:
-        number = self._position[1]
-        return f"; its first {number:,} entries were read" if number else ""
 
     def _after_redirects(self, file: _File, url: str) -> _File | None:
         """Return a file as known after redirects; None if the final URL was already read."""
@@ -191,7 +178,7 @@ class Sitemaps:
         if url in file.chain():
             self.report.skipped[why.LOOP] += 1
             self._note(file, f"it lists {shown(url)}, one of its parents: a loop")
-        elif file.depth >= self._limits.max_depth:
+        elif file.depth >= MAX_DEPTH:
             self.report.skipped[why.TOO_DEEP] += 1
             self._note(file, f"it is {file.depth} index files deep; the sitemaps it lists are not read")
         else:
@@ -208,12 +195,12 @@ class Sitemaps:
 
     def _add(self, file: _File) -> None:
         """Add a file to the pending ones, unless it is known or there are too many."""
-        if len(file.url) > self._limits.max_url:
+        if len(file.url) > MAX_URL:
             self.report.skipped[why.INVALID] += 1
-            self._note(file, f"the URL of a sitemap may have at most {self._limits.max_url:,} bytes")
-        elif len(self._seen) >= self._limits.max_files:
+            self._note(file, f"the URL of a sitemap may have at most {MAX_URL:,} bytes")
+        elif len(self._seen) >= MAX_FILES:
             self.report.skipped[why.TOO_MANY] += 1
-            self._note(file.parent or file, f"the limit of {self._limits.max_files:,} files is reached")
+            self._note(file.parent or file, f"the limit of {MAX_FILES:,} files is reached")
         elif self._is_new(file.url):
             self._pending.append(file)
         else:

@@ -8,14 +8,13 @@ from functools import partial
 from re import Pattern
 from secrets import token_hex
 
-from shoal.core.errors import BrokenAnswer, HttpStatus, InvalidUrl, QueueError
+from shoal.core.errors import BrokenAnswer, InvalidUrl, QueueError
 from shoal.core.http import Headers, Hop, Request, Response
 from shoal.core.model import MINUTE, ZERO
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, host_of, join
 from shoal.fetch.cache.entry import CacheEntry, body_of, key_of, pack, unpack
 from shoal.fetch.cache.rules import (
-    CACHEABLE,
     CONDITIONS,
     directives,
     fresh_for,
@@ -27,7 +26,7 @@ from shoal.fetch.cache.rules import (
 from shoal.fetch.cache.store import CacheStore
 from shoal.fetch.contract import DEFAULT_LIMITS, Fetcher, Limits
 from shoal.fetch.http.client import ACCEPT, REDIRECTS, as_text, headers_for_hop
-from shoal.fetch.status import accepted
+from shoal.fetch.status import is_block
 
 LIFETIME = MINUTE
 STALE_TTL = timedelta(days=1)  # how long a stale response that can be validated is stored
@@ -186,15 +185,9 @@ class CachingFetcher:
         for hop, entered in zip(response.hops, urls[1:], strict=True):
             await self._store_one(hop.url, hop.status, hop.headers, b"", sent)
             sent = headers_for_hop(sent, hop.url, entered)
-        if len(response.hops) == len(response.redirects) and self._is_page(response):
+        is_whole = len(response.hops) == len(response.redirects)
+        if is_whole and not is_block(response, block=self._block):
             await self._store_one(response.url, response.status, response.headers, response.body, sent)
-
-    def _is_page(self, response: Response) -> bool:
-        try:
-            accepted(response, also=CACHEABLE, block=self._block)
-        except HttpStatus:
-            return False
-        return True
 
     async def _store_one(
         self, url: str, status: int, headers: Headers, body: bytes, sent: Mapping[str, str]

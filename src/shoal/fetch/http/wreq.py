@@ -1,5 +1,6 @@
 """Fetches with wreq: HTTP/1.1 and HTTP/2, one client per host name, pinned to the checked addresses."""
 
+import resource
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -71,13 +72,15 @@ class WreqEngine:
         """Send to one of the target's addresses, or through the proxy; raises FetchError."""
         profile = identity.profile if identity and identity.profile else ""
         client = self._proxy_client(profile) if proxy else self._client(target, profile)
-        upstream = wreq.Proxy.all(proxy.url) if proxy else None
+        options: dict[str, Any] = {"headers": headers} if headers else {}
+        if proxy:
+            options["proxy"] = wreq.Proxy.all(proxy.url)
         try:
             if post is None:
-                response = await _get(client, target.url, headers, upstream)
+                response = await _get(client, target.url, options)
             else:
-                options = _with_body(target.url, headers, post, method)
-                response = await client.request(_METHODS[method], target.url, proxy=upstream, **options)
+                options |= _with_body(target.url, headers, post, method)
+                response = await client.request(_METHODS[method], target.url, **options)
         except BROKEN as exc:
             if proxy:
                 # Without its cause: wreq's own text may hold the proxy's credentials.
@@ -234,27 +237,18 @@ class WreqHeaders(Headers):
         return self._texts
 
 
-async def _get(
-    client: wreq.Client, url: str, headers: Mapping[str, str], proxy: wreq.Proxy | None
-) -> wreq.Response:
-    options: dict[str, Any] = {"headers": headers} if headers else {}
-    if proxy is None:
-        return await client.get(url, **options)
+async def _get(client: wreq.Client, url: str, options: Mapping[str, Any]) -> wreq.Response:
     try:
-        return await client.get(url, proxy=proxy, **options)
+        return await client.get(url, **options)
     except BROKEN as exc:
         # Some proxies close every connection silently, even at the moment in which it is reused.
-        if not url.startswith("http:") or not was_closed(exc):
+        if "proxy" not in options or not url.startswith("http:") or not was_closed(exc):
             raise
-    return await client.get(url, proxy=proxy, **options)
+    return await client.get(url, **options)
 
 
 def _max_clients() -> int:
     """Return how many hosts may have a client; idle connections must leave file descriptors for others."""
-    try:
-        import resource
-    except ImportError:
-        return MAX_CLIENTS
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CLIENTS if files == resource.RLIM_INFINITY else min(MAX_CLIENTS, files // 4)
 

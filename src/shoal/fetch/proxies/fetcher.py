@@ -217,10 +217,10 @@ class ProxiesFetcher:
     def _rate_response(self, health: ProxyHealth, request: Request, response: Response) -> None:
         """Rate a proxy by its response; raise ProxyTrouble where the response is not the host's."""
         host, is_relayed = _host(response.url), _is_relayed(health, response.url)
-        if is_relayed and response.status == 407 and 407 not in self._statuses:
+        if is_relayed and _is_auth_failure(health, response) and response.status not in self._statuses:
             self._pool.record_failure(health, ProxyFault.REFUSED)
             self._remember_failure(request.url, health)
-            raise ProxyTrouble(f"{health.proxy.name} rejected its user or password (407)", ZERO)
+            raise ProxyTrouble(f"{health.proxy.name} rejected its user or password ({response.status})", ZERO)
         if not self._is_rejection(health, response, is_relayed):
             self._pool.record_page(health, host, response.elapsed.total_seconds())
             return
@@ -281,6 +281,17 @@ def _host(url: str) -> str:
 def _is_relayed(health: ProxyHealth, url: str) -> bool:
     """Tell whether a proxy relays plain HTTP, and may send a response of its own."""
     return url.startswith("http:") and health.proxy.url.startswith("http")
+
+
+def _is_auth_failure(health: ProxyHealth, response: Response) -> bool:
+    """Tell whether a proxy rejected our credentials: some respond 401 instead of 407."""
+    if response.status == 407:
+        return True
+    if response.status != 401 or health.has_worked or "@" not in health.proxy.url:
+        return False
+    # A host that requires a password names the scheme; a proxy does not, or says that it is one.
+    challenge = response.headers.get("www-authenticate", "")
+    return not challenge or "proxy" in f"{challenge} {response.headers.get('server', '')}".lower()
 
 
 class SiteProxiesFetcher:

@@ -74,11 +74,6 @@ class Session:
         return self.score <= MIN_SCORE or is_old or is_used
 
 
-def now() -> float:
-    """Return the time by which sessions age."""
-    return time.monotonic()
-
-
 Login = Callable[[Session], Awaitable[None]]  # logs a session in; raises if it cannot
 
 
@@ -96,7 +91,9 @@ class SessionRules:
 class SessionPool:
     """Returns the least recently used session; one that needs a login is not returned before it."""
 
-    def __init__(self, rules: SessionRules, login: Login | None = None, *, clock: Clock = now) -> None:
+    def __init__(
+        self, rules: SessionRules, login: Login | None = None, *, clock: Clock = time.monotonic
+    ) -> None:
         self._rules, self._login, self._clock = rules, login, clock
         self._sessions: dict[int, Session] = {}  # by their numbers
         self._logins: set[asyncio.Task[None]] = set()

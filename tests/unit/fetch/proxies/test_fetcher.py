@@ -21,11 +21,13 @@ from shoal.core.errors import (
 )
 from shoal.core.http import Headers, Identity, Request, Response
 from shoal.core.model import SECOND, ZERO
+from shoal.core.proxies import ProxyRules, read_proxy_list
 from shoal.fetch.contract import begin_task
 from shoal.fetch.http.cookies import CookieJar
 from shoal.fetch.proxies import fetcher as fetchers
 from shoal.fetch.proxies.fetcher import MAX_FREE, ProxiesFetcher, RetryingFetcher
 from shoal.fetch.proxies.health import ProxyFault
+from shoal.fetch.proxies.pool import ProxyPool
 from shoal.fetch.robots.robots import Robots
 from tests.unit.fetch.proxies.making import Inner, named, pool, proxies
 
@@ -168,6 +170,36 @@ async def test_a_407_is_always_the_proxys():
         await fetched(ProxiesFetcher(Inner(lambda request: 407), made))
     assert (faults(made), made.failure_counts()) == ({ProxyFault.REFUSED: 1}, {"http://p0.test:80": 1})
     assert (await fetched(ProxiesFetcher(Inner(lambda request: 407), pool(1)), SAFE_URL)).status == 407
+
+
+PROXYS_OWN = Headers([("Server", "tinyproxy/1.11"), ("WWW-Authenticate", 'Basic realm="x"')])
+HOSTS_OWN = Headers([("WWW-Authenticate", 'Basic realm="shop"')])
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "proven", "fault"),
+    [
+        ("http://me:word@p0.test:80", Headers(), False, ProxyFault.REFUSED),
+        ("http://me:word@p0.test:80", PROXYS_OWN, False, ProxyFault.REFUSED),
+        ("http://me:word@p0.test:80", HOSTS_OWN, False, ProxyFault.BLOCKED),
+        ("http://p0.test:80", Headers(), False, ProxyFault.BLOCKED),
+        ("http://me:word@p0.test:80", Headers(), True, None),
+    ],
+)
+async def test_a_401_that_is_not_the_hosts_is_a_proxy_that_refuses_our_password(
+    address, headers, proven, fault
+):
+    made = ProxyPool(ProxyRules(), read_proxy_list([address], what="entry"))
+    (health,) = made.records()
+    if proven:
+        health.record_page(0.1, 0.0)
+    fetcher = ProxiesFetcher(Inner(lambda request: Response(url=URL, status=401, headers=headers)), made)
+    if fault is None:
+        assert (await fetched(fetcher)).status == 401
+    else:
+        with pytest.raises(ProxyTrouble):
+            await fetched(fetcher)
+    assert health.faults == ({fault: 1} if fault else {})
 
 
 async def test_a_host_that_serves_others_but_not_this_proxy_has_blocked_it_and_the_task_does_not_pay():

@@ -116,7 +116,7 @@ async def test_when_tor_closes_the_connection_waiting_calls_fail_and_so_does_the
     tor.hang_up()
     with pytest.raises(ControlFailed, match="closed the control connection"):
         await waiting
-    await control.until_closed()
+    await asyncio.wait([control.reading])
     with pytest.raises(ControlFailed, match="closed the control connection before PING"):
         await control.send_command("PING")
 

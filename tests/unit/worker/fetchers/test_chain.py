@@ -5,8 +5,7 @@ import pytest
 from shoal.core.errors import NotRecorded, PluginFailed
 from shoal.core.http import Request, Response
 from shoal.export.archive.warc import WarcWriter
-from shoal.fetch.archive.playback import PlaybackFetcher
-from shoal.fetch.archive.recording import RecordingFetcher
+from shoal.fetch.archive import PlaybackFetcher, RecordingFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.aiohttp import AioHttpEngine
