@@ -71,7 +71,7 @@ class Resolver:
                 found = tuple(dict.fromkeys(map(ip_address, texts[:MAX_ADDRESSES])))
                 failure = None if found else "it has no address"
             except (OSError, ValueError) as exc:
-                found, failure = (), _reason(exc)
+                found, failure = (), getattr(exc, "strerror", None) or str(exc)
                 exists = not (isinstance(exc, socket.gaierror) and exc.errno == socket.EAI_NONAME)
             if found:
                 self._found = name
@@ -133,7 +133,3 @@ def _addresses(name: str, flags: int) -> list[str]:
             return _addresses(name, 0)
         raise
     return [str(row[4][0]) for row in rows]
-
-
-def _reason(exc: Exception) -> str:
-    return (exc.strerror if isinstance(exc, OSError) else None) or str(exc)

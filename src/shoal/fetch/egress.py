@@ -71,9 +71,7 @@ class Egress:
         self.set_allowed(allow)
         self._clock = clock
         self._resolver = Resolver(lookup, clock, lifetime)
-        self._internal_proxies: LruCache[bool] = LruCache(
-            MAX_HOSTS
-        )  # by name: whether a proxy has an internal address
+        self._internal_proxies: LruCache[bool] = LruCache(MAX_HOSTS)  # by name: whether it is internal
         self._unknown: LruCache[float] = LruCache(MAX_HOSTS)  # by host: until when it is not resolved again
 
     def set_allowed(self, allow: Iterable[str]) -> None:

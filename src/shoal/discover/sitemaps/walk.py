@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from shoal.core.errors import FetchError, HttpStatus, InvalidUrl, ParseFailed, TooLarge
-from shoal.core.model import MINUTE, NOTHING, SECOND, Task
+from shoal.core.model import MINUTE, SECOND, Task
 from shoal.core.urls import bare_host, canonical, fingerprint, join, origin_of
 from shoal.discover.sitemaps import report as why
-from shoal.discover.sitemaps.fetch import SitemapFetcher, SitemapHosts, Sleep
+from shoal.discover.sitemaps.fetch import SitemapFetcher, SitemapHosts, Sleep, reason_of
 from shoal.discover.sitemaps.parse import SitemapEntry, entries_of, latest_time
 from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.source import Fetch, Found, Refusal, Rewrite, make_refusal, shown
@@ -58,7 +58,6 @@ class Sitemaps:
         step: str = "main",
         since: datetime | None = None,
         hosts: Collection[str] = (),
-        payload: bool = True,
         delay: timedelta = SECOND,
         sleep: Sleep = asyncio.sleep,
         rewrite: Rewrite = lambda url, origin: url,
@@ -67,7 +66,7 @@ class Sitemaps:
         self.report = SitemapReport()
         self._starts = [canonical(start) for start in starts]
         self._since = since.replace(tzinfo=since.tzinfo or UTC) if since else None
-        self._step, self._payload = step, payload
+        self._step = step
         self._fetcher = SitemapFetcher(fetch, delay=delay, timeout=MINUTE, sleep=sleep)
         self._hosts = SitemapHosts(self._fetcher, hosts, MAX_ROBOTS)
         self._pending: deque[_File] = deque()
@@ -111,7 +110,7 @@ class Sitemaps:
             return await self._hosts.sitemaps_of(f"{site}/")
         except FetchError as error:
             if not (isinstance(error, HttpStatus) and 400 <= error.status <= 499):  # 4xx: it has none
-                self.report.note(f"{site}/robots.txt", _text(error))
+                self.report.note(f"{site}/robots.txt", reason_of(error))
             return []
 
     async def _read(self, file: _File) -> AsyncIterator[Found]:
@@ -131,7 +130,7 @@ class Sitemaps:
             number = self._position[1]
             self._fail(file, f"{error}; its first {number:,} entries were read" if number else str(error))
         except FetchError as error:
-            self._fail(file, _text(error))
+            self._fail(file, reason_of(error))
             return
         self.report.files += 1
 
@@ -170,7 +169,7 @@ class Sitemaps:
             if target is None:
                 self.report.skipped[why.UNENCRYPTED] += 1
                 return Refusal(self.where, shown(url), why.UNENCRYPTED)
-            return Task(url=target, step=self._step, payload=entry.payload() if self._payload else NOTHING)
+            return Task(url=target, step=self._step, payload=entry.payload())
         self._add_below(file, url)
         return None
 
@@ -182,16 +181,8 @@ class Sitemaps:
             self.report.skipped[why.TOO_DEEP] += 1
             self._note(file, f"it is {file.depth} index files deep; the sitemaps it lists are not read")
         else:
-            self._add(
-                replace(
-                    file,
-                    url=url,
-                    hosts=file.hosts | {bare_host(url)},
-                    depth=file.depth + 1,
-                    parent=file,
-                    guesses=None,
-                )
-            )
+            hosts, depth = file.hosts | {bare_host(url)}, file.depth + 1
+            self._add(_File(url=url, hosts=hosts, start=file.start, depth=depth, parent=file))
 
     def _add(self, file: _File) -> None:
         """Add a file to the pending ones, unless it is known or there are too many."""
@@ -223,7 +214,3 @@ class Sitemaps:
 
     def _note(self, file: _File, reason: str) -> None:
         self.report.note(shown(file.url), reason)
-
-
-def _text(error: FetchError) -> str:
-    return str(error) if isinstance(error, HttpStatus) else f"{type(error).__name__}: {error}"

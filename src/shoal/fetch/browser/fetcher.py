@@ -26,7 +26,7 @@ from shoal.core.urls import canonical, host_of
 from shoal.fetch.browser.browser import Browser
 from shoal.fetch.browser.cdp import CdpError
 from shoal.fetch.browser.live import LivePage
-from shoal.fetch.browser.navigation import WITHOUT_PAGE, Document, Navigation
+from shoal.fetch.browser.navigation import WITHOUT_PAGE, Navigation
 from shoal.fetch.browser.process import find_chromium, start_chromium
 from shoal.fetch.browser.proxy.server import BrowserProxy
 from shoal.fetch.browser.tab import Tab
@@ -160,10 +160,8 @@ class BrowserFetcher:
         live = LivePage(tab, navigation, lambda: start_in(self._tasks, self._release_tab(browser, tab)))
         if request.render:
             request.render(live)
-        return Response(
-            url=document.url,
-            status=document.status,
-            headers=document.headers,
+        return replace(
+            document,
             body=body,
             redirects=tuple(hop.url for hop in navigation.hops),
             elapsed=timedelta(seconds=perf_counter() - started),
@@ -171,7 +169,7 @@ class BrowserFetcher:
             live=live,
         )
 
-    async def _body(self, navigation: Navigation, tab: Tab, document: Document) -> bytes:
+    async def _body(self, navigation: Navigation, tab: Tab, document: Response) -> bytes:
         body = navigation.raw
         if body is None:
             body = (
@@ -184,7 +182,7 @@ class BrowserFetcher:
         await self._store_cookies(navigation, tab, document)
         return body
 
-    async def _store_cookies(self, navigation: Navigation, tab: Tab, document: Document) -> None:
+    async def _store_cookies(self, navigation: Navigation, tab: Tab, document: Response) -> None:
         """Store the cookies that the page has set in the session's own jar."""
         identity = navigation.request.identity
         if identity is None:
@@ -199,7 +197,9 @@ class BrowserFetcher:
     async def _open(self, request: Request) -> tuple[Browser, Tab]:
         browser = self._current
         if self._suspects.get(request.url):
-            browser = await self._start_isolated()
+            # For this page alone, and it ends with it.
+            browser = await self._launch(replace(self._settings, max_pages=1))
+            self._retired.add(browser)
         elif browser is None or browser.is_retired:
             browser = await self._starting.do("", self._start)
         opening = asyncio.ensure_future(browser.open(request.proxy, request.identity))
@@ -227,12 +227,6 @@ class BrowserFetcher:
             start_in(self._tasks, self._end_when_empty(old))
         self._current = await self._launch(self._settings)
         return self._current
-
-    async def _start_isolated(self) -> Browser:
-        """Start a browser for one page, which ends with it."""
-        browser = await self._launch(replace(self._settings, max_pages=1))
-        self._retired.add(browser)
-        return browser
 
     async def _launch(self, settings: BrowserSettings) -> Browser:
         if not self._proxy.is_open:

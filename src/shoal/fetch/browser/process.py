@@ -183,12 +183,6 @@ class Chromium:
         self.version: str = ""
         self.user_agent: str = ""
 
-    async def wait_until_ready(self) -> None:
-        """Wait until it replies; raises CdpError or TimeoutError."""
-        async with asyncio.timeout(START_TIMEOUT.total_seconds()):
-            facts = await self.cdp.call("Browser.getVersion")
-        self.version, self.user_agent = facts["product"], facts["userAgent"]
-
     async def kill(self) -> None:
         """End it and every process that it has started, and remove its files."""
         processes = process_tree(self.pid)
@@ -224,7 +218,9 @@ async def start_chromium(settings: BrowserSettings, *, proxy: str) -> Chromium:
     )
     chromium = Chromium(cdp, transport, folder)
     try:
-        await chromium.wait_until_ready()
+        async with asyncio.timeout(START_TIMEOUT.total_seconds()):
+            facts = await cdp.call("Browser.getVersion")
+        chromium.version, chromium.user_agent = facts["product"], facts["userAgent"]
     except BaseException as error:
         await asyncio.shield(chromium.kill())
         if isinstance(error, (CdpError, TimeoutError)):

@@ -46,9 +46,6 @@ class CookieJar:
         self._clock = clock
         self._hosts, self._sites = _Stored(), _Stored()  # cookies without and with a domain
 
-    def __len__(self) -> int:
-        return sum(len(stored) for kind in (self._hosts, self._sites) for stored in kind.values())
-
     def header(self, url: str, host: str) -> str | None:
         """Return the Cookie header for a URL on a host, None if there is no cookie to send."""
         if host not in self._hosts and not self._sites:

@@ -309,17 +309,16 @@ class SiteProxiesFetcher:
 
     async def fetch(self, request: Request) -> Response:
         """Return the response, whatever its status; raises FetchError, ProxyTrouble or NoProxyLeft."""
-        return await self._choose(self._find(request.url)).fetch(request)
+        rules = self._find(request.url)
+        chosen = self._usual
+        if rules is not None:
+            chosen = next((fetcher for own, fetcher in self._by_rules if own == rules), self._direct)
+        return await chosen.fetch(request)
 
     async def close(self) -> None:
         """Close every connection."""
         for fetcher in (*(fetcher for _, fetcher in self._by_rules), self._usual):
             await fetcher.close()
-
-    def _choose(self, rules: SiteProxies) -> Fetcher:
-        if rules is None:
-            return self._usual
-        return next((fetcher for own, fetcher in self._by_rules if own == rules), self._direct)
 
 
 class RetryingFetcher:

@@ -107,7 +107,9 @@ class SessionPool:
             self._add_session()
             ready = [session for session in self._sessions.values() if session.is_ready]
             if ready:
-                return self._mark_used(min(ready, key=lambda one: (one.last_used, one.number)))
+                session = min(ready, key=lambda one: (one.last_used, one.number))
+                session.uses, session.last_used = session.uses + 1, self._clock()
+                return session
             if not self._logins:
                 raise self._no_session()
             await asyncio.wait(self._logins, return_when=asyncio.FIRST_COMPLETED)
@@ -122,11 +124,6 @@ class SessionPool:
             task.cancel()
         if self._logins:
             await asyncio.wait(self._logins)
-
-    def _mark_used(self, session: Session) -> Session:
-        session.uses += 1
-        session.last_used = self._clock()
-        return session
 
     def _retire_expired(self) -> None:
         age = self._rules.max_age.total_seconds() if self._rules.max_age else None

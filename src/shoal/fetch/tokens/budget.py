@@ -62,11 +62,9 @@ def advance(budget: TokenBudget, seconds: float) -> TokenBudget:
     }
     budget = replace(budget, held=held, resets_in=budget.resets_in - seconds)
     is_over = budget.is_known and budget.left is not None and budget.resets_in <= 0
-    return (
-        replace(budget, epoch=budget.epoch + 1, is_known=False, left=None, is_shut=False)
-        if is_over
-        else budget
-    )
+    if not is_over:
+        return budget
+    return replace(budget, epoch=budget.epoch + 1, is_known=False, left=None, is_shut=False)
 
 
 def reserve(

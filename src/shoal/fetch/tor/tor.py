@@ -59,11 +59,6 @@ class Tor:
         """The id of its process, if one runs."""
         return self._process.pid if self._process else None
 
-    @property
-    def folder(self) -> Path:
-        """The folder of its data."""
-        return self._folder.path
-
     def proxy(self, name: str) -> Proxy:
         """Return a proxy whose streams share circuits with no other name; raises TorDown."""
         process = self._process

@@ -47,7 +47,6 @@ async def test_tasks_have_the_step_and_what_the_sitemap_says():
     assert [each async for each in sitemaps(site, START, step="page")] == [
         Task(url=f"{HOME}/a", step="page", payload={"lastmod": "2026"})
     ]
-    assert [each async for each in sitemaps(site, START, payload=False)] == [Task(url=f"{HOME}/a")]
 
 
 async def test_who_walks_says_where_pages_are_asked_for_by_what_was_typed():

@@ -7,7 +7,7 @@ that send the credential of a context, and connects to the checked addresses, or
 import asyncio
 import re
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -204,13 +204,9 @@ async def _relay(browser: Connection, host: Connection, credential: ProxyCredent
         await asyncio.wait([there, back], return_when=asyncio.FIRST_COMPLETED)
     finally:
         host[1].close()  # first: a second cancellation while the two are stopped would leave it open
-        await _stop((there, back))
-
-
-async def _stop(tasks: Iterable["asyncio.Future[None]"]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+        there.cancel()
+        back.cancel()
+        await asyncio.gather(there, back, return_exceptions=True)
 
 
 async def _copy(
