@@ -16,7 +16,8 @@ class OwnedFolder:
         fresh = Path(tempfile.mkdtemp(prefix=f".{prefix}{os.getpid()}-"))  # with mode 700
         # Not inherited by the program, and released by the system however we end.
         self._lock = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        with suppress(OSError):  # as on NFS; then no other process can tell that we have ended
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
         # Renamed only now to the name that others remove when nothing holds its lock.
         self.path = fresh.rename(fresh.with_name(fresh.name.removeprefix(".")))
 

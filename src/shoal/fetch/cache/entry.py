@@ -49,10 +49,8 @@ def key_of(url: str, sent: Mapping[str, str] = NOTHING, *, realm: str = "") -> s
 def pack(url: str, status: int, fields: list[tuple[str, str]], body: bytes, policy: StoragePolicy) -> bytes:
     """Encode a response."""
     fresh = None if policy.fresh is None else policy.fresh.total_seconds()
-    packed = zlib.compress(body, COMPRESSION_LEVEL)
-    return _encode(
-        CacheEntry(FORMAT_VERSION, url, status, fields, policy.age.total_seconds(), fresh, len(body), packed)
-    )
+    age, packed = policy.age.total_seconds(), zlib.compress(body, COMPRESSION_LEVEL)
+    return _encode(CacheEntry(FORMAT_VERSION, url, status, fields, age, fresh, len(body), packed))
 
 
 def unpack(data: bytes, url: str, most: int) -> CacheEntry | None:
