@@ -32,7 +32,7 @@ from shoal.core.model import (
 )
 from shoal.core.urls import canonical
 from shoal.export.archive.warc_read import WarcArchive
-from shoal.fetch.archive.playback import PlaybackFetcher
+from shoal.fetch.archive import PlaybackFetcher
 from shoal.fetch.robots.robots import Robots
 from shoal.queue.intake import Intake, decode, encode_item
 from shoal.scrape.harvest import Harvest

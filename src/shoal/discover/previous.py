@@ -6,23 +6,22 @@ from typing import Any
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidUrl
-from shoal.core.model import NOTHING, ZERO, DeadFilter, DeadLetter, StoredItem, Task
-from shoal.core.urls import canonical, host_of, join
+from shoal.core.model import NOTHING, ZERO, DeadLetter, StoredItem, Task
+from shoal.core.urls import canonical, join
 from shoal.discover.source import Found, Refusal, make_refusal, shown
 
 
 class DeadTasks:
     """A source: the tasks of dead letters, as they were originally queued."""
 
-    def __init__(self, letters: AsyncIterable[DeadLetter], where: DeadFilter | None = None) -> None:
-        self._letters, self._filter = letters, where or DeadFilter()
+    def __init__(self, letters: AsyncIterable[DeadLetter]) -> None:
+        self._letters = letters
         self.where = "dead letters"
 
     async def __aiter__(self) -> AsyncIterator[Found]:
         async for letter in self._letters:
             self.where = f"dead letter {letter.id}"
-            if matches(letter, self._filter):
-                yield replace(letter.task, delay=ZERO)
+            yield replace(letter.task, delay=ZERO)
 
 
 class ItemTasks:
@@ -65,23 +64,6 @@ class ItemTasks:
         except InvalidUrl as error:
             return make_refusal(self.where, link, error)
         return Task(url=url, step=self._step, payload=item.data if self._payload else NOTHING)
-
-
-def matches(letter: DeadLetter, where: DeadFilter) -> bool:
-    """Tell whether a dead letter meets every condition of a filter."""
-    task = letter.task
-    return (
-        where.step in (None, task.step)
-        and where.partition in (None, task.partition)
-        and (where.host is None or where.host == _host(task))
-        and (where.error is None or where.error in letter.error)
-        and (where.buried_before is None or letter.buried_at < where.buried_before)
-        and (where.buried_after is None or letter.buried_at > where.buried_after)
-    )
-
-
-def _host(task: Task) -> str:
-    return "" if task.url is None else host_of(task.url)
 
 
 def _links(value: Any) -> list[str]:

@@ -53,10 +53,6 @@ class Rule:
             return not self._tests
         return all(test(address) for test in self._tests)
 
-    def __repr__(self) -> str:
-        given = {name: text for name, text in self.conditions.items() if text} | self.sets
-        return f"Rule({', '.join(f'{name}={value!r}' for name, value in given.items())})"
-
 
 class Routes:
     """Rules in order: each field is decided by the first rule that matches and sets it.

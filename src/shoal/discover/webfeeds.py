@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
-from shoal.core.errors import FetchError, HttpStatus, InvalidUrl, ParseFailed
+from shoal.core.errors import FetchError, InvalidUrl, ParseFailed
 from shoal.core.http import Response
 from shoal.core.model import MINUTE, Task
 from shoal.core.patterns import glob
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, host_of, site_of
 from shoal.discover.sitemaps import report as why
-from shoal.discover.sitemaps.fetch import SitemapFetcher, Sleep
+from shoal.discover.sitemaps.fetch import SitemapFetcher, Sleep, reason_of
 from shoal.discover.sitemaps.parse import latest_time
 from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.source import Found, Refusal, SourceOptions, make_refusal, shown
@@ -64,9 +64,7 @@ class WebFeeds:
                 # In a thread: a feed of some megabytes takes a second.
                 found = await asyncio.to_thread(self._read, response)
             except (FetchError, ParseFailed) as error:
-                own_words = isinstance(error, (HttpStatus, ParseFailed))
-                reason = str(error) if own_words else f"{type(error).__name__}: {error}"
-                self.report.note(shown(feed), reason)
+                self.report.note(shown(feed), reason_of(error))
                 continue
             self.report.files += 1
             sites = {_site(host_of(url)) for url in (feed, response.url)}

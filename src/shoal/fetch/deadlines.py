@@ -42,10 +42,11 @@ class Deadlines:
 class Deadline:
     """A block that must end in time, with the semantics of `asyncio.timeout`."""
 
-    __slots__ = ("_all", "_cancelled_before", "_expired", "_seconds", "_task", "at")
+    __slots__ = ("_all", "_cancelled_before", "_seconds", "_task", "at", "has_expired")
 
     def __init__(self, all_: Deadlines, seconds: float) -> None:
-        self._all, self._seconds, self._expired = all_, seconds, False
+        self._all, self._seconds = all_, seconds
+        self.has_expired = False  # the block took too long, rather than raising a TimeoutError of its own
 
     def __enter__(self) -> Self:
         task = asyncio.current_task()
@@ -55,18 +56,13 @@ class Deadline:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, _: object) -> None:
-        if not self._expired:
+        if not self.has_expired:
             self._all.forget(self)
         # A cancellation that came from elsewhere in the meantime must not be swallowed.
         elif self._task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
             raise TimeoutError from exc
 
-    @property
-    def has_expired(self) -> bool:
-        """Whether the block took too long, rather than raising a TimeoutError of its own."""
-        return self._expired
-
     def expire(self) -> None:
         """Cancel the block."""
-        self._expired = True
+        self.has_expired = True
         self._task.cancel()

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from concurrent.futures import Future
 from datetime import timedelta
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -71,7 +71,7 @@ class Resolver:
                 found = tuple(dict.fromkeys(map(ip_address, texts[:MAX_ADDRESSES])))
                 failure = None if found else "it has no address"
             except (OSError, ValueError) as exc:
-                found, failure = (), _reason(exc)
+                found, failure = (), getattr(exc, "strerror", None) or str(exc)
                 exists = not (isinstance(exc, socket.gaierror) and exc.errno == socket.EAI_NONAME)
             if found:
                 self._found = name
@@ -108,21 +108,18 @@ class Resolver:
 
 async def system_lookup(name: str) -> Sequence[str]:
     """Resolve a name with the system's resolver; raises OSError."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[list[str]] = loop.create_future()
+    future: Future[list[str]] = Future()
+    future.set_running_or_notify_cancel()  # so that the thread may set its result, awaited or not
     # A daemon thread: a lookup may hang for half a minute, and must not delay the end of the process.
-    threading.Thread(target=_look_up, args=(name, loop, future), name="shoal-dns", daemon=True).start()
-    return await future
+    threading.Thread(target=_look_up, args=(name, future), name="shoal-dns", daemon=True).start()
+    return await asyncio.wrap_future(future)
 
 
-def _look_up(name: str, loop: asyncio.AbstractEventLoop, future: "asyncio.Future[list[str]]") -> None:
-    result: list[str] | OSError
+def _look_up(name: str, future: Future[list[str]]) -> None:
     try:
-        result = _addresses(name, socket.AI_ADDRCONFIG)
+        future.set_result(_addresses(name, socket.AI_ADDRCONFIG))
     except OSError as exc:
-        result = exc
-    with suppress(RuntimeError):  # the loop is closed: nothing waits for the result
-        loop.call_soon_threadsafe(_set_result, future, result)
+        future.set_exception(exc)
 
 
 def _addresses(name: str, flags: int) -> list[str]:
@@ -136,16 +133,3 @@ def _addresses(name: str, flags: int) -> list[str]:
             return _addresses(name, 0)
         raise
     return [str(row[4][0]) for row in rows]
-
-
-def _set_result(future: "asyncio.Future[list[str]]", result: list[str] | OSError) -> None:
-    if future.done():
-        return
-    if isinstance(result, OSError):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
-
-
-def _reason(exc: Exception) -> str:
-    return (exc.strerror if isinstance(exc, OSError) else None) or str(exc)

@@ -71,9 +71,7 @@ class Egress:
         self.set_allowed(allow)
         self._clock = clock
         self._resolver = Resolver(lookup, clock, lifetime)
-        self._internal_proxies: LruCache[bool] = LruCache(
-            MAX_HOSTS
-        )  # by name: whether a proxy has an internal address
+        self._internal_proxies: LruCache[bool] = LruCache(MAX_HOSTS)  # by name: whether it is internal
         self._unknown: LruCache[float] = LruCache(MAX_HOSTS)  # by host: until when it is not resolved again
 
     def set_allowed(self, allow: Iterable[str]) -> None:
@@ -81,12 +79,13 @@ class Egress:
         self._hosts, self._names, self._networks = _read(allow)
         self._admitted: LruCache[_Admitted] = LruCache(MAX_HOSTS)
 
+    async def admit_request(self, url: str, proxy: Proxy | None) -> AllowedTarget:
+        """Check a URL for a request that is sent through a proxy, or directly without one."""
+        return await (self.admit_via(proxy, url) if proxy else self.admit(url))
+
     async def admit(self, url: str) -> AllowedTarget:
         """Return where a URL may be fetched; raises OutOfScope or DnsFailed."""
-        try:
-            href, host = canonical_with_host(url)
-        except InvalidUrl as exc:
-            raise OutOfScope(str(exc)) from exc
+        href, host = read_url(url)
         known = self._admitted.get(host)
         if known is None or known.until <= self._clock():
             known = await self._resolve_and_check(host)
@@ -97,10 +96,7 @@ class Egress:
 
         No name is resolved here, so only what the URL contains can be checked.
         """
-        try:
-            href, host = canonical_with_host(url)
-        except InvalidUrl as exc:
-            raise OutOfScope(str(exc)) from exc
+        href, host = read_url(url)
         name = _name(host)
         self._check_onion(name)
         literal = _literal(name)
@@ -177,6 +173,14 @@ class Egress:
             kind = special_range(address)
             if kind and not any(address in network for network in self._networks):
                 raise PrivateAddress(host, f"at {address}, {kind} address")
+
+
+def read_url(url: str) -> tuple[str, str]:
+    """Return the canonical URL and its host; raises OutOfScope."""
+    try:
+        return canonical_with_host(url)
+    except InvalidUrl as exc:
+        raise OutOfScope(str(exc)) from exc
 
 
 Networks = tuple[IPv4Network | IPv6Network, ...]

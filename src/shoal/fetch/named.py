@@ -57,11 +57,11 @@ class GuardedFetcher:
 
     async def fetch(self, request: Request) -> Response:
         """Return the response, whatever its status; raises FetchError."""
-        await self._admit(request, request.url)
+        await self._egress.admit_request(request.url, request.proxy)
         known = {request.url}
 
         async def on_hop(url: str) -> None:
-            await self._admit(request, url)
+            await self._egress.admit_request(url, request.proxy)
             if request.on_hop:
                 await request.on_hop(url)
             known.add(url)
@@ -91,6 +91,3 @@ class GuardedFetcher:
         if not isinstance(response, Response):
             raise BrokenAnswer(f"The fetcher {self._name!r} returned {type(response).__name__}, no Response")
         return response
-
-    async def _admit(self, request: Request, url: str) -> None:
-        await (self._egress.admit_via(request.proxy, url) if request.proxy else self._egress.admit(url))

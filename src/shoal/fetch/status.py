@@ -24,11 +24,19 @@ def accepted(
     """
     status = response.status
     if 200 <= status <= 299 or status in also:
-        if block and status == 200 and block.search(response.body[:SEARCHED_BYTES].decode(errors="replace")):
+        if is_block(response, also=also, block=block):
             raise Blocked(status, message="The host responded with a block page")
         return response
     kind = Blocked if status in BLOCKING else HttpStatus
     raise kind(status, retry_after=retry_after(response))
+
+
+def is_block(response: Response, *, also: Collection[int] = (), block: Pattern[str] | None = None) -> bool:
+    """Tell whether the host has blocked the request: by its status, or with a block page."""
+    status = response.status
+    if status == 200 and block:
+        return bool(block.search(response.body[:SEARCHED_BYTES].decode(errors="replace")))
+    return status in BLOCKING and status not in also
 
 
 def retry_after(response: Response, now: datetime | None = None) -> timedelta | None:
@@ -36,17 +44,18 @@ def retry_after(response: Response, now: datetime | None = None) -> timedelta | 
     value = response.headers.get("retry-after", "").strip()
     if re.fullmatch(r"\d{1,9}(\.\d*)?", value, re.ASCII):
         return min(timedelta(seconds=float(value)), MAX_WAIT)
-    until = _parse_date(value)
+    until = parse_date(value)
     if until is None:
         return None
     # Relative to the host's own clock where it sends one, since that may be wrong by hours.
-    start = _parse_date(response.headers.get("date", "")) or now or datetime.now(UTC)
+    start = parse_date(response.headers.get("date", "")) or now or datetime.now(UTC)
     return min(max(until - start, ZERO), MAX_WAIT)
 
 
-def _parse_date(text: str) -> datetime | None:
+def parse_date(text: str) -> datetime | None:
+    """Parse an HTTP date; None if it is invalid."""
     try:
         moment = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, IndexError, TypeError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

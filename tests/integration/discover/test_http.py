@@ -10,7 +10,7 @@ from shoal.core.model import ZERO, Task
 from shoal.discover.sitemaps.walk import Sitemaps
 from shoal.fetch.contract import Limits
 from shoal.fetch.egress import Egress
-from shoal.fetch.http.wreq import WreqFetcher
+from shoal.fetch.http.engines import open_engine
 
 
 class Server(ThreadingHTTPServer):
@@ -52,8 +52,8 @@ def home(pages):
 
 @pytest.fixture
 async def fetcher():
-    fetcher = WreqFetcher(
-        Limits(max_body=50 << 20), egress=Egress(["127.0.0.0/8"]), user_agent="shoal-test/1.0"
+    fetcher = open_engine(
+        limits=Limits(max_body=50 << 20), egress=Egress(["127.0.0.0/8"]), user_agent="shoal-test/1.0"
     )
     yield fetcher
     await fetcher.close()

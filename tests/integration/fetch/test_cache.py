@@ -9,8 +9,7 @@ from shoal.core.errors import NotRecorded
 from shoal.core.http import Request
 from shoal.export.archive.warc import WarcWriter
 from shoal.export.archive.warc_read import WarcArchive
-from shoal.fetch.archive.playback import PlaybackFetcher
-from shoal.fetch.archive.recording import RecordingFetcher
+from shoal.fetch.archive import PlaybackFetcher, RecordingFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.cache.store import DiskStore
 from tests.integration.fetch.conftest import USER_AGENT

@@ -175,7 +175,7 @@ async def test_wreq_is_not_believed_when_it_answers_from_another_address(origin)
     lie = AllowedTarget(url, f"127.0.0.1:{origin.port}", "127.0.0.1", (ip_address("8.8.8.8"),), True)
     engine = WreqEngine(Limits(), "shoal", None)
     with pytest.raises(OutOfScope, match="an address that was not checked"):
-        await engine.send(lie, {}, None, None)
+        await engine.send(lie, {}, None, None, None, "POST")
     await engine.close()
 
 

@@ -11,7 +11,6 @@ from shoal.core.http import Identity, Request
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.cookies import CookieJar
 from shoal.fetch.http.engines import open_engine
-from shoal.fetch.http.wreq import WreqFetcher
 from shoal.scrape.settings.sessions import BROWSERS
 from tests.integration.fetch.hostile import page
 
@@ -21,7 +20,7 @@ OURS = "shoal-test/1.0"
 
 @pytest.fixture
 async def fetcher():
-    fetching = WreqFetcher(egress=Egress([LOOPBACK]), user_agent=OURS)
+    fetching = open_engine(egress=Egress([LOOPBACK]), user_agent=OURS)
     yield fetching
     await fetching.close()
 

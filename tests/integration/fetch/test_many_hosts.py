@@ -13,10 +13,10 @@ import asyncio, json, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}))
 from shoal.core.http import Request
 from shoal.fetch.egress import Egress
-from shoal.fetch.http.wreq import WreqFetcher
+from shoal.fetch.http.engines import open_engine
 
 async def main():
-    fetcher = WreqFetcher(egress=Egress(["127.0.0.0/8"]), user_agent="test")
+    fetcher = open_engine(egress=Egress(["127.0.0.0/8"]), user_agent="test")
     statuses = [(await fetcher.fetch(Request(url=url))).status for url in json.load(sys.stdin)]
     print(len(statuses), set(statuses))
     await fetcher.close()

@@ -13,7 +13,7 @@ from shoal.core.http import Identity, Proxy, Request
 from shoal.core.proxies import read_proxy_list
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.cookies import CookieJar
-from shoal.fetch.http.wreq import WreqFetcher
+from shoal.fetch.http.engines import open_engine
 from shoal.fetch.tokens.fetcher import TokenFetcher
 from shoal.fetch.tokens.pool import TokenPool
 from shoal.fetch.tokens.token import TokenPlacement, TokenSource
@@ -205,7 +205,7 @@ async def test_by_a_proxy_they_stay_as_well_and_so_does_what_opens_it(kind, road
         one.url(LED_AWAY, "127.0.0.1") for one in (roads.plain, roads.other, roads.secure)
     )
     ways = [(roads.plain, other), (roads.plain, secure), (roads.secure, plain)]
-    fetcher = WreqFetcher(egress=Egress(["127.0.0.0/8"]), user_agent="test", authorities=certificate.file)
+    fetcher = open_engine(egress=Egress(["127.0.0.0/8"]), user_agent="test", authorities=certificate.file)
     with or_skip(lambda: kind(("canary-user", "canary-password"))) as proxy:
         (upstream,) = read_proxy_list([proxy.url], what="entry")
         for (start, away), status in product(ways, STATUSES):

@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 
-from shoal.fetch.http.wreq import WreqFetcher
+from shoal.fetch.http.engines import open_engine
 from shoal.fetch.tor.fetcher import TorEgress, TorFetcher
 from shoal.fetch.tor.tor import Tor
 from tests.conftest import or_skip
@@ -56,5 +56,5 @@ async def target() -> AsyncIterator[Target]:
 
 def fetcher_by(tor: Tor, *, allow: tuple[str, ...] = (), **rules: object) -> TorFetcher:
     """Return a fetcher by this Tor; closing it ends the Tor."""
-    direct = WreqFetcher(egress=TorEgress(allow), user_agent="shoal-test/1.0")
+    direct = open_engine(egress=TorEgress(allow), user_agent="shoal-test/1.0")
     return TorFetcher(direct, tor, **rules)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ async def main(torrc: str) -> None:
     tor = await Tor.open(Path(torrc))
     while tor.pid is None:
         await asyncio.sleep(0.01)
-    print(json.dumps({"tor": tor.pid, "folder": str(tor.folder)}), flush=True)
+    print(json.dumps({"tor": tor.pid, "folder": str(tor._folder.path)}), flush=True)
     await asyncio.sleep(600)
 
 

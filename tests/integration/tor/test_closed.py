@@ -11,7 +11,7 @@ import pytest
 from shoal.core.errors import FetchError, OutOfScope, TorDown
 from shoal.core.http import Request
 from shoal.fetch.egress import Egress
-from shoal.fetch.http.wreq import WreqFetcher
+from shoal.fetch.http.engines import open_engine
 from shoal.fetch.robots.robots import Robots
 from shoal.fetch.tor.tor import Tor
 from tests.integration.tor.conftest import UP, fetcher_by
@@ -26,7 +26,7 @@ def ask(url, seconds=20.0):
 
 async def test_a_direct_fetcher_does_wake_the_canary(target):
     """The negative control: the canary can be reached from here."""
-    fetcher = WreqFetcher(egress=Egress(LOOPBACK), user_agent="shoal")
+    fetcher = open_engine(egress=Egress(LOOPBACK), user_agent="shoal")
     await fetcher.fetch(ask(target.url(host="127.0.0.1")))
     await fetcher.close()
     assert target.connections == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import InvalidSetting, TorDown
+from shoal.fetch.owned_folder import sweep
 from shoal.fetch.tor import program
 from shoal.fetch.tor import tor as tor_module
 from shoal.fetch.tor.tor import Tor, installed_tor
@@ -54,7 +55,7 @@ async def test_two_at_once_have_ports_and_folders_of_their_own(opened):
     one, other = await opened(), await opened()
     await until(lambda: one.pid and other.pid)
     assert one._process.port != other._process.port
-    assert one.folder != other.folder
+    assert one._folder.path != other._folder.path
     for tor in (one, other):
         reader, writer = await asyncio.open_connection("127.0.0.1", tor._process.port)
         writer.write(b"\x05\x01\x02")
@@ -65,7 +66,7 @@ async def test_two_at_once_have_ports_and_folders_of_their_own(opened):
 async def test_its_folder_is_ours_alone_and_goes_when_it_is_closed(lonely_torrc):
     tor = await Tor.open(lonely_torrc)
     await until(lambda: tor.pid)
-    pid, place = tor.pid, tor.folder
+    pid, place = tor.pid, tor._folder.path
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     await tor.close()
     assert not is_alive(pid) and not place.exists()
@@ -85,8 +86,8 @@ async def test_a_tor_ends_when_its_worker_is_killed_and_the_next_one_sweeps_up(l
     worker.kill()
     await worker.wait()
     await until(lambda: not is_alive(said["tor"]))
-    tor_module.sweep()
-    assert not Path(said["folder"]).exists() and mine.folder.exists()
+    sweep(tor_module.PREFIX)
+    assert not Path(said["folder"]).exists() and mine._folder.path.exists()
 
 
 async def test_a_tor_that_dies_is_started_again(opened):

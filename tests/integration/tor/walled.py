@@ -51,13 +51,13 @@ def wall_in() -> None:
 
 async def fetch(torrc: Path, url: str) -> bytes:
     from shoal.core.http import Request
-    from shoal.fetch.http.wreq import WreqFetcher
+    from shoal.fetch.http.engines import open_engine
     from shoal.fetch.robots.robots import Robots
     from shoal.fetch.tor.fetcher import TorEgress, TorFetcher
     from shoal.fetch.tor.tor import Tor
 
     tor = await Tor.open(torrc)
-    fetcher = TorFetcher(WreqFetcher(egress=TorEgress(), user_agent="shoal"), tor)
+    fetcher = TorFetcher(open_engine(egress=TorEgress(), user_agent="shoal"), tor)
     try:
         await tor.wait_until_up(timedelta(seconds=60))
         first = tor.pid

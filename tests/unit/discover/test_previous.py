@@ -1,11 +1,11 @@
 """Seeds from a previous run."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
-from shoal.core.model import MINUTE, DeadFilter, DeadLetter, StoredItem, Task
-from shoal.discover.previous import DeadTasks, ItemTasks, matches
+from shoal.core.model import MINUTE, DeadLetter, StoredItem, Task
+from shoal.discover.previous import DeadTasks, ItemTasks
 from shoal.discover.source import Refusal
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
@@ -34,38 +34,6 @@ async def test_dead_letters_become_the_tasks_that_they_were():
     source = DeadTasks(stream(letter(**task, delay=MINUTE)))
     assert await collect(source) == [Task(url="https://a.test/1", **task)]
     assert source.where == "dead letter d1"
-
-
-async def test_dead_letters_may_be_filtered():
-    source = DeadTasks(stream(letter(1), letter(2, error="DnsFailed: no such host")), DeadFilter(error="Dns"))
-    assert [task.url for task in await collect(source)] == ["https://a.test/2"]
-
-
-@pytest.mark.parametrize(
-    ("where", "meant"),
-    [
-        ({}, True),
-        ({"step": "book"}, True),
-        ({"step": "main"}, False),
-        ({"partition": "CA"}, True),
-        ({"partition": ""}, False),
-        ({"host": "a.test"}, True),
-        ({"host": "b.test"}, False),
-        ({"error": "status 5"}, True),
-        ({"error": "STATUS"}, False),
-        ({"buried_before": NOON}, False),
-        ({"buried_before": NOON + timedelta(1)}, True),
-        ({"buried_after": NOON}, False),
-        ({"buried_after": NOON - timedelta(1)}, True),
-        ({"step": "book", "host": "b.test"}, False),
-    ],
-)
-def test_a_dead_letter_meets_every_condition_or_is_not_meant(where, meant):
-    assert matches(letter(step="book", partition="CA"), DeadFilter(**where)) is meant
-
-
-def test_a_dead_letter_without_a_url_has_no_host():
-    assert not matches(letter(url=None, payload={"n": 1}), DeadFilter(host="a.test"))
 
 
 async def test_a_field_of_an_item_holds_the_url():

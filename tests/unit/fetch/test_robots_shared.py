@@ -63,17 +63,10 @@ async def test_rules_for_another_agent_are_fetched_again(store):
     assert len(site.asked) == 2
 
 
-async def test_a_name_that_does_not_resolve_is_shared_as_such(store):
-    site = Site(error=DnsFailed("no address"))
-    for _ in range(2):
-        with pytest.raises(DnsFailed, match="no address"):
-            await Robots(site, "shoal/1", store=store).check(PAGE)
-    assert len(site.asked) == 1
-
-
-async def test_that_this_machine_cannot_connect_is_not_shared(store):
-    site = Site(error=ConnectFailed("refused"))
-    with pytest.raises(ConnectFailed):
+@pytest.mark.parametrize("error", [ConnectFailed("refused"), DnsFailed("no address")])
+async def test_that_this_machine_cannot_connect_is_not_shared(store, error):
+    site = Site(error=error)
+    with pytest.raises(type(error)):
         await Robots(site, "shoal/1", store=store).check(PAGE)
     site.error = None
     await Robots(site, "shoal/1", store=store).check(PAGE)

@@ -1,5 +1,6 @@
 """The axes of a combination: a name with values, or several names with rows."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -44,9 +45,10 @@ class Axis:
     @classmethod
     def read(cls, text: str) -> Self:
         """Read "state=states.txt", "state,city=cities.csv" (columns of a table) or "state:CA,NY" (values)."""
-        head, separator, given = _split(text)
+        head, *rest = re.split("([=:])", text, maxsplit=1)
+        separator, given = rest or ("", "")
         names = tuple(name.strip() for name in head.split(","))
-        if not separator or not all(names) or not given.strip():
+        if not all(names) or not given.strip():
             reason = "takes state=states.txt, state,city=cities.csv or state:CA,NY"
             raise InvalidSetting("axis", f"{reason}, not {text!r}")
         if separator == ":":
@@ -117,10 +119,3 @@ def _read_columns(lines: Lines, names: Sequence[str], delimiter: str | None) -> 
             if not all(values):
                 raise InvalidInput(f"{lines.where}: an empty cell; every row needs {' and '.join(names)}")
             yield values
-
-
-def _split(text: str) -> tuple[str, str, str]:
-    separators = [separator for separator in "=:" if separator in text]
-    separator = min(separators, key=text.index, default="")
-    head, _, given = text.partition(separator) if separator else (text, "", "")
-    return head, separator, given

@@ -43,11 +43,6 @@ class Combination:
         """The number of the last combination."""
         return f"combination {self._number:,} of {self.count:,}"
 
-    @property
-    def progress(self) -> float:
-        """The generated share, 0 to 1."""
-        return self._number / self.count
-
     def __iter__(self) -> Iterator[Found]:
         # The first axis varies slowest, so that the tasks of a state are adjacent.
         for number, rows in enumerate(product(*(axis.rows for axis in self._axes)), 1):

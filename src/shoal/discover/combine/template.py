@@ -19,33 +19,23 @@ def slug(value: str) -> str:
     return _NOT_SLUG.sub("-", plain).strip("-")
 
 
-def _encode(value: str) -> str:
-    return quote(value, safe="")
-
-
-@lru_cache(maxsize=65_536)
-def _format_in_url(format_: str, value: str) -> str:
-    return _URL_FORMATS[format_](value)
-
-
-def _format_in_text(format_: str, value: str) -> str:
-    return _TEXT_FORMATS[format_](value)
-
-
-_URL_FORMATS: dict[str, Callable[[str], str]] = {
-    "": _encode,
-    "slug": slug,
-    "lower": lambda value: _encode(value.lower()),
-    "upper": lambda value: _encode(value.upper()),
-    "raw": str,
-}
-_TEXT_FORMATS: dict[str, Callable[[str], str]] = {
+_FORMATS: dict[str, Callable[[str], str]] = {
     "": str,
     "slug": slug,
     "lower": str.lower,
     "upper": str.upper,
     "raw": str,
 }
+
+
+@lru_cache(maxsize=65_536)
+def _format_in_url(format_: str, value: str) -> str:
+    text = _FORMATS[format_](value)
+    return text if format_ == "raw" else quote(text, safe="")
+
+
+def _format_in_text(format_: str, value: str) -> str:
+    return _FORMATS[format_](value)
 
 
 class Template:
@@ -90,8 +80,8 @@ class Template:
             return text, "", ""
         if not name.isidentifier() or conversion:
             raise InvalidSetting(self._key, f"holds {{{name}}}, which is not a name such as {{state}}")
-        if (format_ or "") not in _URL_FORMATS:
+        if (format_ or "") not in _FORMATS:
             raise InvalidSetting(
-                self._key, f"holds {{{name}:{format_}}}. {hint(format_ or '', filter(None, _URL_FORMATS))}"
+                self._key, f"holds {{{name}:{format_}}}. {hint(format_ or '', filter(None, _FORMATS))}"
             )
         return text, name, format_ or ""

@@ -57,11 +57,6 @@ class UrlFile:
         """The position of the last line or row."""
         return self._lines.where
 
-    @property
-    def progress(self) -> float | None:
-        """The share of the file that was read, 0 to 1; None if its size is unknown."""
-        return self._lines.progress
-
     def __iter__(self) -> Iterator[Found]:
         if self.format == "txt":
             return read_urls(self._lines, self._step)

@@ -4,7 +4,7 @@ import gzip
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import IO, cast
@@ -48,20 +48,11 @@ class Lines:
         self.number = 0
         self._path, self._encoding = path, encoding
         self._record_start: int | None = None
-        self._file: IO[bytes] | None = None
-        self._size = 0
 
     @property
     def where(self) -> str:
         """The position of the last line, or of the first line of its record."""
         return f"{self.name}:{self._record_start or self.number}"
-
-    @property
-    def progress(self) -> float | None:
-        """The share of the file that was read, 0 to 1; None if its size is unknown."""
-        if self._file is None or not self._size:
-            return None
-        return 1.0 if self._file.closed else min(1.0, self._file.tell() / self._size)
 
     def begin_record(self) -> None:
         """Mark the next line as the first of a record, which may span several lines."""
@@ -81,14 +72,10 @@ class Lines:
         finally:
             text.detach()  # otherwise it would close standard input when it is garbage-collected
 
-    @contextmanager
-    def _open(self) -> Iterator[BufferedReader]:
+    def _open(self) -> AbstractContextManager[BufferedReader]:
         if self._path == STDIN:
-            yield cast(BufferedReader, sys.stdin.buffer)
-            return
-        with Path(self._path).open("rb") as file:
-            self._file, self._size = file, Path(self._path).stat().st_size
-            yield file
+            return nullcontext(cast(BufferedReader, sys.stdin.buffer))
+        return Path(self._path).open("rb")
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:

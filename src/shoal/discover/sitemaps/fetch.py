@@ -7,7 +7,15 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
-from shoal.core.errors import BrokenAnswer, ConnectFailed, FetchError, FetchTimeout, HttpStatus, InvalidUrl
+from shoal.core.errors import (
+    BrokenAnswer,
+    ConnectFailed,
+    FetchError,
+    FetchTimeout,
+    HttpStatus,
+    InvalidUrl,
+    ParseFailed,
+)
 from shoal.core.http import Request, Response
 from shoal.core.model import MINUTE, SECOND
 from shoal.core.patterns import glob
@@ -54,6 +62,11 @@ class SitemapFetcher:
         if not 200 <= response.status <= 299:
             raise HttpStatus(response.status, message=f"status {response.status}")
         return response
+
+
+def reason_of(error: FetchError | ParseFailed) -> str:
+    """Return why a file could not be read, in the words of the error; of others with its kind."""
+    return str(error) if isinstance(error, HttpStatus | ParseFailed) else f"{type(error).__name__}: {error}"
 
 
 def sitemaps_in(body: bytes, origin: str) -> list[str]:

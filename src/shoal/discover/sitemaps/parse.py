@@ -3,27 +3,26 @@
 import re
 import zlib
 from calendar import monthrange
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from io import BufferedReader, RawIOBase, TextIOWrapper
 from itertools import chain
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from shoal.core.errors import ParseFailed, TooLarge
 from shoal.core.text import shorten
-from shoal.discover.files.lines import GZIP, read_bounded
+from shoal.discover.files.lines import GZIP
 from shoal.discover.source import shown
 
 DAY = timedelta(days=1)
+_LINE_END = re.compile(r"[\r\n]+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 CHUNK = 64 << 10
 MAX_MEMBERS = 1_000  # of one gzip file: each needs a new decompressor, and an empty one has only 20 bytes
-
-BATCH = 1_000  # entries of a list per batch
 
 _BOM, _BLANK = b"\xef\xbb\xbf", b" \t\r\n"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff", b"<\0", b"\0<")
@@ -38,21 +37,18 @@ MAX_DATE = 40
 MAX_MEDIA = 20  # images and videos of a page that are kept
 
 # The tag of an entry by the root tag of the file.
-_RECORDS = {"urlset": "url", "sitemapindex": "sitemap", "rss": "item", "RDF": "item", "feed": "entry"}
+_RECORDS = {"urlset": "url", "sitemapindex": "sitemap"}
+_FEEDS = ("rss", "RDF", "feed")
 # The fields of an entry that are read, by parent tag and tag.
 _FIELDS = frozenset(
     {
-        *((record, "loc") for record in ("url", "sitemap")),
-        *((record, "lastmod") for record in ("url", "sitemap")),
-        *(("item", name) for name in ("link", "pubDate", "date")),
-        *(("entry", name) for name in ("link", "updated")),
+        *((record, name) for record in ("url", "sitemap") for name in ("loc", "lastmod")),
         *(("news", name) for name in ("title", "publication_date", "keywords")),
         *(("publication", name) for name in ("name", "language")),
         ("image", "loc"),
         *(("video", name) for name in ("title", "content_loc", "player_loc", "thumbnail_loc")),
     }
 )
-_LASTMOD = frozenset({"lastmod", "pubDate", "date", "updated"})
 _RENAMED = {"publication_date": "date", "name": "publication"}
 
 
@@ -63,13 +59,12 @@ class SitemapEntry:
     loc: str = ""
     lastmod: str = ""
     is_sitemap: bool = False
-    is_feed: bool = False  # from a feed, where a URL may be relative
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def has_url(self) -> bool:
         """Whether `loc` is a URL or a path; real sitemaps contain arbitrary text."""
-        return self.is_feed or self.loc.startswith("/") or bool(_SCHEME.match(self.loc))
+        return self.loc.startswith("/") or bool(_SCHEME.match(self.loc))
 
     def payload(self) -> dict[str, Any]:
         """Return the data of the entry except its URL."""
@@ -126,7 +121,10 @@ def _decompress(body: bytes) -> Iterator[bytes]:
     members = 1
     for data in _split(body):
         while data:
-            yield _decompress_chunk(decompressor, data)
+            try:
+                yield decompressor.decompress(data, CHUNK)
+            except zlib.error as error:
+                raise ParseFailed(f"its gzip data is damaged: {error}") from error
             data = decompressor.unconsumed_tail
             if decompressor.eof:
                 # What follows is the next member, or garbage that is ignored.
@@ -137,13 +135,6 @@ def _decompress(body: bytes) -> Iterator[bytes]:
                 if members > MAX_MEMBERS:
                     raise ParseFailed(f"its gzip data has more than {MAX_MEMBERS:,} members")
     raise ParseFailed("its gzip data is truncated")
-
-
-def _decompress_chunk(decompressor: "zlib._Decompress", data: bytes) -> bytes:
-    try:
-        return decompressor.decompress(data, CHUNK)
-    except zlib.error as error:
-        raise ParseFailed(f"its gzip data is damaged: {error}") from error
 
 
 def entries_of(body: bytes, max_bytes: int) -> Iterator[list[SitemapEntry]]:
@@ -167,51 +158,17 @@ def _skip_blank(chunks: Iterator[bytes]) -> bytes:
 
 
 def _parse_list(chunks: Iterable[bytes]) -> Iterator[list[SitemapEntry]]:
-    """Yield the entries of a list of URLs; those before an error are yielded before it is raised."""
-    batch: list[SitemapEntry] = []
-    try:
-        for url in _urls(chunks):
-            batch.append(SitemapEntry(loc=url[:MAX_TEXT]))
-            if len(batch) >= BATCH:
-                yield batch
-                batch = []
-    except (ParseFailed, TooLarge):
-        yield batch
-        raise
-    yield batch
-
-
-def _urls(chunks: Iterable[bytes]) -> Iterator[str]:
-    lines = read_bounded(TextIOWrapper(BufferedReader(_Body(chunks)), "utf-8", errors="replace"))
-    texts = (text for line in lines if (text := line.strip()))
-    first = next(texts, "")
-    if not first.lower().startswith(_WEB):
-        raise ParseFailed("it is neither XML nor a list of URLs")
-    yield first
-    yield from texts
-
-
-class _Body(RawIOBase):
-    """A file over chunks of bytes."""
-
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._parts = iter(chunks)
-        self._left = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._left:
-            chunk = next(self._parts, None)
-            if chunk is None:
-                return 0
-            self._left = memoryview(chunk)
-        target = cast(memoryview, buffer)
-        size = min(len(target), len(self._left))
-        target[:size] = self._left[:size]
-        self._left = self._left[size:]
-        return size
+    """Yield the entries of each chunk of a list of URLs; of a long line, the beginning."""
+    decode = getincrementaldecoder("utf-8")("replace").decode
+    rest, is_first = "", True
+    for chunk in chain(chunks, [b"\n"]):
+        *lines, rest = _LINE_END.split(rest + decode(chunk))
+        rest = rest[:MAX_TEXT]
+        urls = [url[:MAX_TEXT] for line in lines if (url := line.strip())]
+        if is_first and urls and not urls[0].lower().startswith(_WEB):
+            raise ParseFailed("it is neither XML nor a list of URLs")
+        is_first = is_first and not urls
+        yield [SitemapEntry(loc=url) for url in urls]
 
 
 class XmlReader:
@@ -268,15 +225,12 @@ class XmlReader:
             raise ParseFailed(f"its tags are nested more than {MAX_DEPTH} deep")
         elif self._entry is None:
             if local == self._record:
-                is_feed = local in ("item", "entry")
-                self._entry = SitemapEntry(is_sitemap=local == "sitemap", is_feed=is_feed)
+                self._entry = SitemapEntry(is_sitemap=local == "sitemap")
                 self._record_depth = len(path)
         elif (path[-1], local) in _FIELDS:
             self._text = []
             self._size = 0
             self._parser.CharacterDataHandler = self._data
-            if local == "link" and "href" in attributes:
-                self._link(self._entry, attributes)
         path.append(local)
 
     def _end(self, name: str) -> None:
@@ -302,7 +256,7 @@ class XmlReader:
 
     def _set_field(self, entry: SitemapEntry, parent: str, name: str, text: str) -> None:
         if parent == self._record:
-            if name in _LASTMOD:
+            if name == "lastmod":
                 entry.lastmod = text[:MAX_DATE]
             else:
                 entry.loc = entry.loc or text
@@ -313,10 +267,6 @@ class XmlReader:
         else:  # news, and its publication
             entry.more.setdefault("news", {})[_RENAMED.get(name, name)] = shorten(text, MAX_TITLE)
 
-    def _link(self, entry: SitemapEntry, attributes: dict[str, str]) -> None:
-        if attributes.get("rel", "alternate") == "alternate" and not entry.loc:
-            entry.loc = attributes["href"][:MAX_TEXT].strip()
-
     def _local(self, name: str) -> str:
         local = self._locals[name] = name.rpartition(":")[2] or name
         return local
@@ -325,6 +275,8 @@ class XmlReader:
 def _record_of(root: str) -> str:
     if root in _RECORDS:
         return _RECORDS[root]
+    if root in _FEEDS:
+        raise ParseFailed("it is a feed, not a sitemap. Read it with: --feed URL")
     if root.lower() == "html":
         raise ParseFailed("it is an HTML page, not a sitemap")
     raise ParseFailed(f"its root element is <{shown(shorten(root, 40))}>, so it is not a sitemap")

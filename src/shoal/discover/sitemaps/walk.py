@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from shoal.core.errors import FetchError, HttpStatus, InvalidUrl, ParseFailed, TooLarge
-from shoal.core.model import MINUTE, NOTHING, SECOND, Task
+from shoal.core.model import MINUTE, SECOND, Task
 from shoal.core.urls import bare_host, canonical, fingerprint, join, origin_of
 from shoal.discover.sitemaps import report as why
-from shoal.discover.sitemaps.fetch import SitemapFetcher, SitemapHosts, Sleep
+from shoal.discover.sitemaps.fetch import SitemapFetcher, SitemapHosts, Sleep, reason_of
 from shoal.discover.sitemaps.parse import SitemapEntry, entries_of, latest_time
 from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.source import Fetch, Found, Refusal, Rewrite, make_refusal, shown
@@ -19,21 +19,12 @@ GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
 NO_SITEMAP = f"its robots.txt lists no sitemap, and there is none at {' or '.join(GUESSES)}"
 OTHER_HOST = "it is on another host than its sitemap; allow that host if you mean it"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SitemapLimits:
-    """Limits of a walk. The fetcher must accept bodies of `max_bytes`."""
-
-    max_bytes: int = 50 << 20  # of one decompressed file: the limit of the sitemap protocol
-    max_depth: int = 10
-    max_files: int = 10_000
-    max_urls: int = 50_000_000
-    max_url: int = 2_048  # bytes of the URL of a file; pending files are held in memory
-    max_robots: int = 50  # hosts whose robots.txt is fetched to confirm a sitemap on another host
-    timeout: timedelta = MINUTE  # of the request for a file
-
-
-DEFAULT_LIMITS = SitemapLimits()
+MAX_BYTES = 50 << 20  # of one decompressed file: the limit of the sitemap protocol
+MAX_DEPTH = 10
+MAX_FILES = 10_000
+MAX_URLS = 50_000_000
+MAX_URL = 2_048  # bytes of the URL of a file; pending files are held in memory
+MAX_ROBOTS = 50  # hosts whose robots.txt is fetched to confirm a sitemap on another host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +58,7 @@ class Sitemaps:
         step: str = "main",
         since: datetime | None = None,
         hosts: Collection[str] = (),
-        payload: bool = True,
         delay: timedelta = SECOND,
-        limits: SitemapLimits = DEFAULT_LIMITS,
         sleep: Sleep = asyncio.sleep,
         rewrite: Rewrite = lambda url, origin: url,
     ) -> None:
@@ -77,9 +66,9 @@ class Sitemaps:
         self.report = SitemapReport()
         self._starts = [canonical(start) for start in starts]
         self._since = since.replace(tzinfo=since.tzinfo or UTC) if since else None
-        self._step, self._payload, self._limits = step, payload, limits
-        self._fetcher = SitemapFetcher(fetch, delay=delay, timeout=limits.timeout, sleep=sleep)
-        self._hosts = SitemapHosts(self._fetcher, hosts, limits.max_robots)
+        self._step = step
+        self._fetcher = SitemapFetcher(fetch, delay=delay, timeout=MINUTE, sleep=sleep)
+        self._hosts = SitemapHosts(self._fetcher, hosts, MAX_ROBOTS)
         self._pending: deque[_File] = deque()
         self._seen: set[bytes] = set()
         self._position = ("sitemaps", 0)
@@ -99,8 +88,8 @@ class Sitemaps:
             async for found in self._read(file):
                 yield found
                 self.report.urls += isinstance(found, Task)
-                if self.report.urls >= self._limits.max_urls:
-                    self._note(file, f"the limit of {self._limits.max_urls:,} URLs is reached; the walk ends")
+                if self.report.urls >= MAX_URLS:
+                    self._note(file, f"the limit of {MAX_URLS:,} URLs is reached; the walk ends")
                     return
 
     async def _begin(self, start: str) -> None:
@@ -121,7 +110,7 @@ class Sitemaps:
             return await self._hosts.sitemaps_of(f"{site}/")
         except FetchError as error:
             if not (isinstance(error, HttpStatus) and 400 <= error.status <= 499):  # 4xx: it has none
-                self.report.note(f"{site}/robots.txt", _text(error))
+                self.report.note(f"{site}/robots.txt", reason_of(error))
             return []
 
     async def _read(self, file: _File) -> AsyncIterator[Found]:
@@ -131,22 +120,19 @@ class Sitemaps:
             response = await self._fetcher.get(file.url)
             if (final_file := self._after_redirects(file, response.url)) is None:
                 return
-            for batch in entries_of(response.body, self._limits.max_bytes):
+            for batch in entries_of(response.body, MAX_BYTES):
                 for number, entry in enumerate(batch, self._position[1] + 1):
                     self._position = (file.url, number)
                     if (found := await self._read_entry(final_file, entry)) is not None:
                         yield found
                 await asyncio.sleep(0)  # a large file must not block the event loop
         except (ParseFailed, TooLarge) as error:
-            self._fail(file, f"{error}{self._entries_read()}")
+            number = self._position[1]
+            self._fail(file, f"{error}; its first {number:,} entries were read" if number else str(error))
         except FetchError as error:
-            self._fail(file, _text(error))
+            self._fail(file, reason_of(error))
             return
         self.report.files += 1
-
-    def _entries_read(self) -> str:
-        number = self._position[1]
-        return f"; its first {number:,} entries were read" if number else ""
 
     def _after_redirects(self, file: _File, url: str) -> _File | None:
         """Return a file as known after redirects; None if the final URL was already read."""
@@ -183,7 +169,7 @@ class Sitemaps:
             if target is None:
                 self.report.skipped[why.UNENCRYPTED] += 1
                 return Refusal(self.where, shown(url), why.UNENCRYPTED)
-            return Task(url=target, step=self._step, payload=entry.payload() if self._payload else NOTHING)
+            return Task(url=target, step=self._step, payload=entry.payload())
         self._add_below(file, url)
         return None
 
@@ -191,29 +177,21 @@ class Sitemaps:
         if url in file.chain():
             self.report.skipped[why.LOOP] += 1
             self._note(file, f"it lists {shown(url)}, one of its parents: a loop")
-        elif file.depth >= self._limits.max_depth:
+        elif file.depth >= MAX_DEPTH:
             self.report.skipped[why.TOO_DEEP] += 1
             self._note(file, f"it is {file.depth} index files deep; the sitemaps it lists are not read")
         else:
-            self._add(
-                replace(
-                    file,
-                    url=url,
-                    hosts=file.hosts | {bare_host(url)},
-                    depth=file.depth + 1,
-                    parent=file,
-                    guesses=None,
-                )
-            )
+            hosts, depth = file.hosts | {bare_host(url)}, file.depth + 1
+            self._add(_File(url=url, hosts=hosts, start=file.start, depth=depth, parent=file))
 
     def _add(self, file: _File) -> None:
         """Add a file to the pending ones, unless it is known or there are too many."""
-        if len(file.url) > self._limits.max_url:
+        if len(file.url) > MAX_URL:
             self.report.skipped[why.INVALID] += 1
-            self._note(file, f"the URL of a sitemap may have at most {self._limits.max_url:,} bytes")
-        elif len(self._seen) >= self._limits.max_files:
+            self._note(file, f"the URL of a sitemap may have at most {MAX_URL:,} bytes")
+        elif len(self._seen) >= MAX_FILES:
             self.report.skipped[why.TOO_MANY] += 1
-            self._note(file.parent or file, f"the limit of {self._limits.max_files:,} files is reached")
+            self._note(file.parent or file, f"the limit of {MAX_FILES:,} files is reached")
         elif self._is_new(file.url):
             self._pending.append(file)
         else:
@@ -236,7 +214,3 @@ class Sitemaps:
 
     def _note(self, file: _File, reason: str) -> None:
         self.report.note(shown(file.url), reason)
-
-
-def _text(error: FetchError) -> str:
-    return str(error) if isinstance(error, HttpStatus) else f"{type(error).__name__}: {error}"

@@ -13,7 +13,7 @@ from shoal.core.errors import BrowserLost
 from shoal.core.http import Identity, Proxy
 from shoal.core.model import ZERO
 from shoal.core.tasks import watched
-from shoal.fetch.browser.cdp import CdpError, Event
+from shoal.fetch.browser.cdp import CdpError, Event, retrieve_exception
 from shoal.fetch.browser.process import Chromium, largest_page, memory_of
 from shoal.fetch.browser.proxy.credentials import ProxyCredential, ProxyCredentials
 from shoal.fetch.browser.tab import Tab
@@ -145,7 +145,7 @@ class Browser:
         # Another page may have done so in the meantime: a second spare tab would never be closed.
         if self._spare is None and not self.is_retired:
             self._spare = asyncio.get_running_loop().create_task(self._new_pair())
-            self._spare.add_done_callback(_retrieve_exception)
+            self._spare.add_done_callback(retrieve_exception)
 
     async def _new_pair(self) -> tuple[Tab, BrowserContext]:
         return await self._new_tab(await self._new_context(None))
@@ -297,8 +297,3 @@ class Browser:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(process, signal.SIGKILL)
         return True
-
-
-def _retrieve_exception(task: "asyncio.Task[tuple[Tab, BrowserContext]]") -> None:
-    if not task.cancelled():
-        task.exception()  # retrieved, though nothing may use the tab

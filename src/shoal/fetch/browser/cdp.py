@@ -99,7 +99,7 @@ class CdpConnection(asyncio.SubprocessProtocol):
     def call(self, method: str, session: str = "", /, **params: Any) -> asyncio.Future[Event]:
         """Send a call; the reply comes later, or CdpError. It need not be awaited."""
         reply: asyncio.Future[Event] = self._loop.create_future()
-        reply.add_done_callback(_retrieve_exception)
+        reply.add_done_callback(retrieve_exception)
         if not self.is_open:
             reply.set_exception(CdpError("The browser has ended"))
             return reply
@@ -162,6 +162,7 @@ def _read(message: bytes) -> CdpMessage:
         return msgspec.convert(json.loads(message), CdpMessage)
 
 
-def _retrieve_exception(reply: "asyncio.Future[Event]") -> None:
-    if not reply.cancelled():
-        reply.exception()  # retrieved, though nothing may have awaited it
+def retrieve_exception(done: "asyncio.Future[Any]") -> None:
+    """Retrieve the exception of what nothing may have awaited, so that it is not logged."""
+    if not done.cancelled():
+        done.exception()

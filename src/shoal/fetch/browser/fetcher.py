@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import (
@@ -27,7 +26,7 @@ from shoal.core.urls import canonical, host_of
 from shoal.fetch.browser.browser import Browser
 from shoal.fetch.browser.cdp import CdpError
 from shoal.fetch.browser.live import LivePage
-from shoal.fetch.browser.navigation import WITHOUT_PAGE, Document, Navigation
+from shoal.fetch.browser.navigation import WITHOUT_PAGE, Navigation
 from shoal.fetch.browser.process import find_chromium, start_chromium
 from shoal.fetch.browser.proxy.server import BrowserProxy
 from shoal.fetch.browser.tab import Tab
@@ -48,42 +47,22 @@ MAX_SUSPECTS = 10_000
 FLAGS = {"Secure": "secure", "HttpOnly": "httpOnly"}
 
 
-class TabLimit:
-    """A number of slots, granted in the order of requests."""
+class TabLimit(asyncio.Semaphore):
+    """A number of tabs, granted in the order of requests."""
 
     def __init__(self, count: int) -> None:
-        self._count, self._free = count, count
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        super().__init__(count)
+        self._max_waiting, self._waiting = MAX_WAITERS * count, 0
 
-    @property
-    def free(self) -> int:
-        """How many are free."""
-        return self._free
-
-    async def acquire(self) -> None:
-        """Wait for a slot; raises NoTabFree where too many callers wait already."""
-        if self._free:
-            self._free -= 1
-            return
-        if len(self._waiters) >= MAX_WAITERS * self._count:
+    async def acquire(self) -> Literal[True]:
+        """Wait for a tab; raises NoTabFree where too many callers wait already."""
+        if self._waiting >= self._max_waiting:
             raise NoTabFree("Every tab of this worker's browser is in use", TAB_RETRY_AFTER)
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(turn)
+        self._waiting += 1
         try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release()  # the slot was just granted to this caller
-            raise
-
-    def release(self) -> None:
-        """Release a slot: to the caller that has waited longest."""
-        while self._waiters:
-            turn = self._waiters.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
+            return await super().acquire()
+        finally:
+            self._waiting -= 1
 
 
 class BrowserFetcher:
@@ -171,7 +150,8 @@ class BrowserFetcher:
         started, request = perf_counter(), navigation.request
         try:
             with self._deadlines.within(request.timeout):
-                await self._check_egress(request)
+                # Checked before the browser starts, for a clear error; the browser proxy checks again.
+                await self._egress.admit_request(request.url, request.proxy)
                 document = await tab.navigate(navigation, browser.user_agent)
                 body = await self._body(navigation, tab, document)
         except TimeoutError as exc:
@@ -180,10 +160,8 @@ class BrowserFetcher:
         live = LivePage(tab, navigation, lambda: start_in(self._tasks, self._release_tab(browser, tab)))
         if request.render:
             request.render(live)
-        return Response(
-            url=document.url,
-            status=document.status,
-            headers=document.headers,
+        return replace(
+            document,
             body=body,
             redirects=tuple(hop.url for hop in navigation.hops),
             elapsed=timedelta(seconds=perf_counter() - started),
@@ -191,14 +169,7 @@ class BrowserFetcher:
             live=live,
         )
 
-    async def _check_egress(self, request: Request) -> None:
-        # Checked before the browser starts, for a clear error; the browser proxy checks again, every request.
-        if request.proxy:
-            await self._egress.admit_via(request.proxy, request.url)
-        else:
-            await self._egress.admit(request.url)
-
-    async def _body(self, navigation: Navigation, tab: Tab, document: Document) -> bytes:
+    async def _body(self, navigation: Navigation, tab: Tab, document: Response) -> bytes:
         body = navigation.raw
         if body is None:
             body = (
@@ -211,7 +182,7 @@ class BrowserFetcher:
         await self._store_cookies(navigation, tab, document)
         return body
 
-    async def _store_cookies(self, navigation: Navigation, tab: Tab, document: Document) -> None:
+    async def _store_cookies(self, navigation: Navigation, tab: Tab, document: Response) -> None:
         """Store the cookies that the page has set in the session's own jar."""
         identity = navigation.request.identity
         if identity is None:
@@ -226,7 +197,9 @@ class BrowserFetcher:
     async def _open(self, request: Request) -> tuple[Browser, Tab]:
         browser = self._current
         if self._suspects.get(request.url):
-            browser = await self._start_isolated()
+            # For this page alone, and it ends with it.
+            browser = await self._launch(replace(self._settings, max_pages=1))
+            self._retired.add(browser)
         elif browser is None or browser.is_retired:
             browser = await self._starting.do("", self._start)
         opening = asyncio.ensure_future(browser.open(request.proxy, request.identity))
@@ -254,12 +227,6 @@ class BrowserFetcher:
             start_in(self._tasks, self._end_when_empty(old))
         self._current = await self._launch(self._settings)
         return self._current
-
-    async def _start_isolated(self) -> Browser:
-        """Start a browser for one page, which ends with it."""
-        browser = await self._launch(replace(self._settings, max_pages=1))
-        self._retired.add(browser)
-        return browser
 
     async def _launch(self, settings: BrowserSettings) -> Browser:
         if not self._proxy.is_open:

@@ -59,18 +59,11 @@ class RequestInterceptor:
         if navigation.names:
             patterns.append(EVERYTHING)
         calls = [self._call("Fetch.enable", patterns=patterns, handleAuthRequests=True)]
-        if navigation.browser_headers:
-            calls.append(
-                self._call(
-                    "Emulation.setUserAgentOverride",
-                    userAgent=navigation.browser_headers.get("user-agent", user_agent),
-                    **(
-                        {"acceptLanguage": navigation.browser_headers["accept-language"]}
-                        if "accept-language" in navigation.browser_headers
-                        else {}
-                    ),
-                )
-            )
+        if own := navigation.browser_headers:
+            override = {"userAgent": own.get("user-agent", user_agent)}
+            if "accept-language" in own:
+                override["acceptLanguage"] = own["accept-language"]
+            calls.append(self._call("Emulation.setUserAgentOverride", **override))
         await asyncio.gather(*calls, *self._set_cookies(navigation, navigation.at))
 
     def decide(self, navigation: Navigation, event: Event) -> None:
@@ -166,15 +159,10 @@ class RequestInterceptor:
             event["authChallenge"].get("source") == "Proxy" and event["requestId"] not in self._authenticated
         )
         self._authenticated.add(event["requestId"])
-        reply = (
-            {
-                "response": "ProvideCredentials",
-                "username": self._credential.name,
-                "password": self._credential.secret,
-            }
-            if is_proxy
-            else {"response": "CancelAuth"}
-        )
+        reply = {"response": "CancelAuth"}
+        if is_proxy:
+            own = self._credential
+            reply = {"response": "ProvideCredentials", "username": own.name, "password": own.secret}
         self._call("Fetch.continueWithAuth", requestId=event["requestId"], authChallengeResponse=reply)
 
     def _continue(self, event: Event, headers: list[dict[str, str]] | None = None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from shoal.core.errors import OutOfScope, ShoalError, TooLarge
-from shoal.core.http import Headers, Hop, Request
+from shoal.core.http import Headers, Hop, Request, Response
 from shoal.core.secrets import Secrets, current_secrets
 from shoal.core.urls import canonical
 from shoal.fetch.browser.cdp import Event
@@ -20,15 +20,6 @@ T = TypeVar("T")
 BROWSER_HEADERS = ("user-agent", "accept-language")
 WITHOUT_PAGE = frozenset({204, 205, 304})
 DISPLAYED = ("text/html", "application/xhtml+xml")
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """The response of a page's main document."""
-
-    url: str
-    status: int
-    headers: Headers
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +38,7 @@ class Navigation:
     hops: list[Hop] = field(default_factory=list)
     redirects: int = 0  # number of redirects and navigations
     is_started: bool = False  # its first URL was requested
-    document: Document | None = None
+    document: Response | None = None  # that of the main document, without its body
     raw: bytes | None = None
     secrets: Secrets | None = field(default_factory=current_secrets)  # events arrive outside of any task
 
@@ -106,7 +97,7 @@ class Navigation:
         if status in REDIRECTS and "location" in fields:
             self.hops.append(Hop(url=url, status=status, headers=fields))
             return
-        self.document = Document(url.partition("#")[0], status, fields)
+        self.document = Response(url=url.partition("#")[0], status=status, headers=fields)
         check_encoding(url, fields)
         size = fields.get("content-length", "")
         if size.isdecimal() and int(size[:20]) > self.limits.max_body:

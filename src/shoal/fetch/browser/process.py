@@ -5,8 +5,7 @@ import json
 import os
 import shutil
 import signal
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +14,7 @@ from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import BrowserDown, BrowserMissing
 from shoal.core.model import ZERO
 from shoal.fetch.browser.cdp import CdpConnection, CdpError
+from shoal.fetch.owned_folder import OwnedFolder
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MAX_PROCESSES = 1_000  # processes of one browser
@@ -175,17 +175,13 @@ def _candidates() -> Iterator[Path]:
 class Chromium:
     """One running browser."""
 
-    def __init__(self, cdp: CdpConnection, transport: asyncio.SubprocessTransport, folder: Path) -> None:
+    def __init__(
+        self, cdp: CdpConnection, transport: asyncio.SubprocessTransport, folder: OwnedFolder
+    ) -> None:
         self.cdp, self._transport, self._folder = cdp, transport, folder
         self.pid = transport.get_pid()
         self.version: str = ""
         self.user_agent: str = ""
-
-    async def wait_until_ready(self) -> None:
-        """Wait until it replies; raises CdpError or TimeoutError."""
-        async with asyncio.timeout(START_TIMEOUT.total_seconds()):
-            facts = await self.cdp.call("Browser.getVersion")
-        self.version, self.user_agent = facts["product"], facts["userAgent"]
 
     async def kill(self) -> None:
         """End it and every process that it has started, and remove its files."""
@@ -199,15 +195,14 @@ class Chromium:
             async with asyncio.timeout(STOP_TIMEOUT.total_seconds()):
                 await asyncio.shield(self.cdp.exited)
         self._transport.close()
-        await asyncio.to_thread(remove, self._folder)
+        await asyncio.to_thread(self._folder.remove)
 
 
 async def start_chromium(settings: BrowserSettings, *, proxy: str) -> Chromium:
     """Start a browser that reaches the network only through the proxy; raises BrowserMissing or CdpError."""
     program = find_chromium(settings.executable)
-    await asyncio.to_thread(sweep)
     folder = await asyncio.to_thread(_make_folder)
-    words = [*FLAGS, *_flags_for(settings, proxy), f"--user-data-dir={folder}"]
+    words = [*FLAGS, *_flags_for(settings, proxy), f"--user-data-dir={folder.path}"]
     transport, cdp = await asyncio.get_running_loop().subprocess_exec(
         CdpConnection,
         "/bin/sh",
@@ -219,11 +214,13 @@ async def start_chromium(settings: BrowserSettings, *, proxy: str) -> Chromium:
         stderr=asyncio.subprocess.DEVNULL,
         # Its own process group: Ctrl-C in the terminal does not reach it, and it can be killed as one.
         start_new_session=True,
-        env=_environment(folder),
+        env=_environment(folder.path),
     )
     chromium = Chromium(cdp, transport, folder)
     try:
-        await chromium.wait_until_ready()
+        async with asyncio.timeout(START_TIMEOUT.total_seconds()):
+            facts = await cdp.call("Browser.getVersion")
+        chromium.version, chromium.user_agent = facts["product"], facts["userAgent"]
     except BaseException as error:
         await asyncio.shield(chromium.kill())
         if isinstance(error, (CdpError, TimeoutError)):
@@ -246,10 +243,10 @@ async def installed_chromium(settings: BrowserSettings) -> str:
     return f"{chromium.version} at {program} starts{without}"
 
 
-def _make_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
-    (folder / "Default").mkdir()
-    (folder / "Default" / "Preferences").write_text(json.dumps(PREFERENCES))
+def _make_folder() -> OwnedFolder:
+    folder = OwnedFolder(FOLDER)
+    (folder.path / "Default").mkdir()
+    (folder.path / "Default" / "Preferences").write_text(json.dumps(PREFERENCES))
     return folder
 
 
@@ -268,19 +265,3 @@ def _environment(folder: Path) -> dict[str, str]:
     """Return the variables it may see: others hold secrets, and pages are hostile."""
     passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
     return passed | {"HOME": str(folder), "TMPDIR": str(folder)}
-
-
-def sweep() -> None:
-    """Remove the folders of browsers whose workers were killed."""
-    for folder_left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
-        owner = folder_left.name.removeprefix(FOLDER).partition("-")[0]
-        if owner.isdecimal() and not Path(f"/proc/{owner}").exists():
-            remove(folder_left)
-
-
-def remove(folder: Path, tries: Iterable[int] = range(3)) -> None:
-    """Remove a folder that another process may still write to."""
-    for _ in tries:
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return

@@ -20,13 +20,14 @@ from shoal.core.errors import (
     TlsFailed,
     TooLarge,
 )
+from shoal.core.http import Response
 from shoal.core.tasks import wait_for_event
 from shoal.core.text import shorten
 from shoal.core.urls import host_of
 from shoal.fetch.browser import scripts
 from shoal.fetch.browser.cdp import CdpConnection, CdpError, Event
 from shoal.fetch.browser.intercept import RequestInterceptor
-from shoal.fetch.browser.navigation import WITHOUT_PAGE, Document, Navigation
+from shoal.fetch.browser.navigation import WITHOUT_PAGE, Navigation
 from shoal.fetch.browser.proxy.credentials import ProxyCredential
 
 _KINDS: tuple[tuple[str, type[FetchError]], ...] = (
@@ -117,7 +118,7 @@ class Tab:
         """Send a CDP call to this tab."""
         return self._cdp.call(method, self.session, **params)
 
-    async def navigate(self, navigation: Navigation, user_agent: str) -> Document:
+    async def navigate(self, navigation: Navigation, user_agent: str) -> Response:
         """Load a page and wait for it as the settings say; raises FetchError, or what `on_hop` raises."""
         self._navigation = navigation
         self._requests.begin()

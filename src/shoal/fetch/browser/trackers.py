@@ -19,7 +19,6 @@ TRACKERS = frozenset(
         "casalemedia.com",
         "chartbeat.com",
         "clarity.ms",
-        "connect.facebook.net",
         "criteo.com",
         "criteo.net",
         "crwdcntrl.net",

@@ -1,22 +1,21 @@
 """A fetcher with an HTTP cache (RFC 9111)."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from re import Pattern
 from secrets import token_hex
 
-from shoal.core.errors import BrokenAnswer, HttpStatus, InvalidUrl, QueueError
+from shoal.core.errors import BrokenAnswer, InvalidUrl, QueueError
 from shoal.core.http import Headers, Hop, Request, Response
 from shoal.core.model import MINUTE, ZERO
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, host_of, join
-from shoal.fetch.cache.entry import CacheEntry, VaryIndex, body_of, key_of, pack, pack_vary_index, unpack
+from shoal.fetch.cache.entry import CacheEntry, body_of, key_of, pack, unpack
 from shoal.fetch.cache.rules import (
-    CACHEABLE,
     CONDITIONS,
-    StoragePolicy,
     directives,
     fresh_for,
     storable,
@@ -27,7 +26,7 @@ from shoal.fetch.cache.rules import (
 from shoal.fetch.cache.store import CacheStore
 from shoal.fetch.contract import DEFAULT_LIMITS, Fetcher, Limits
 from shoal.fetch.http.client import ACCEPT, REDIRECTS, as_text, headers_for_hop
-from shoal.fetch.status import accepted
+from shoal.fetch.status import is_block
 
 LIFETIME = MINUTE
 STALE_TTL = timedelta(days=1)  # how long a stale response that can be validated is stored
@@ -135,23 +134,17 @@ class CachingFetcher:
 
     async def _entry(self, url: str, sent: Mapping[str, str]) -> tuple[CacheEntry | None, bool]:
         """Return the entry of a URL, and whether it is fresh."""
-        found, age = await self._get(self._key(url, sent), url)
-        if isinstance(found, VaryIndex):
-            found, age = await self._get(self._key(url, sent, found.names), url)
-        if not isinstance(found, CacheEntry):
-            return None, False
-        lifetime = None if found.fresh is None else timedelta(seconds=found.fresh)
-        age += timedelta(seconds=found.age)
-        if age < fresh_for(lifetime, self._lifetime):
-            return found, True
-        return (found, False) if validators(found.headers) else (None, False)
-
-    async def _get(self, key: str, url: str) -> tuple[CacheEntry | VaryIndex | None, timedelta]:
         try:
-            held = await self._store.get(key)
+            held = await self._store.get(self._key(url, sent))
         except (QueueError, OSError):
-            return None, ZERO
-        return (unpack(held.value, url, self._limits.max_body), held.age) if held else (None, ZERO)
+            return None, False
+        entry = unpack(held.value, url, self._limits.max_body) if held else None
+        if held is None or entry is None:
+            return None, False
+        lifetime = None if entry.fresh is None else timedelta(seconds=entry.fresh)
+        if held.age + timedelta(seconds=entry.age) < fresh_for(lifetime, self._lifetime):
+            return entry, True
+        return (entry, False) if validators(entry.headers) else (None, False)
 
     async def _page(self, entry: CacheEntry, hops: tuple[Hop, ...] = ()) -> Response | None:
         body = await asyncio.to_thread(body_of, entry) if entry.size > THREAD_THRESHOLD else body_of(entry)
@@ -192,15 +185,9 @@ class CachingFetcher:
         for hop, entered in zip(response.hops, urls[1:], strict=True):
             await self._store_one(hop.url, hop.status, hop.headers, b"", sent)
             sent = headers_for_hop(sent, hop.url, entered)
-        if len(response.hops) == len(response.redirects) and self._is_page(response):
+        is_whole = len(response.hops) == len(response.redirects)
+        if is_whole and not is_block(response, block=self._block):
             await self._store_one(response.url, response.status, response.headers, response.body, sent)
-
-    def _is_page(self, response: Response) -> bool:
-        try:
-            accepted(response, also=CACHEABLE, block=self._block)
-        except HttpStatus:
-            return False
-        return True
 
     async def _store_one(
         self, url: str, status: int, headers: Headers, body: bytes, sent: Mapping[str, str]
@@ -208,20 +195,11 @@ class CachingFetcher:
         policy = storage_policy(status, headers, sent, self._now())
         if policy is None or (policy.fresh_for(self._lifetime) <= ZERO and not validators(headers)):
             return
-        packed = await self._pack_entry(url, status, headers, body, policy)
+        packing = partial(pack, url, status, storable(headers), body, policy)
+        packed = await asyncio.to_thread(packing) if len(body) > THREAD_THRESHOLD else packing()
         if len(packed) > MAX_ENTRY_SIZE:
             return
-        if policy.names:
-            await self._put(self._key(url, sent), pack_vary_index(url, policy.names))
-        await self._put(self._key(url, sent, policy.names), packed)
-
-    async def _pack_entry(
-        self, url: str, status: int, headers: Headers, body: bytes, policy: StoragePolicy
-    ) -> bytes:
-        fields = storable(headers)
-        if len(body) > THREAD_THRESHOLD:
-            return await asyncio.to_thread(pack, url, status, fields, body, policy)
-        return pack(url, status, fields, body, policy)
+        await self._put(self._key(url, sent), packed)
 
     async def _put(self, key: str, value: bytes | None) -> None:
         try:
@@ -229,11 +207,9 @@ class CachingFetcher:
         except (QueueError, OSError):
             return  # it is fetched again next time
 
-    def _key(self, url: str, sent: Mapping[str, str], names: Sequence[str] = ()) -> str:
+    def _key(self, url: str, sent: Mapping[str, str]) -> str:
         is_own = bool(self._logged_in) and host_of(url) in self._logged_in
-        return key_of(
-            url, names, sent, realm=f"{self._realm} {self._private_realm}" if is_own else self._realm
-        )
+        return key_of(url, sent, realm=f"{self._realm} {self._private_realm}" if is_own else self._realm)
 
     def _request_headers(self, request: Request) -> dict[str, str]:
         return self._always | {name.lower(): value for name, value in request.headers.items()}

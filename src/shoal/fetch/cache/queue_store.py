@@ -1,19 +1,19 @@
 """A cache store in the queue, shared by the whole fleet."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 from shoal.core.errors import ShoalError
+from shoal.core.model import Note
 from shoal.core.tasks import start_in, watched
-from shoal.fetch.cache.store import StoredEntry
+from shoal.fetch.cache.store import TRIM_AFTER, StoredEntry
 from shoal.fetch.shared_state import SharedState
 
 TOPIC = "cache"
 BATCH_DELAY = timedelta(seconds=0.02)  # in which writes are batched
-MAX_PENDING = 16 << 20  # bytes that may wait to be written
-MAX_BATCH = 32 << 20  # bytes of one write; a queue accepts twice as many
-TRIM_AFTER = 16  # a trim follows after 1/16 of the maximum size was written
+MAX_PENDING = 16 << 20  # bytes that may wait for one write; a queue accepts four times as many
 
 
 class QueueCacheStore:
@@ -24,13 +24,14 @@ class QueueCacheStore:
 
     def __init__(self, queue: SharedState, *, max_bytes: int | None = None, topic: str = TOPIC) -> None:
         self._queue, self._max_bytes, self._topic = queue, max_bytes, topic
-        self._reads: dict[str, asyncio.Future[StoredEntry | None]] = {}
+        self._to_read: list[str] = []
+        self._reader: asyncio.Task[Mapping[str, Note]] | None = None
         self._pending: dict[str, bytes | None] = {}
         self._being_written: list[dict[str, bytes | None]] = []
         self._pending_bytes = 0  # that wait
         self._written = 0  # since the last trim
         self._ttl = timedelta(0)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._writer: asyncio.Task[None] | None = None
 
     async def get(self, key: str) -> StoredEntry | None:
@@ -39,43 +40,33 @@ class QueueCacheStore:
             if key in values:
                 value = values[key]
                 return None if value is None else StoredEntry(value, timedelta(0))
-        future = self._reads.get(key)
-        if future is None:
-            if not self._reads:
-                watched(start_in(self._tasks, self._read()))
-            future = self._reads[key] = asyncio.get_running_loop().create_future()
-        return await asyncio.shield(future)
+        self._to_read.append(key)
+        if self._reader is None:
+            self._reader = watched(start_in(self._tasks, self._read()))
+        note = (await asyncio.shield(self._reader)).get(key)
+        return StoredEntry(note.value, note.age) if note else None
 
     async def put(self, key: str, value: bytes | None, *, ttl: timedelta) -> None:
         """Store or delete the value of a key; it is written a little later."""
+        while self._writer and self._pending_bytes + len(value or b"") > MAX_PENDING:
+            await asyncio.shield(self._writer)
         self._pending_bytes += len(value or b"")
         self._pending[key] = value
         self._ttl = max(self._ttl, ttl)
         if self._writer is None:
             self._writer = watched(start_in(self._tasks, self._write()))
-        if self._pending_bytes > MAX_PENDING:
-            await asyncio.shield(self._writer)
 
     async def close(self) -> None:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _read(self) -> None:
+    async def _read(self) -> Mapping[str, Note]:
         await asyncio.sleep(0)  # calls in the same iteration of the loop share one read
-        reads, self._reads = self._reads, {}
+        keys, self._to_read, self._reader = self._to_read, [], None
         try:
-            found = await self._queue.notes(self._topic, list(reads))
+            return await self._queue.notes(self._topic, list(dict.fromkeys(keys)))
         except ShoalError:
-            found = {}
-        except BaseException as error:
-            for future in reads.values():
-                if not future.done():
-                    future.set_exception(error) if isinstance(error, Exception) else future.cancel()
-            raise
-        for key, future in reads.items():
-            note = found.get(key)
-            if not future.done():
-                future.set_result(StoredEntry(note.value, note.age) if note else None)
+            return {}
 
     async def _write(self) -> None:
         await asyncio.sleep(BATCH_DELAY.total_seconds())
@@ -84,8 +75,7 @@ class QueueCacheStore:
         self._written += self._pending_bytes
         self._pending_bytes, self._writer = 0, None
         try:
-            for batch in _batches(values):
-                await self._queue.write_notes(self._topic, batch, ttl=self._ttl)
+            await self._queue.write_notes(self._topic, values, ttl=self._ttl)
             if self._max_bytes and self._written * TRIM_AFTER > self._max_bytes:
                 self._written = 0
                 await self._queue.trim_notes(self._topic, max_bytes=self._max_bytes)
@@ -93,16 +83,3 @@ class QueueCacheStore:
             return
         finally:
             self._being_written.remove(values)
-
-
-def _batches(values: Mapping[str, bytes | None]) -> Iterator[dict[str, bytes | None]]:
-    batch: dict[str, bytes | None] = {}
-    left = MAX_BATCH
-    for key, value in values.items():
-        left -= len(value or b"")
-        if batch and left < 0:
-            yield batch
-            batch, left = {}, MAX_BATCH - len(value or b"")
-        batch[key] = value
-    if batch:
-        yield batch

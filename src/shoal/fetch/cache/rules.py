@@ -6,11 +6,11 @@ Nothing here raises on what a host sends: a header that cannot be parsed counts 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime, timedelta
 
 from shoal.core.http import Headers
 from shoal.core.model import ZERO
+from shoal.fetch.status import parse_date
 
 MAX_LIFETIME = timedelta(days=365)
 MAX_VALIDATOR = 1_024  # characters of an ETag that are sent back
@@ -49,7 +49,6 @@ class StoragePolicy:
 
     age: timedelta
     fresh: timedelta | None  # None: the host does not say
-    names: tuple[str, ...]  # of request headers that the response varies on
 
     def fresh_for(self, lifetime: timedelta) -> timedelta:
         """Return how long the response stays fresh where nothing may be older than `lifetime`."""
@@ -66,19 +65,19 @@ def storage_policy(
 ) -> StoragePolicy | None:
     """Return how a response to a GET with the headers `sent` may be stored, None if not at all."""
     control = directives(headers)
-    names = vary_names(headers)
     fresh = freshness_lifetime(headers, control, now)
     if "no-store" in control or "private" in control or "no-store" in directives(sent):
         return None
     if status not in CACHEABLE_BY_DEFAULT and not (status in CACHEABLE_IF_FRESH and fresh is not None):
         return None
-    if "*" in names or "cookie" in names:
+    varies_by = {word.strip() for word in ",".join(headers.all("vary")).lower().split(",")}
+    if varies_by & {"*", "cookie"}:
         return None
     if not SECRETS.isdisjoint(sent) and control.keys().isdisjoint({"public", "s-maxage", "must-revalidate"}):
         return None
     if "set-cookie" in headers and "public" not in control:
         return None
-    policy = StoragePolicy(initial_age(headers, now), fresh, names)
+    policy = StoragePolicy(initial_age(headers, now), fresh)
     return policy if policy.fresh_for(MAX_LIFETIME) > ZERO or validators(headers) else None
 
 
@@ -116,13 +115,6 @@ def initial_age(headers: Headers, now: datetime) -> timedelta:
     return max(age, min(now - made, MAX_LIFETIME) if made else ZERO, ZERO)
 
 
-def vary_names(headers: Headers) -> tuple[str, ...]:
-    """Return the names of the request headers that a response varies on, sorted, in lower case."""
-    words = ",".join(headers.all("vary"))[:4_096].lower().split(",")
-    # Every request of a worker offers the same encodings, and bodies are stored decompressed.
-    return tuple(sorted({word.strip() for word in words} - {"", "accept-encoding"}))
-
-
 def validators(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the conditional headers to validate a response with; empty if it has no validators."""
     etag, modified = headers.get("etag", ""), headers.get("last-modified", "")
@@ -148,16 +140,6 @@ def storable(headers: Headers) -> list[tuple[str, str]]:
         for name, value in headers.fields
         if name.lower() not in NOT_STORED
     ]
-
-
-def parse_date(text: str) -> datetime | None:
-    """Parse an HTTP date; None if it is invalid."""
-
-    try:
-        found = parsedate_to_datetime(text)
-    except (ValueError, OverflowError, IndexError, TypeError):
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _is_plain(value: str) -> bool:

@@ -3,7 +3,7 @@
 import os
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,13 @@ from shoal.core.errors import (
     TlsFailed,
     TooLarge,
 )
-from shoal.core.http import BodySink, Headers, Identity, OnBytes, Proxy
+from shoal.core.http import Headers, Identity, Proxy
 from shoal.core.request_options import POST
 from shoal.core.text import shorten
-from shoal.fetch.contract import DEFAULT_LIMITS, KIB, Limits
-from shoal.fetch.egress import AllowedTarget, Egress
-from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
-from shoal.fetch.http.decode import DecodedBody, decoders, supported_encodings
+from shoal.fetch.contract import KIB, Limits
+from shoal.fetch.egress import AllowedTarget
+from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, ResponseHead
+from shoal.fetch.http.decode import Piece
 from shoal.fetch.ip_ranges import Address
 from shoal.fetch.singleflight import LruCache
 from shoal.registry.extras import install_command
@@ -41,29 +41,15 @@ MAX_FIELD_SIZE = 80 * KIB  # aiohttp limits each header, not all of them togethe
 MAX_FIELDS = 300
 
 
-class AioHttpFetcher(RedirectingClient):
-    """Fetches by HTTP/1.1 with aiohttp."""
-
-    def __init__(
-        self,
-        limits: Limits = DEFAULT_LIMITS,
-        *,
-        egress: Egress,
-        user_agent: str,
-        authorities: Path | None = None,
-    ) -> None:
-        super().__init__(AioHttpEngine(limits, user_agent, authorities), egress, limits)
-
-
 class AioHttpEngine:
-    """Sends requests with aiohttp."""
+    """Sends requests with aiohttp, by HTTP/1.1."""
 
     def __init__(self, limits: Limits, user_agent: str, authorities: Path | None) -> None:
         self._limits, self._authorities = limits, authorities
         self._headers = {
             "User-Agent": user_agent,
             "Accept": ACCEPT,
-            "Accept-Encoding": ", ".join(supported_encodings()),
+            "Accept-Encoding": "gzip",
         }
         self._pins = PinnedResolver()
         self._session: aiohttp.ClientSession | None = None
@@ -74,8 +60,8 @@ class AioHttpEngine:
         headers: Mapping[str, str],
         proxy: Proxy | None,
         identity: Identity | None,
-        post: bytes | None = None,
-        method: str = POST,
+        post: bytes | None,
+        method: str,
     ) -> "AioHttpResponse":
         """Send to one of the target's addresses; raises FetchError."""
         if proxy:
@@ -149,19 +135,23 @@ class PinnedResolver(AbstractResolver):
         """Do nothing: no resource is open."""
 
 
-class AioHttpResponse:
+class AioHttpResponse(ResponseHead):
     """The head of a response; its body has not been read yet."""
 
+    __slots__ = ("_response",)
+
     def __init__(self, response: aiohttp.ClientResponse, target: AllowedTarget) -> None:
-        self._response, self._target = response, target
-        self.status = response.status
+        super().__init__(response.status, target)
+        self._response = response
+
+    @property
+    def announced_size(self) -> int | None:
+        return self._response.content_length
 
     def first(self, name: str) -> str | None:
-        """Return the first value of a header."""
         return next(iter(self.all(name)), None)
 
     def all(self, name: str) -> Sequence[str]:
-        """Return every value of a header."""
         wanted = name.encode()
         fields = self._response.raw_headers
         return [value.decode("latin-1") for key, value in fields if key.lower() == wanted]
@@ -170,35 +160,12 @@ class AioHttpResponse:
         fields = self._response.raw_headers
         return Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in fields])
 
-    async def body(self, max_bytes: int, on_bytes: OnBytes | None) -> bytes:
-        response = self._response
+    async def parts(self) -> AsyncGenerator[Piece, None]:
         try:
-            if (response.content_length or 0) > max_bytes:
-                size = f"{response.content_length:,}"
-                raise TooLarge(f"{self._target.host} announces {size} bytes; the limit is {max_bytes:,}")
-            decoded = DecodedBody(decoders(self.all("content-encoding")), max_bytes)
-            async for part in response.content.iter_any():
-                grown = decoded.feed(part)
-                if on_bytes:
-                    await on_bytes(grown)
-            return decoded.finish()
-        except (aiohttp.ClientError, OSError) as exc:
-            raise _translate_error(exc, self._target) from exc
-        finally:
-            response.release()
-
-    async def save(self, max_bytes: int, sink: BodySink) -> None:
-        size = self._response.content_length or 0
-        try:
-            if size > max_bytes:
-                raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
-            decoded = DecodedBody(decoders(self.all("content-encoding")), max_bytes)
             async for part in self._response.content.iter_any():
-                for piece in decoded.decode(part):
-                    await sink.write(piece)
-            decoded.finish()
-        except (aiohttp.ClientError, ConnectionError) as exc:
-            raise _translate_error(exc, self._target) from exc
+                yield part
+        except (aiohttp.ClientError, OSError) as exc:
+            raise _translate_error(exc, self.target) from exc
         finally:
             self._response.release()
 

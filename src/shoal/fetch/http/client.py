@@ -1,12 +1,22 @@
 """The HTTP client: sends requests, follows redirects through egress checks, under one deadline."""
 
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import timedelta
 from time import perf_counter
 from typing import Protocol
 
-from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidSetting, InvalidUrl, OutOfScope
+from shoal.core.errors import (
+    ConnectFailed,
+    FetchError,
+    FetchTimeout,
+    InvalidSetting,
+    InvalidUrl,
+    OutOfScope,
+    TooLarge,
+)
 from shoal.core.http import BodySink, Cookies, Headers, Hop, Identity, OnBytes, Proxy, Request, Response
 from shoal.core.model import NOTHING
 from shoal.core.request_options import HEAD, POST, after_redirect
@@ -17,6 +27,7 @@ from shoal.fetch.contract import Limits
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.cookies import CookieJar
+from shoal.fetch.http.decode import DecodedBody, Piece, decoders
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 CONNECT_TIMEOUT = timedelta(seconds=15)
@@ -41,34 +52,70 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
-class ResponseHead(Protocol):
-    """The head of a response; its body has not been read yet."""
+class ResponseHead(ABC):
+    """The head of a response, as an engine returns it; its body has not been read yet."""
 
-    status: int
+    __slots__ = ("status", "target")
 
+    def __init__(self, status: int, target: AllowedTarget) -> None:
+        self.status, self.target = status, target
+
+    @property
+    @abstractmethod
+    def announced_size(self) -> int | None:
+        """The size of the body by its header; None where it does not tell how much `parts` returns."""
+
+    @abstractmethod
     def first(self, name: str) -> str | None:
         """Return the first value of a header, whose name is in lower case."""
-        ...
 
+    @abstractmethod
     def all(self, name: str) -> Sequence[str]:
         """Return every value of a header, whose name is in lower case."""
-        ...
 
+    @abstractmethod
     def headers(self) -> Headers:
         """Return all header fields."""
-        ...
+
+    @abstractmethod
+    def parts(self) -> AsyncGenerator[Piece, None]:
+        """Yield the body as it arrives, then release the connection; raises FetchError."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Release the connection without reading the body."""
 
     async def body(self, max_bytes: int, on_bytes: OnBytes | None) -> bytes:
         """Return the decompressed body; raises TooLarge when it has more than `max_bytes` bytes."""
-        ...
+        decoded = self._begin_body(max_bytes)
+        async with aclosing(self.parts()) as parts:
+            async for part in parts:
+                grown = decoded.feed(part)
+                if on_bytes:
+                    await on_bytes(grown)
+        return decoded.finish()
 
     async def save(self, max_bytes: int, sink: BodySink) -> None:
         """Pass the decompressed body on; raises TooLarge when it has more than `max_bytes` bytes."""
-        ...
+        decoded = self._begin_body(max_bytes)
+        async with aclosing(self.parts()) as parts:
+            async for part in parts:
+                for piece in decoded.decode(part):
+                    await sink.write(piece)
+        decoded.finish()
 
-    def release(self) -> None:
-        """Release the connection without reading the body."""
-        ...
+    def _begin_body(self, max_bytes: int) -> DecodedBody:
+        try:
+            self._check_announced(max_bytes)
+            return DecodedBody(decoders(self.all("content-encoding")), max_bytes)
+        except FetchError:
+            self.release()
+            raise
+
+    def _check_announced(self, max_bytes: int) -> None:
+        size = self.announced_size
+        if size is not None and size > max_bytes:
+            raise TooLarge(f"{self.target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
 
 
 class HttpEngine(Protocol):
@@ -80,8 +127,8 @@ class HttpEngine(Protocol):
         headers: Mapping[str, str],
         proxy: Proxy | None,
         identity: Identity | None,
-        post: bytes | None = None,
-        method: str = POST,
+        post: bytes | None,
+        method: str,
     ) -> ResponseHead:
         """Send a GET to the target's addresses, or through the proxy; with `post`, the method with this body.
 
@@ -118,7 +165,7 @@ class RedirectingClient:
 
     async def _follow_redirects(self, request: Request, started: float) -> Response:
         headers = check_headers(request.headers) if request.headers else NOTHING
-        target = await self._admit(request, request.url)
+        target = await self._egress.admit_request(request.url, request.proxy)
         response = await self._send(request, target, headers, request.post, request.method)
         hops: tuple[Hop, ...] = ()
         if response.status in REDIRECTS:
@@ -152,14 +199,14 @@ class RedirectingClient:
         while response.status in REDIRECTS and (location := response.first("location")) is not None:
             hops.append(Hop(url=target.url, status=response.status, headers=response.headers()))
             response.release()
-            url = self._next(target.url, location, hops)
+            url = redirect_target(target.url, location, len(hops), self._limits)
             if request.on_hop:
                 await request.on_hop(url)
             if post is not None:
                 method = after_redirect(method, response.status)
                 headers, post = _redirect_body(headers, post, method, target.url, url)
             headers = headers_for_hop(headers, target.url, url)
-            target = await self._admit(request, url)
+            target = await self._egress.admit_request(url, request.proxy)
             # A site may redirect to the same URL once more to see the cookie that it has set.
             visit = target.url, self._cookies(request).header(target.url, target.host)
             if visit in seen:
@@ -167,11 +214,6 @@ class RedirectingClient:
             seen.add(visit)
             response = await self._send(request, target, headers, post, method)
         return target, response, tuple(hops)
-
-    async def _admit(self, request: Request, url: str) -> AllowedTarget:
-        return await (
-            self._egress.admit_via(request.proxy, url) if request.proxy else self._egress.admit(url)
-        )
 
     def _cookies(self, request: Request) -> Cookies:
         return request.identity.cookies if request.identity else self._jar
@@ -192,23 +234,22 @@ class RedirectingClient:
         secrets = current_secrets()
         if secrets and (headers or request.proxy):
             secrets.sent(headers, request.proxy.url if request.proxy else None)
-        if post is None:
-            response = await self._engine.send(target, headers, request.proxy, request.identity)
-        else:
-            response = await self._engine.send(target, headers, request.proxy, request.identity, post, method)
+        response = await self._engine.send(target, headers, request.proxy, request.identity, post, method)
         if lines := response.all("set-cookie"):
             jar.store(target.url, target.host, map(as_text, lines))
             if secrets:
                 secrets.received(map(as_text, lines))
         return response
 
-    def _next(self, url: str, location: str, hops: Sequence[Hop]) -> str:
-        if len(hops) > self._limits.max_redirects:
-            raise OutOfScope(f"The page redirects more than {self._limits.max_redirects} times")
-        try:
-            return join(url, as_text(location))
-        except InvalidUrl as exc:
-            raise OutOfScope(f"The page redirects to a URL that cannot be fetched. {exc}") from exc
+
+def redirect_target(url: str, location: str, number: int, limits: Limits) -> str:
+    """Return where redirect number `number` leads; raises OutOfScope."""
+    if number > limits.max_redirects:
+        raise OutOfScope(f"The page redirects more than {limits.max_redirects} times")
+    try:
+        return join(url, as_text(location))
+    except InvalidUrl as exc:
+        raise OutOfScope(f"The page redirects to a URL that cannot be fetched. {exc}") from exc
 
 
 def check_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -4,10 +4,10 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from shoal.core.urls import name_of, registrable_domain
+from shoal.fetch.status import parse_date
 
 MAX_HOSTS = 5_000  # and as many sites
 MAX_PER_HOST = 50  # of a host alone, and of all domains of a site together
@@ -45,9 +45,6 @@ class CookieJar:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._hosts, self._sites = _Stored(), _Stored()  # cookies without and with a domain
-
-    def __len__(self) -> int:
-        return sum(len(stored) for kind in (self._hosts, self._sites) for stored in kind.values())
 
     def header(self, url: str, host: str) -> str | None:
         """Return the Cookie header for a URL on a host, None if there is no cookie to send."""
@@ -156,11 +153,8 @@ def _until(attributes: dict[str, str], now: float) -> float | None:
     age = attributes.get("max-age", "")
     if re.fullmatch(r"-?\d{1,12}", age):
         return now + int(age)
-
-    try:
-        return parsedate_to_datetime(attributes["expires"]).timestamp()
-    except (KeyError, ValueError, OverflowError):
-        return None
+    until = parse_date(attributes.get("expires", ""))
+    return until.timestamp() if until else None
 
 
 def _matches(cookie: Cookie, path: str, secure: bool, now: float) -> bool:

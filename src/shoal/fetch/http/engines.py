@@ -1,12 +1,13 @@
 """Opens an HTTP fetcher by the name of its engine."""
 
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.values import hint
 from shoal.fetch.contract import DEFAULT_LIMITS, Fetcher, Limits
 from shoal.fetch.egress import Egress
+from shoal.fetch.http.client import RedirectingClient
 
 with suppress(ImportError):
     # Loaded before workers are forked. Where wreq cannot be installed, aiohttp must still work.
@@ -23,15 +24,16 @@ def open_engine(
     user_agent: str,
     authorities: Path | None = None,
 ) -> Fetcher:
-    """Return a fetcher that uses this engine; raises InvalidSetting if it is unknown or not installed."""
+    """Return a fetcher that uses this engine; raises InvalidSetting if it is unknown or not installed.
+
+    `authorities` is a PEM file of the certificates to trust instead of the system's.
+    """
     if engine == "wreq":
-        from shoal.fetch.http.wreq import WreqFetcher
+        from shoal.fetch.http.wreq import WreqEngine
 
-        return WreqFetcher(limits, egress=egress, user_agent=user_agent, authorities=authorities)
+        return RedirectingClient(WreqEngine(limits, user_agent, authorities), egress, limits)
     if engine == "aiohttp":
-        from shoal.fetch.http.aiohttp import AioHttpFetcher
+        from shoal.fetch.http.aiohttp import AioHttpEngine
 
-        return AioHttpFetcher(limits, egress=egress, user_agent=user_agent, authorities=authorities)
-    close = get_close_matches(engine, ENGINES, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known engines are {', '.join(ENGINES)}"
-    raise InvalidSetting("engine", f"{engine!r} is not an HTTP engine; {hint}")
+        return RedirectingClient(AioHttpEngine(limits, user_agent, authorities), egress, limits)
+    raise InvalidSetting("engine", f"{engine!r} is not an HTTP engine. {hint(engine, ENGINES)}")

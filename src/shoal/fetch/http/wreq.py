@@ -1,5 +1,6 @@
 """Fetches with wreq: HTTP/1.1 and HTTP/2, one client per host name, pinned to the checked addresses."""
 
+import resource
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,13 +8,13 @@ from typing import Any, NamedTuple
 
 import wreq
 
-from shoal.core.errors import BrokenAnswer, OutOfScope, TooLarge
-from shoal.core.http import BodySink, Headers, Identity, OnBytes, Proxy
+from shoal.core.errors import BrokenAnswer, OutOfScope
+from shoal.core.http import Headers, Identity, OnBytes, Proxy
 from shoal.core.request_options import HEAD, METHODS, POST
-from shoal.fetch.contract import DEFAULT_LIMITS, Limits
-from shoal.fetch.egress import AllowedTarget, Egress
-from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, RedirectingClient
-from shoal.fetch.http.decode import DecodedBody, decoders
+from shoal.fetch.contract import Limits
+from shoal.fetch.egress import AllowedTarget
+from shoal.fetch.http.client import ACCEPT, CONNECT_TIMEOUT, IDLE_TIMEOUT, ResponseHead
+from shoal.fetch.http.decode import Piece
 from shoal.fetch.http.profiles import profile_of
 from shoal.fetch.http.wreq_errors import BROKEN, translate_error, translate_proxy_error, was_closed
 from shoal.fetch.ip_ranges import Address
@@ -22,23 +23,6 @@ BODILESS = (204, 304)  # statuses without a body, whatever length they announce
 MAX_CLIENTS = 1_000
 IDLE_PER_HOST = 64  # connections
 PROFILE_OPTIONS = ("user_agent", "headers", "http2_options")  # options that a browser's profile sets itself
-
-
-class WreqFetcher(RedirectingClient):
-    """Fetches by HTTP/1.1 and HTTP/2 with wreq, the default engine.
-
-    `authorities` is a PEM file of the certificates to trust instead of the system's.
-    """
-
-    def __init__(
-        self,
-        limits: Limits = DEFAULT_LIMITS,
-        *,
-        egress: Egress,
-        user_agent: str,
-        authorities: Path | None = None,
-    ) -> None:
-        super().__init__(WreqEngine(limits, user_agent, authorities), egress, limits)
 
 
 class _Pinned(NamedTuple):
@@ -66,7 +50,7 @@ async def _stream(body: bytes) -> AsyncGenerator[bytes, None]:
 
 
 class WreqEngine:
-    """Sends requests with wreq."""
+    """Sends requests with wreq, the default engine: by HTTP/1.1 and HTTP/2."""
 
     def __init__(self, limits: Limits, user_agent: str, authorities: Path | None) -> None:
         self._options = _client_options(limits, user_agent, authorities)
@@ -82,53 +66,37 @@ class WreqEngine:
         headers: Mapping[str, str],
         proxy: Proxy | None,
         identity: Identity | None,
-        post: bytes | None = None,
-        method: str = POST,
+        post: bytes | None,
+        method: str,
     ) -> "WreqResponse":
         """Send to one of the target's addresses, or through the proxy; raises FetchError."""
         profile = identity.profile if identity and identity.profile else ""
+        client = self._proxy_client(profile) if proxy else self._client(target, profile)
+        options: dict[str, Any] = {"headers": headers} if headers else {}
         if proxy:
-            return await self._send_via(proxy, target, headers, profile, post, method)
-        client = self._client(target, profile)
+            options["proxy"] = wreq.Proxy.all(proxy.url)
         try:
-            if post is not None:
-                options = _with_body(target.url, headers, post, method)
-                response = await client.request(_METHODS[method], target.url, **options)
+            if post is None:
+                response = await _get(client, target.url, options)
             else:
-                response = await (
-                    client.get(target.url, headers=headers) if headers else client.get(target.url)
-                )
+                options |= _with_body(target.url, headers, post, method)
+                response = await client.request(_METHODS[method], target.url, **options)
         except BROKEN as exc:
+            if proxy:
+                # Without its cause: wreq's own text may hold the proxy's credentials.
+                raise translate_proxy_error(proxy, exc, target) from None
             raise translate_error(exc, target) from exc
-        peer = response.remote_addr
+        peer = None if proxy else response.remote_addr
         if peer and peer.ip() not in target.addresses:
             raise OutOfScope(f"{target.host} responded from {peer.ip()}, an address that was not checked")
         return WreqResponse(response, target, is_head=method == HEAD)
 
-    async def _send_via(
-        self,
-        proxy: Proxy,
-        target: AllowedTarget,
-        headers: Mapping[str, str],
-        profile: str,
-        post: bytes | None,
-        method: str,
-    ) -> "WreqResponse":
+    def _proxy_client(self, profile: str) -> wreq.Client:
         if profile not in self._proxy_clients:
             # It resolves only the names of proxies: their schemes leave all other names to the proxy.
             names = wreq.DnsOptions(system_dns=True)
             self._proxy_clients[profile] = wreq.Client(dns_options=names, **self._options_for(profile))
-        client, upstream = self._proxy_clients[profile], wreq.Proxy.all(proxy.url)
-        try:
-            if post is not None:
-                options = _with_body(target.url, headers, post, method)
-                response = await client.request(_METHODS[method], target.url, proxy=upstream, **options)
-            else:
-                response = await _get_via(upstream, client, target.url, dict(headers))
-        except BROKEN as exc:
-            # Without its cause: wreq's own text may hold the proxy's credentials.
-            raise translate_proxy_error(proxy, exc, target) from None
-        return WreqResponse(response, target, is_head=method == HEAD)
+        return self._proxy_clients[profile]
 
     async def close(self) -> None:
         # Not with wreq's own `close`, which would cancel the tasks that still wait for a response.
@@ -166,23 +134,25 @@ class WreqEngine:
         return pinned
 
 
-class WreqResponse:
+class WreqResponse(ResponseHead):
     """The head of a response; its body has not been read yet."""
 
-    __slots__ = ("_fields", "_is_head", "_response", "_target", "status")
+    __slots__ = ("_fields", "_is_head", "_response")
 
     def __init__(self, response: wreq.Response, target: AllowedTarget, *, is_head: bool = False) -> None:
-        self._response, self._target, self._is_head = response, target, is_head
+        super().__init__(response.status.as_int(), target)
+        self._response, self._is_head = response, is_head
         self._fields = response.headers
-        self.status = response.status.as_int()
+
+    @property
+    def announced_size(self) -> int | None:
+        return self._response.content_length  # None where wreq decompresses, whatever the header says
 
     def first(self, name: str) -> str | None:
-        """Return the first value of a header."""
         value = self._fields.get(name)
         return None if value is None else str(value, "latin-1")
 
     def all(self, name: str) -> Sequence[str]:
-        """Return every value of a header."""
         if name not in self._fields:  # a fifth of the cost of `get_all`
             return ()
         return [str(value, "latin-1") for value in self._fields.get_all(name)]
@@ -191,62 +161,41 @@ class WreqResponse:
         return WreqHeaders(self._fields)
 
     async def body(self, max_bytes: int, on_bytes: OnBytes | None) -> bytes:
-        size = self._response.content_length  # None where wreq decompresses, whatever the header says
-        if size is not None and size > max_bytes:
-            raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
+        size = self.announced_size
         # wreq decodes the encodings it offered and removes the header; any left was sent unrequested.
-        unrequested = self.all("content-encoding")
-        left = decoders(unrequested) if unrequested else []
+        if size is None or self.all("content-encoding"):
+            return await super().body(max_bytes, on_bytes)
+        self._check_announced(max_bytes)
+        if on_bytes:
+            await on_bytes(size)
         try:
-            if size is None or left:
-                return await self._read_stream(DecodedBody(left, max_bytes), on_bytes)
-            if on_bytes:
-                await on_bytes(size)
             whole = bytes(await self._response.bytes())
         except BROKEN as exc:
-            raise translate_error(exc, self._target) from exc
-        self._check_size(size, len(whole))
+            raise translate_error(exc, self.target) from exc
+        self._check_complete(len(whole))
         return whole
 
-    def _check_size(self, announced: int | None, received: int) -> None:
-        """Raise BrokenAnswer for a body that is shorter than announced.
-
-        Over HTTP/2, wreq takes a reset or a closed connection without an error for the end of the body.
-        """
-        if announced is None or received >= announced or self._is_head or self.status in BODILESS:
-            return
-        raise BrokenAnswer(
-            f"{self._target.host}: its response ended after {received:,} of {announced:,} bytes"
-        )
-
-    async def _read_stream(self, decoded: DecodedBody, on_bytes: OnBytes | None) -> bytes:
-        size, received = self._response.content_length, 0
-        async with self._response.stream() as stream:
-            async for part in stream:
-                if isinstance(part, memoryview):  # else trailers
-                    received += part.nbytes
-                    grown = decoded.feed(part)
-                    if on_bytes:
-                        await on_bytes(grown)
-        self._check_size(size, received)
-        return decoded.finish()
-
-    async def save(self, max_bytes: int, sink: BodySink) -> None:
-        size, received = self._response.content_length, 0
-        if size is not None and size > max_bytes:
-            raise TooLarge(f"{self._target.host} announces {size:,} bytes; the limit is {max_bytes:,}")
-        decoded = DecodedBody(decoders(self.all("content-encoding")), max_bytes)
+    async def parts(self) -> AsyncGenerator[Piece, None]:
+        received = 0
         try:
             async with self._response.stream() as stream:
                 async for part in stream:
                     if isinstance(part, memoryview):  # else trailers
                         received += part.nbytes
-                        for piece in decoded.decode(part):
-                            await sink.write(piece)
+                        yield part
         except BROKEN as exc:
-            raise translate_error(exc, self._target) from exc
-        self._check_size(size, received)
-        decoded.finish()
+            raise translate_error(exc, self.target) from exc
+        self._check_complete(received)
+
+    def _check_complete(self, received: int) -> None:
+        """Raise BrokenAnswer for a body that is shorter than announced.
+
+        Over HTTP/2, wreq takes a reset or a closed connection without an error for the end of the body.
+        """
+        size = self.announced_size
+        if size is None or received >= size or self._is_head or self.status in BODILESS:
+            return
+        raise BrokenAnswer(f"{self.target.host}: its response ended after {received:,} of {size:,} bytes")
 
     def release(self) -> None:
         del self._response
@@ -288,24 +237,18 @@ class WreqHeaders(Headers):
         return self._texts
 
 
-async def _get_via(
-    proxy: wreq.Proxy, client: wreq.Client, url: str, headers: dict[str, str]
-) -> wreq.Response:
+async def _get(client: wreq.Client, url: str, options: Mapping[str, Any]) -> wreq.Response:
     try:
-        return await client.get(url, headers=headers, proxy=proxy)
+        return await client.get(url, **options)
     except BROKEN as exc:
         # Some proxies close every connection silently, even at the moment in which it is reused.
-        if not url.startswith("http:") or not was_closed(exc):
+        if "proxy" not in options or not url.startswith("http:") or not was_closed(exc):
             raise
-    return await client.get(url, headers=headers, proxy=proxy)
+    return await client.get(url, **options)
 
 
 def _max_clients() -> int:
     """Return how many hosts may have a client; idle connections must leave file descriptors for others."""
-    try:
-        import resource
-    except ImportError:
-        return MAX_CLIENTS
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CLIENTS if files == resource.RLIM_INFINITY else min(MAX_CLIENTS, files // 4)
 

@@ -26,14 +26,14 @@ from shoal.core.errors import (
 from shoal.core.http import Request, Response
 from shoal.core.model import SECOND, ZERO
 from shoal.core.proxies import ProxyRules
-from shoal.core.tasks import watched
+from shoal.core.tasks import wait_for_event, watched
 from shoal.fetch.contract import Fetcher, current
 from shoal.fetch.proxies.health import ProxyFault, ProxyHealth
 from shoal.fetch.proxies.pool import NONE, ProxyPool, ProxyShortage
 from shoal.fetch.proxies.source import ProxySource
 from shoal.fetch.proxies.sync import ProxySync
 from shoal.fetch.singleflight import LruCache
-from shoal.fetch.status import accepted
+from shoal.fetch.status import is_block
 
 QUICK = 0.25  # seconds in which a request may still be sent without coming too close to the next one
 HOLD_TIMEOUT_SECONDS = 15.0  # that a task waits here when no proxy is left, before it is postponed
@@ -152,7 +152,9 @@ class ProxiesFetcher:
                 raise ProxyTrouble(f"every proxy has just sent a request to {host}", wait)
             case ProxyShortage.BUSY:
                 left = began + QUICK - time.monotonic()
-                if left <= 0 or not await self._wait_for_change(left):
+                if left > 0:
+                    await self._wait_for_change(left)
+                else:
                     raise ProxyTrouble("every proxy that is left is on trial and busy", SECOND)
 
     async def _postpone(self) -> None:
@@ -163,14 +165,9 @@ class ProxiesFetcher:
         wait = min(timedelta(seconds=self._pool.back_in), MAX_WAIT)
         raise NoProxyLeft("every proxy is benched", wait)
 
-    async def _wait_for_change(self, seconds: float) -> bool:
+    async def _wait_for_change(self, seconds: float) -> None:
         self._pool.changed.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._pool.changed.wait()
-        except TimeoutError:
-            return False
-        return True
+        await wait_for_event(self._pool.changed, seconds)
 
     async def _send_via(self, health: ProxyHealth, request: Request) -> Response:
         pool, limit = self._pool, self._rules.timeout
@@ -243,15 +240,7 @@ class ProxiesFetcher:
             return True
         if is_relayed and not health.has_worked and status in SUSPECT_STATUSES:
             return True
-        if self._block is None:
-            return False
-        try:
-            accepted(response, also=self._statuses, block=self._block)
-        except Blocked:
-            return status == 200
-        except Exception:
-            return False
-        return False
+        return status == 200 and is_block(response, block=self._block)
 
     def _is_free(
         self, health: ProxyHealth, url: str, response: Response, host: str, is_relayed: bool
@@ -320,17 +309,16 @@ class SiteProxiesFetcher:
 
     async def fetch(self, request: Request) -> Response:
         """Return the response, whatever its status; raises FetchError, ProxyTrouble or NoProxyLeft."""
-        return await self._choose(self._find(request.url)).fetch(request)
+        rules = self._find(request.url)
+        chosen = self._usual
+        if rules is not None:
+            chosen = next((fetcher for own, fetcher in self._by_rules if own == rules), self._direct)
+        return await chosen.fetch(request)
 
     async def close(self) -> None:
         """Close every connection."""
         for fetcher in (*(fetcher for _, fetcher in self._by_rules), self._usual):
             await fetcher.close()
-
-    def _choose(self, rules: SiteProxies) -> Fetcher:
-        if rules is None:
-            return self._usual
-        return next((fetcher for own, fetcher in self._by_rules if own == rules), self._direct)
 
 
 class RetryingFetcher:

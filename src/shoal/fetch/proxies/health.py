@@ -1,6 +1,7 @@
 """How one proxy performs in one worker."""
 
 from collections import Counter
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shoal.core.http import Proxy
@@ -18,37 +19,21 @@ class ProxyFault(StrEnum):
     BLOCKED = "blocked"  # the host rejects it
 
 
+@dataclass(slots=True, eq=False)
 class ProxyHealth:
     """The record of a proxy in this worker."""
 
-    __slots__ = (
-        "faults",
-        "has_worked",
-        "in_flight",
-        "is_on_trial",
-        "last_fault",
-        "last_page",
-        "pages",
-        "proxy",
-        "seconds",
-        "streak",
-        "turns",
-        "used",
-    )
-
-    def __init__(self, proxy: Proxy) -> None:
-        self.proxy = proxy
-        self.in_flight = 0  # requests in flight
-        self.used = 0  # times that it was picked
-        self.turns = 0  # the same, but a proxy that is added later starts with as many as the others have
-        self.pages = 0
-        self.has_worked = False
-        self.faults: Counter[ProxyFault] = Counter()
-        self.last_fault: ProxyFault | None = None
-        self.streak = 0  # failures in a row
-        self.seconds: float | None = None  # moving average of the time that a page takes
-        self.last_page: float | None = None  # when the last page arrived
-        self.is_on_trial = False  # it was benched, and has not worked since
+    proxy: Proxy
+    in_flight: int = 0  # requests in flight
+    used: int = 0  # times that it was picked
+    pages: int = 0
+    has_worked: bool = False
+    faults: Counter[ProxyFault] = field(default_factory=Counter)
+    last_fault: ProxyFault | None = None
+    streak: int = 0  # failures in a row
+    seconds: float | None = None  # moving average of the time that a page takes
+    last_page: float | None = None  # when the last page arrived
+    is_on_trial: bool = False  # it was benched, and has not worked since
 
     @property
     def is_suspect(self) -> bool:

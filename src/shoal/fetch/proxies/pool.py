@@ -71,36 +71,27 @@ class PerExitRate:
         self._settled = {name: self._settled.get(name, 0.0) for name in stay} | dict.fromkeys(new, settled)
 
 
-class _HostRecord:
-    __slots__ = ("proxies", "since")
-
-    def __init__(self) -> None:
-        self.proxies: set[str] = set()
-        self.since = float("-inf")  # when the last page arrived
-
-
 class HostProxies:
-    """Records results of the hosts that were fetched last."""
+    """Records through which proxies the hosts that were fetched last have returned pages."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: LruCache[_HostRecord] = LruCache(MAX_HOSTS)
+        self._last_pages: LruCache[float] = LruCache(MAX_HOSTS)  # by host
+        self._accepted: LruCache[bool] = LruCache(MAX_RECORDS)  # by proxy and host
 
     def record_page(self, proxy: str, host: str) -> None:
         """Record a page."""
-        known = self._known.get(host) or self._known.put(host, _HostRecord())
-        known.since = self._clock()
-        known.proxies.add(proxy)
+        self._last_pages.put(host, self._clock())
+        self._accepted.put(f"{proxy} {host}", True)
 
     def has_accepted(self, proxy: str, host: str) -> bool:
         """Tell whether a host has returned a page through this proxy."""
-        known = self._known.get(host)
-        return known is not None and proxy in known.proxies
+        return self._accepted.get(f"{proxy} {host}") is not None
 
     def is_up(self, host: str) -> bool:
         """Tell whether a host has recently returned a page through any proxy."""
-        known = self._known.get(host)
-        return known is not None and known.since + UP_PERIOD_SECONDS > self._clock()
+        last_page = self._last_pages.get(host)
+        return last_page is not None and last_page + UP_PERIOD_SECONDS > self._clock()
 
 
 class ProxyShortage(Enum):
@@ -202,7 +193,6 @@ class ProxyPool:
         self._in_flight += 1
         health.in_flight += 1
         health.used += 1
-        health.turns += 1
 
     def end(self, health: ProxyHealth) -> None:
         """Count a request that has ended."""
@@ -310,7 +300,7 @@ class ProxyPool:
         return name not in self._unpublished and unit not in self._unpublished and unit not in self._benched
 
     def _fair_share(self) -> int:
-        """Return how many requests one may have in flight; else the fastest proxy would get them all."""
+        """Return how many requests one may have in flight; else most of them would wait for the slowest."""
         return 2 + 2 * self._in_flight // len(self._queue)
 
     def _end_benches(self) -> None:
@@ -334,9 +324,6 @@ class ProxyPool:
         new = [self._all[name] for name in mine if name in wanted and name not in known]
         # Each worker starts at a random proxy, so that the first in the list is not the most used.
         self._rate.update((one.proxy.name for one in stay), (one.proxy.name for one in new))
-        fewest = min((one.turns for one in stay), default=0)
-        for one in new:
-            one.turns = max(one.turns, fewest)
         turn = random.randrange(len(new)) if new else 0
         self._queue = deque(chain(stay, new[turn:], new[:turn]))
         self.changed.set()

@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Callable
 from hashlib import blake2b
 from itertools import islice
+from typing import Any
 
 from shoal.fetch.proxies.health import ProxyHealth
 from shoal.fetch.singleflight import LruCache
 
 MAX_COMPARED = 64  # of more proxies than this, a random sample is compared
-MAX_COUNTED = 1_000  # of more, the first usable one is picked
 MAX_KEYS = 100_000
 
 ProxyQueue = deque[ProxyHealth]
@@ -18,50 +18,26 @@ IsUsable = Callable[[ProxyHealth], bool]
 
 
 class RoundRobin:
-    """Each in turn: of the usable ones, the one with the fewest turns that has waited longest."""
-
-    def __init__(self) -> None:
-        self._turns = 0  # turns of the last pick, before it was picked
+    """Each in turn: of the usable ones, the one that has waited longest."""
 
     def pick(self, queue: ProxyQueue, is_usable: IsUsable, key: str) -> ProxyHealth | None:
-        found: ProxyHealth | None = None
-        for health in islice(queue, MAX_COUNTED):
-            if is_usable(health) and (found is None or health.turns < found.turns):
-                found = health
-                # Nearly always the first has no more turns than the last pick had, and the search ends.
-                if found.turns <= self._turns:
-                    break
-        found = found or next(filter(is_usable, queue), None)
+        found = next(filter(is_usable, queue), None)
         if found:
-            self._turns = found.turns
             queue.remove(found)
             queue.append(found)
         return found
 
 
-class Random:
-    """Any usable one."""
+class Lowest:
+    """The one with the lowest rank."""
+
+    def __init__(self, rank: Callable[[ProxyHealth], Any]) -> None:
+        self._rank = rank
 
     def pick(self, queue: ProxyQueue, is_usable: IsUsable, key: str) -> ProxyHealth | None:
-        return next(filter(is_usable, _sample(queue)), None) or next(filter(is_usable, queue), None)
-
-
-class LeastUsed:
-    """The one with the fewest requests in flight, and of those the one that was picked least often."""
-
-    def pick(self, queue: ProxyQueue, is_usable: IsUsable, key: str) -> ProxyHealth | None:
-        return min(_usable_sample(queue, is_usable), key=lambda one: (one.in_flight, one.used), default=None)
-
-
-class Fastest:
-    """The one with the shortest expected wait for a page; each unused one is tried once."""
-
-    def pick(self, queue: ProxyQueue, is_usable: IsUsable, key: str) -> ProxyHealth | None:
-        return min(
-            _usable_sample(queue, is_usable),
-            key=lambda one: (one.seconds or 0.0) * (one.in_flight + 1),
-            default=None,
-        )
+        few = queue if len(queue) <= MAX_COMPARED else random.sample(queue, MAX_COMPARED)
+        usable = [one for one in few if is_usable(one)]
+        return min(usable or islice(filter(is_usable, queue), MAX_COMPARED), key=self._rank, default=None)
 
 
 class Sticky:
@@ -81,30 +57,22 @@ class Sticky:
         return best
 
 
-Strategy = RoundRobin | Random | LeastUsed | Fastest | Sticky
-_KINDS: dict[str, type[Strategy]] = {
-    "round_robin": RoundRobin,
-    "random": Random,
-    "least_used": LeastUsed,
-    "fastest": Fastest,
-    "sticky": Sticky,
-}
+Strategy = RoundRobin | Lowest | Sticky
 
 
 def strategy(name: str) -> Strategy:
     """Return the strategy of this name."""
-    return _KINDS[name]()
-
-
-def _usable_sample(queue: ProxyQueue, is_usable: IsUsable) -> list[ProxyHealth]:
-    if len(queue) <= MAX_COMPARED:
-        return [one for one in queue if is_usable(one)]
-    few = [one for one in _sample(queue) if is_usable(one)]
-    return few or list(islice(filter(is_usable, queue), MAX_COMPARED))
-
-
-def _sample(queue: ProxyQueue) -> list[ProxyHealth]:
-    return random.sample(queue, min(len(queue), MAX_COMPARED))
+    match name:
+        case "random":
+            return Lowest(lambda one: random.random())
+        case "least_used":
+            return Lowest(lambda one: (one.in_flight, one.used))
+        case "fastest":  # the shortest expected wait for a page; each unused one is tried once
+            return Lowest(lambda one: (one.seconds or 0.0) * (one.in_flight + 1))
+        case "sticky":
+            return Sticky()
+        case _:
+            return RoundRobin()
 
 
 def _weight(key: str, health: ProxyHealth) -> bytes:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -31,6 +31,7 @@ MAX_SHOWN = 1_000  # with more proxies, only those that were used are published
 # The kinds of topics, as they are stored.
 TROUBLE, BENCHED, STATS = "trouble", "benched", "deeds"
 log = logging.getLogger("shoal.proxies")
+T = TypeVar("T")
 
 
 class ProxyStats(msgspec.Struct, frozen=True, array_like=True):
@@ -122,7 +123,8 @@ class ProxySync:
         alive = sorted({self._me, *(name for name, note in found.items() if note.age < STALE)})
         if self._pool.rules.share == "slice":
             self._pool.share(alive.index(self._me), len(alive), read_at=read_at)
-        return {name: read_counts(found[name]) for name in alive if name != self._me and name in found}
+        others = [name for name in alive if name != self._me and name in found]
+        return {name: _read(found[name], dict[str, int]) or {} for name in others}
 
     async def _read_bans(self) -> dict[str, float]:
         return left_of(await self._notes.notes(topic(BENCHED, self._run_id)))
@@ -166,20 +168,12 @@ class ProxySync:
 
 def read_stats(note: Note) -> dict[str, ProxyStats]:
     """Read the statistics of one worker; empty where they cannot be read."""
-    found: dict[str, ProxyStats] = _read(note, dict[str, ProxyStats], {})
-    return found
-
-
-def read_counts(note: Note) -> dict[str, int]:
-    """Read the failures of one worker."""
-    found: dict[str, int] = _read(note, dict[str, int], {})
-    return found
+    return _read(note, dict[str, ProxyStats]) or {}
 
 
 def read_ban(note: Note) -> ProxyBan | None:
     """Read why a unit is benched."""
-    found: ProxyBan | None = _read(note, ProxyBan, None)
-    return found
+    return _read(note, ProxyBan)
 
 
 def left_of(notes: Mapping[str, Note]) -> dict[str, float]:
@@ -212,8 +206,8 @@ def _is_recent(stats: ProxyStats, age: timedelta) -> bool:
     return timedelta(seconds=stats.since_page) + age < RECENT
 
 
-def _read(note: Note, kind: Any, otherwise: Any) -> Any:
+def _read(note: Note, kind: type[T]) -> T | None:
     try:
         return msgspec.msgpack.decode(note.value, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return otherwise
+        return None

@@ -13,8 +13,6 @@ from shoal.core.errors import (
     ConnectFailed,
     DnsFailed,
     FetchError,
-    InvalidUrl,
-    NoSuchHost,
     OutOfScope,
     PrivateAddress,
     QueueError,
@@ -25,7 +23,7 @@ from shoal.core.errors import (
 from shoal.core.http import Request
 from shoal.core.model import MINUTE, SECOND, ZERO
 from shoal.core.text import shorten
-from shoal.core.urls import canonical, join
+from shoal.core.urls import canonical
 from shoal.fetch.cache.store import CacheStore, StoredEntry
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.dns import Clock
@@ -56,8 +54,6 @@ class _RobotsResponse(msgspec.Struct, frozen=True, array_like=True):
     origin: str
     lines: str
     failure: str | None
-    is_unresolved: bool = False  # the failure is that of DNS
-    is_missing: bool = False  # the host's name does not exist
 
 
 _decoder = msgspec.msgpack.Decoder(_RobotsResponse)
@@ -118,14 +114,6 @@ class Robots:
         cached = self._cached.get(_origin(canonical(url)))
         return self._rules(cached.lines).crawl_delay if cached else None
 
-    async def sitemaps(self, url: str) -> tuple[str, ...]:
-        """Return the sitemaps that a URL's origin lists, as canonical URLs; raises as `rules` does."""
-        origin, found = _origin(canonical(url)), list[str]()
-        for href in (await self._rules_of(origin)).sitemaps:
-            with suppress(InvalidUrl):
-                found.append(join(origin, href))
-        return tuple(dict.fromkeys(found))
-
     async def close(self) -> None:
         """Cancel fetches, and finish pending writes."""
         await self._fetches.close()
@@ -173,9 +161,7 @@ class Robots:
             shared = _decoder.decode(stored.value)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
-        kind: type[FetchError] = DnsFailed if shared.is_unresolved else RobotsUnavailable
-        kind = NoSuchHost if shared.is_missing else kind
-        failure = kind(shared.failure) if shared.failure is not None else None
+        failure = None if shared.failure is None else RobotsUnavailable(shared.failure)
         left = (FAILURE_LIFETIME if failure else LIFETIME) - stored.age
         if shared.origin != origin or left <= ZERO:
             return None
@@ -183,18 +169,10 @@ class Robots:
 
     async def _share(self, origin: str, cached: _CachedRules) -> None:
         # Whether an origin may be fetched at all depends on each scraper's own settings, and whether it can
-        # be connected to on the network of each machine.
-        is_own = isinstance(cached.failure, OutOfScope) or _is_unconnected(cached.failure)
-        if self._store is None or is_own:
+        # be resolved and connected to on the network of each machine.
+        if self._store is None or not isinstance(cached.failure, RobotsUnavailable | None):
             return
-        failure = str(cached.failure) if cached.failure else None
-        shared = _RobotsResponse(
-            origin,
-            cached.lines,
-            failure,
-            isinstance(cached.failure, DnsFailed),
-            isinstance(cached.failure, NoSuchHost),
-        )
+        shared = _RobotsResponse(origin, cached.lines, str(cached.failure) if cached.failure else None)
         with suppress(QueueError, OSError):
             await self._store.put(self._key(origin), msgspec.msgpack.encode(shared), ttl=LIFETIME)
 
@@ -211,13 +189,8 @@ class Robots:
             failure = exc  # it is not about robots.txt: no page of the host can be fetched
         except FetchError as exc:
             # Without a connection, the pages fail as robots.txt does: they are retried as after that error.
-            failure = (
-                exc
-                if _is_unconnected(exc)
-                else RobotsUnavailable(
-                    f"robots.txt of {origin} is not available: {type(exc).__name__}: {exc}"
-                )
-            )
+            reason = f"robots.txt of {origin} is not available: {type(exc).__name__}: {exc}"
+            failure = exc if _is_unconnected(exc) else RobotsUnavailable(reason)
         # The operator may allow a private host at any moment, and the refusal costs no request.
         is_refused = isinstance(failure, PrivateAddress)
         lifetime = ZERO if is_refused else FAILURE_LIFETIME if failure else LIFETIME
@@ -226,12 +199,19 @@ class Robots:
 
     async def _download(self, url: str) -> bytes:
         """Return the file, empty when the site has none; raises FetchError."""
-        hops = _RedirectCheck()
+        redirects = 0
+
+        async def on_hop(url: str) -> None:
+            nonlocal redirects
+            redirects += 1
+            if redirects > MAX_REDIRECTS:
+                raise OutOfScope(f"robots.txt redirects more than {MAX_REDIRECTS} times")
+
         try:
-            response = await self._fetcher.fetch(Request(url=url, timeout=REQUEST_TIMEOUT, on_hop=hops))
+            response = await self._fetcher.fetch(Request(url=url, timeout=REQUEST_TIMEOUT, on_hop=on_hop))
         except OutOfScope:
             # Redirected out of scope, the file counts as missing.
-            if hops.count:
+            if redirects:
                 return b""
             raise
         if response.status >= 500:
@@ -245,18 +225,6 @@ class Robots:
         rules = await asyncio.to_thread(RobotsRules, lines, self._product)
         self._parsed.put(lines, rules, len(lines) + FIXED_COST)
         return lines
-
-
-class _RedirectCheck:
-    """Counts redirects, and fails the fetch after the fifth."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def __call__(self, url: str) -> None:
-        self.count += 1
-        if self.count > MAX_REDIRECTS:
-            raise OutOfScope(f"robots.txt redirects more than {MAX_REDIRECTS} times")
 
 
 def _is_unconnected(error: FetchError | None) -> bool:

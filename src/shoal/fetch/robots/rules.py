@@ -9,12 +9,10 @@ from protego import Protego
 from shoal.core.model import MINUTE
 
 MAX_READ = 500 << 10  # bytes
-MAX_SITEMAPS = 1_000
 MAX_DELAY = 5 * MINUTE
 
 _AGENT = re.compile(r"\s*user[- ]?agent\s*[:\s]\s*(\*|[a-z_-]*)", re.IGNORECASE)
 _RULE = re.compile(r"\s*(?:allow|dis+al+[oa]w|diasllow|crawl[- ]delay)\s*[:\s]", re.IGNORECASE)
-_SITEMAP = re.compile(r"\s*site-?maps?\s*[:\s]", re.IGNORECASE)
 _LINE_END = re.compile(r"\r\n?|\n")
 _PRODUCT = re.compile(r"[a-z_-]+", re.IGNORECASE)
 _COMPATIBLE = re.compile(r"compatible;\s*([a-z_-]+)", re.IGNORECASE)
@@ -37,11 +35,6 @@ class RobotsRules:
         """The crawl delay of the site, at most five minutes; None if it sets none."""
         seconds = self._rules.crawl_delay(self._product)
         return None if seconds is None else timedelta(seconds=min(seconds, MAX_DELAY.total_seconds()))
-
-    @property
-    def sitemaps(self) -> tuple[str, ...]:
-        """The sitemaps in the file, as they are written."""
-        return tuple(self._rules.sitemaps)[:MAX_SITEMAPS]
 
 
 def product_of(user_agent: str) -> str:
@@ -74,8 +67,6 @@ def _lines(text: str, product: str) -> Iterator[str]:
             among_agents = False
             if for_us:
                 yield line
-        elif _SITEMAP.match(line):
-            yield line
 
 
 def _text(body: bytes) -> str:

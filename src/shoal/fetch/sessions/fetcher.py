@@ -11,8 +11,8 @@ from shoal.core.http import Request, Response
 from shoal.core.model import ZERO
 from shoal.core.urls import canonical, host_of, origin_of
 from shoal.fetch.contract import Fetcher
-from shoal.fetch.host_pause import HostPauser
 from shoal.fetch.sessions.pool import Session, SessionPool, SessionRules
+from shoal.fetch.shared_state import HostPauser
 from shoal.fetch.singleflight import LruCache
 from shoal.fetch.status import accepted
 
@@ -58,7 +58,11 @@ class SessionFetcher:
                 await self._pauser.pause(host, wait.after)
             raise
         headers = {**request.headers, **session.headers(origin)}
-        response = await self._send(replace(request, headers=headers, identity=session.identity), session)
+        try:
+            response = await self._fetcher.fetch(replace(request, headers=headers, identity=session.identity))
+        except NotNow:
+            session.uses -= 1
+            raise
         return self._score_response(response, session, pool, url)
 
     async def close(self) -> None:
@@ -82,13 +86,6 @@ class SessionFetcher:
 
     async def _send_as(self, session: Session, request: Request) -> Response:
         return await self._fetcher.fetch(replace(request, identity=session.identity))
-
-    async def _send(self, request: Request, session: Session) -> Response:
-        try:
-            return await self._fetcher.fetch(request)
-        except NotNow:
-            session.uses -= 1
-            raise
 
     def _score_response(self, response: Response, session: Session, pool: SessionPool, url: str) -> Response:
         """Score the session by its response; one that is no longer logged in is retired."""

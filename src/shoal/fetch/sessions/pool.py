@@ -74,11 +74,6 @@ class Session:
         return self.score <= MIN_SCORE or is_old or is_used
 
 
-def now() -> float:
-    """Return the time by which sessions age."""
-    return time.monotonic()
-
-
 Login = Callable[[Session], Awaitable[None]]  # logs a session in; raises if it cannot
 
 
@@ -96,17 +91,14 @@ class SessionRules:
 class SessionPool:
     """Returns the least recently used session; one that needs a login is not returned before it."""
 
-    def __init__(self, rules: SessionRules, login: Login | None = None, *, clock: Clock = now) -> None:
+    def __init__(
+        self, rules: SessionRules, login: Login | None = None, *, clock: Clock = time.monotonic
+    ) -> None:
         self._rules, self._login, self._clock = rules, login, clock
         self._sessions: dict[int, Session] = {}  # by their numbers
         self._logins: set[asyncio.Task[None]] = set()
         self._failures, self._next_login = 0, float("-inf")
         self._reason = ""
-
-    @property
-    def sessions(self) -> list[Session]:
-        """The current sessions."""
-        return list(self._sessions.values())
 
     async def take(self) -> Session:
         """Return a session to use; raises NoSession if none is available at the moment."""
@@ -115,7 +107,9 @@ class SessionPool:
             self._add_session()
             ready = [session for session in self._sessions.values() if session.is_ready]
             if ready:
-                return self._mark_used(min(ready, key=lambda one: (one.last_used, one.number)))
+                session = min(ready, key=lambda one: (one.last_used, one.number))
+                session.uses, session.last_used = session.uses + 1, self._clock()
+                return session
             if not self._logins:
                 raise self._no_session()
             await asyncio.wait(self._logins, return_when=asyncio.FIRST_COMPLETED)
@@ -130,11 +124,6 @@ class SessionPool:
             task.cancel()
         if self._logins:
             await asyncio.wait(self._logins)
-
-    def _mark_used(self, session: Session) -> Session:
-        session.uses += 1
-        session.last_used = self._clock()
-        return session
 
     def _retire_expired(self) -> None:
         age = self._rules.max_age.total_seconds() if self._rules.max_age else None

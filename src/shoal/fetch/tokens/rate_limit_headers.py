@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 
 from shoal.core.http import Headers, Response
 from shoal.core.model import SECOND, ZERO
-from shoal.fetch.status import retry_after
+from shoal.fetch.status import parse_date, retry_after
 
 MAX_WINDOW = timedelta(days=31)  # of a window; some last a month
 ROUNDING = SECOND  # what rounding to whole seconds may have lost
@@ -19,7 +18,6 @@ _NUMBER = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"\s*\d{1,15}(?:\.\d{1,9})?\s*", re.ASCII)
 _MEMBER = re.compile(r'(?:"[^"]*"|[^,"])+')  # of a list; a quoted name may contain a comma
 _PARAMETER = re.compile(r";\s*([a-z]+)\s*=\s*(\d{1,15})", re.ASCII)
-_COMBINED = re.compile(r"\b(limit|remaining|reset)\s*=\s*(\d{1,15})", re.ASCII)
 _FAMILIES = ("x-ratelimit-", "ratelimit-", "x-rate-limit-", "rate-limit-")
 _EPOCH, _EPOCH_MS = 10**9, 10**11  # the smallest numbers that are dates: in 2001, and in ms in 1973
 
@@ -45,12 +43,13 @@ def rate_limit_in(response: Response, now: datetime | None = None) -> RateLimit:
 
 def _variants(headers: Headers, now: datetime) -> Iterator[RateLimit]:
     yield _parse_structured(headers)
-    yield _parse_combined(headers)
+    # The host's clock may be wrong by hours: its dates are compared with its own time.
+    now = parse_date(_value(headers, "date")) or now
     for family in _FAMILIES:
         yield RateLimit(
             left=_count(_value(headers, f"{family}remaining")),
             limit=_count(_value(headers, f"{family}limit")),
-            resets_in=reset_in(_value(headers, f"{family}reset"), _date(headers) or now),
+            resets_in=reset_in(_value(headers, f"{family}reset"), now),
         )
 
 
@@ -64,14 +63,6 @@ def _parse_structured(headers: Headers) -> RateLimit:
         return RateLimit()
     left, name, facts = min(found, key=lambda one: one[0])
     return RateLimit(left=left, limit=limits.get(name), resets_in=_seconds(facts.get("t")))
-
-
-def _parse_combined(headers: Headers) -> RateLimit:
-    """Parse `RateLimit: limit=100, remaining=50, reset=30`."""
-    facts = {name: int(number) for name, number in _COMBINED.findall(_value(headers, "ratelimit").lower())}
-    return RateLimit(
-        left=facts.get("remaining"), limit=facts.get("limit"), resets_in=_seconds(facts.get("reset"))
-    )
 
 
 def _members(text: str) -> Iterator[tuple[str, dict[str, int]]]:
@@ -103,7 +94,7 @@ def reset_in(text: str, now: datetime) -> timedelta | None:
             return _clamp(timedelta(seconds=number) + lost)
         seconds = number / 1_000 if number >= _EPOCH_MS else number
         return _clamp(timedelta(seconds=seconds - now.timestamp()) + ROUNDING)
-    moment = _parse_date(text)
+    moment = parse_date(text) or _parse_iso_date(text.strip())
     return None if moment is None else _clamp(moment - now + ROUNDING)
 
 
@@ -111,16 +102,9 @@ def _clamp(wait: timedelta) -> timedelta:
     return min(max(wait, ZERO), MAX_WINDOW)
 
 
-def _date(headers: Headers) -> datetime | None:
-    # The host's clock may be wrong by hours: its dates are compared with its own time.
-    return _parse_date(_value(headers, "date"))
-
-
-def _parse_date(text: str) -> datetime | None:
-    for read in (parsedate_to_datetime, datetime.fromisoformat):
-        try:
-            moment = read(text.strip())
-        except (ValueError, OverflowError, TypeError):
-            continue
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return None
+def _parse_iso_date(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -31,9 +31,10 @@ class Control:
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_event: OnEvent | None = None
     ) -> None:
-        self._reader, self._writer, self._on_event = reader, writer, on_event or _ignore
+        self._reader, self._writer, self._on_event = reader, writer, on_event
         self._waiting: deque[asyncio.Future[_ControlReply]] = deque()
-        self._reading = watched(asyncio.create_task(self._read()))
+        # Ends when Tor has closed the connection.
+        self.reading = watched(asyncio.create_task(self._read()))
 
     @classmethod
     async def open(cls, socket: Path, cookie: Path, on_event: OnEvent | None = None) -> Self:
@@ -49,7 +50,7 @@ class Control:
     async def send_command(self, line: str) -> list[str]:
         """Send a command and return the lines of the reply, without their codes; raises ControlFailed."""
         verb = line.partition(" ")[0]
-        if self._reading.done():
+        if self.reading.done():
             raise ControlFailed(f"Tor closed the control connection before {verb}")
         future: asyncio.Future[_ControlReply] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
@@ -71,14 +72,10 @@ class Control:
                 return value
         raise ControlFailed(f"Tor did not report {key}")
 
-    async def until_closed(self) -> None:
-        """Return when Tor has closed the connection."""
-        await asyncio.wait([self._reading])
-
     async def close(self) -> None:
         """Close the connection; a Tor that is owned through it exits."""
-        self._reading.cancel()
-        await asyncio.wait([self._reading])
+        self.reading.cancel()
+        await asyncio.wait([self.reading])
         self._writer.close()
         with suppress(OSError):
             await self._writer.wait_closed()
@@ -88,7 +85,8 @@ class Control:
             while True:
                 reply = await self._reply()
                 if reply.code == EVENT:
-                    self._on_event(reply.lines[0])
+                    if self._on_event:
+                        self._on_event(reply.lines[0])
                 elif self._waiting and not (future := self._waiting.popleft()).done():
                     future.set_result(reply)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ControlFailed):
@@ -104,21 +102,9 @@ class Control:
             line = await self._line()
             code, mark, text = line[:3], line[3:4], line[4:]
             lines.append(text)
-            if mark == "+":
-                lines += await self._data()
-            elif mark != "-":
+            if mark != "-":
                 return _ControlReply(code, lines)
         raise ControlFailed("Tor's reply does not end")
 
-    async def _data(self) -> list[str]:
-        found: list[str] = []
-        while (line := await self._line()) != "." and len(found) < MAX_LINES:
-            found.append(line.removeprefix("."))
-        return found
-
     async def _line(self) -> str:
         return (await self._reader.readuntil(b"\r\n"))[:-2].decode(errors="replace")
-
-
-def _ignore(event: str) -> None:
-    """Ignore an event."""

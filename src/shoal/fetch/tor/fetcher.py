@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from re import Pattern
 
-from shoal.core.errors import Blocked, BrokenAnswer, ConnectFailed, FetchTimeout, HttpStatus, OutOfScope
+from shoal.core.errors import BrokenAnswer, ConnectFailed, FetchTimeout, OutOfScope
 from shoal.core.http import Identity, Request, Response
 from shoal.core.tasks import watched
 from shoal.core.urls import host_of
@@ -16,7 +16,7 @@ from shoal.fetch.contract import Fetcher
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.cookies import CookieJar
 from shoal.fetch.singleflight import LruCache
-from shoal.fetch.status import accepted
+from shoal.fetch.status import is_block
 from shoal.fetch.tor import renewal
 from shoal.fetch.tor.sync import TorState, TorSync
 from shoal.fetch.tor.tor import Tor
@@ -134,7 +134,7 @@ class TorFetcher:
                 raise self._tor.down() from None
             self._renew(circuit, "failure")
             raise
-        if self._is_blocked(response):
+        if is_block(response, also=self._statuses, block=self._block):
             self._renew(circuit, "block")
         return response
 
@@ -168,12 +168,3 @@ class TorFetcher:
     def _renew(self, circuit: Circuit, reason: str) -> None:
         if self._circuits.renew(circuit):
             log.info("tor circuit renewed host=%s reason=%s", circuit.host, reason)
-
-    def _is_blocked(self, response: Response) -> bool:
-        try:
-            accepted(response, also=self._statuses, block=self._block)
-        except Blocked:
-            return True
-        except HttpStatus:
-            return False
-        return False

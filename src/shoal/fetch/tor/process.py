@@ -89,15 +89,11 @@ class TorProcess:
     async def wait_until_ended(self) -> None:
         """Return when Tor has exited or closed the control connection."""
         assert self._control is not None
-        waits = [
-            asyncio.create_task(self._process.wait()),
-            asyncio.create_task(self._control.until_closed()),
-        ]
+        exited = asyncio.create_task(self._process.wait())
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([exited, self._control.reading], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for wait in waits:
-                wait.cancel()
+            exited.cancel()
 
     def kill(self) -> None:
         """Kill the process."""

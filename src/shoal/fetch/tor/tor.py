@@ -1,11 +1,7 @@
 """A worker's own Tor: started, supervised, restarted when it dies, and stopped with the worker."""
 
 import asyncio
-import fcntl
 import logging
-import os
-import shutil
-import tempfile
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -15,12 +11,12 @@ from shoal.core.errors import TorDown
 from shoal.core.http import Proxy
 from shoal.core.model import MINUTE, SECOND
 from shoal.core.tasks import watched
+from shoal.fetch.owned_folder import OwnedFolder
 from shoal.fetch.tor.control import ControlFailed
 from shoal.fetch.tor.process import StartFailed, TorProcess
 from shoal.fetch.tor.program import command, find_tor, torrc_text, verify, version_of
 
 PREFIX = "shoal-tor-"
-LOCK = "owner"
 
 MAX_PAUSE = MINUTE  # before a Tor that keeps dying is restarted
 STEADY_UPTIME = MINUTE  # uptime after which the next death counts as the first one
@@ -31,51 +27,10 @@ TRIAL_INTERVAL_SECONDS = 10.0  # while Tor has no circuits and may build one onl
 log = logging.getLogger("shoal.fetch.tor")
 
 
-class TorFolder:
-    """A folder that belongs to this process until it ends or removes it."""
-
-    def __init__(self) -> None:
-        sweep()
-        fresh = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))  # with mode 700
-        # Not inherited by Tor, and released by the system however we end.
-        self._lock = os.open(fresh / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        # Renamed only now to the name that others remove when nothing holds its lock.
-        self.path = fresh.rename(fresh.with_name(fresh.name.removeprefix(".")))
-        (self.path / "data").mkdir(mode=0o700)
-
-    def remove(self) -> None:
-        """Remove the folder with all that Tor wrote there; a second call does nothing."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        with suppress(OSError):
-            os.close(self._lock)
-        self._lock = -1
-
-
-def sweep() -> None:
-    """Remove the folders of processes that were killed before they could."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        if _is_abandoned(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_abandoned(folder: Path) -> bool:
-    with suppress(OSError):
-        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
-            return False
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        finally:
-            os.close(lock)
-    return False
-
-
 class Tor:
     """Provides proxies while Tor is up, and none while it is not."""
 
-    def __init__(self, folder: TorFolder, start: list[str]) -> None:
+    def __init__(self, folder: OwnedFolder, start: list[str]) -> None:
         self._folder, self._start = folder, start
         self._process: TorProcess | None = None
         self._down_reason, self.restarts = "it is starting", 0
@@ -87,7 +42,7 @@ class Tor:
     @classmethod
     async def open(cls, torrc: Path | None = None) -> Self:
         """Begin to start a Tor; `torrc` holds further lines for it. Raises InvalidSetting."""
-        program, folder = find_tor(), TorFolder()
+        program, folder = find_tor(), OwnedFolder(PREFIX)
         try:
             return cls(folder, await _prepare(program, folder, torrc))
         except BaseException:
@@ -103,11 +58,6 @@ class Tor:
     def pid(self) -> int | None:
         """The id of its process, if one runs."""
         return self._process.pid if self._process else None
-
-    @property
-    def folder(self) -> Path:
-        """The folder of its data."""
-        return self._folder.path
 
     def proxy(self, name: str) -> Proxy:
         """Return a proxy whose streams share circuits with no other name; raises TorDown."""
@@ -214,7 +164,7 @@ class Tor:
 
 async def installed_tor(torrc: Path | None = None) -> str:
     """Return the version and path of the Tor on this machine; raises InvalidSetting if it cannot be used."""
-    program, folder = find_tor(), TorFolder()
+    program, folder = find_tor(), OwnedFolder(PREFIX)
     try:
         await _prepare(program, folder, torrc)
     finally:
@@ -222,8 +172,9 @@ async def installed_tor(torrc: Path | None = None) -> str:
     return f"version {await version_of(program)} at {program}"
 
 
-async def _prepare(program: Path, folder: TorFolder, torrc: Path | None) -> list[str]:
+async def _prepare(program: Path, folder: OwnedFolder, torrc: Path | None) -> list[str]:
     """Write the configuration, have it checked, and return the command that starts Tor."""
+    (folder.path / "data").mkdir(mode=0o700)
     own, defaults = folder.path / "torrc", (torrc or folder.path / "defaults").absolute()
     own.write_text(torrc_text(folder.path, await version_of(program)))
     if torrc is None:

@@ -13,7 +13,7 @@ from shoal.core.errors import QueueError
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import Task
 from shoal.core.secrets import secret_headers
-from shoal.discover.sitemaps.walk import SitemapLimits, Sitemaps
+from shoal.discover.sitemaps.walk import MAX_BYTES, Sitemaps
 from shoal.discover.source import OpenSource, Source, SourceOptions
 from shoal.discover.webfeeds import WebFeeds
 from shoal.fetch.cache.rules import storable, validators
@@ -165,7 +165,7 @@ class _Network:
     async def fetch(self, request: Request) -> Response:
         if self._fetcher is None:
             agent = self._settings.user_agent or USER_AGENT
-            limits = Limits(max_body=SitemapLimits().max_bytes)
+            limits = Limits(max_body=MAX_BYTES)
             self._fetcher = await open_fetcher(self._settings, user_agent=agent, limits=limits)
         return await self._fetcher.fetch(request)
 

@@ -14,8 +14,7 @@ from shoal.core.model import MINUTE, ZERO, Run, Task
 from shoal.core.proxies import ProxyRules
 from shoal.export.archive.warc import WarcWriter
 from shoal.export.archive.warc_read import WarcArchive
-from shoal.fetch.archive.playback import PlaybackFetcher
-from shoal.fetch.archive.recording import RecordingFetcher
+from shoal.fetch.archive import PlaybackFetcher, RecordingFetcher
 from shoal.fetch.browser.auto import AutoFetcher, RenderHints, RenderingFetcher
 from shoal.fetch.browser.fetcher import BrowserFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher

@@ -8,10 +8,10 @@ from shoal.core.errors import LoginBroken, LoginFailed
 from shoal.core.http import Request, Response
 from shoal.core.redact import redacted
 from shoal.fetch.contract import Fetcher
-from shoal.fetch.host_pause import HostPauser
 from shoal.fetch.http.profiles import profile_of
 from shoal.fetch.sessions.fetcher import Fill, Send, SessionFetcher
 from shoal.fetch.sessions.pool import Session, SessionRules
+from shoal.fetch.shared_state import HostPauser
 from shoal.fetch.status import accepted
 from shoal.fetch.tokens.fetcher import TokenFetcher
 from shoal.fetch.tokens.pool import TokenPool

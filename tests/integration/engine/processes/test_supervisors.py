@@ -161,10 +161,10 @@ async def test_a_worker_that_hangs_when_all_is_done_is_ended_and_has_ended_well(
         SCRAPER.format(settings="")
         + """
 if __import__("sys").argv[0] == "shoal.worker.process.main":
-    from shoal.fetch.http.wreq import WreqFetcher
+    from shoal.fetch.http.client import RedirectingClient
     async def close(self):
         time.sleep(1000)
-    WreqFetcher.close = close
+    RedirectingClient.close = close
 """
     )
     async with asyncio.timeout(30):

@@ -1,7 +1,10 @@
 """Lines of files: encodings, line endings, gzip, and endless lines."""
 
 import gzip
+import io
+import sys
 import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 
@@ -117,15 +120,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         read(tmp_path)
 
 
-def test_progress_goes_from_zero_to_one(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("x" * 99 + "\n" + "line\n" * 100_000)
-    lines = Lines(str(path))
-    assert lines.progress is None
-    seen = []
-    for number, _ in enumerate(lines):
-        if number % 10_000 == 0:
-            seen.append(lines.progress)
-    assert seen == sorted(seen)
-    assert seen[0] < 0.1
-    assert lines.progress == 1.0
+def test_standard_input_is_read_and_stays_open(monkeypatch):
+    buffer = io.BufferedReader(io.BytesIO(gzip.compress(b"one\ntwo\n", mtime=0)))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=buffer))
+    lines = Lines("-")
+    assert list(lines) == ["one\n", "two\n"]
+    assert lines.where == "stdin:2"
+    assert not buffer.closed

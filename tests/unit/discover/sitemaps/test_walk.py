@@ -9,7 +9,7 @@ from shoal.core.errors import ConnectFailed, FetchTimeout, InvalidUrl, TooLarge
 from shoal.core.http import Response
 from shoal.core.model import Task
 from shoal.discover.sitemaps.report import MAX_PROBLEMS, UNENCRYPTED, Problem, SitemapReport
-from shoal.discover.sitemaps.walk import NO_SITEMAP, SitemapLimits
+from shoal.discover.sitemaps.walk import MAX_ROBOTS, NO_SITEMAP
 from tests.unit.discover.site import HOME, Site, index, sitemaps, urlset, walk
 
 START = f"{HOME}/sitemap.xml"
@@ -38,7 +38,6 @@ async def test_tasks_have_the_step_and_what_the_sitemap_says():
     assert [each async for each in sitemaps(site, START, step="page")] == [
         Task(url=f"{HOME}/a", step="page", payload={"lastmod": "2026"})
     ]
-    assert [each async for each in sitemaps(site, START, payload=False)] == [Task(url=f"{HOME}/a")]
 
 
 async def test_who_walks_says_where_pages_are_asked_for_by_what_was_typed():
@@ -212,7 +211,7 @@ async def test_an_index_cannot_send_us_to_other_hosts():
 async def test_only_so_many_hosts_are_asked_for_their_robots_txt():
     site = Site({"/sitemap.xml": urlset(*[f"https://h{n}.test/" for n in range(200)])})
     await walk(site, START)
-    assert len(site.asked) == 1 + SitemapLimits().max_robots
+    assert len(site.asked) == 1 + MAX_ROBOTS
 
 
 @pytest.mark.parametrize(
@@ -298,18 +297,20 @@ async def test_index_files_are_followed_ten_deep():
     assert problems(report) == {"/10.xml": "it is 10 index files deep; the sitemaps it lists are not read"}
 
 
-async def test_only_so_many_files_are_read():
+async def test_only_so_many_files_are_read(monkeypatch):
+    monkeypatch.setattr("shoal.discover.sitemaps.walk.MAX_FILES", 10)
     names = [f"{HOME}/{n}.xml" for n in range(50)]
     site = Site({"/sitemap.xml": index(*names)} | {f"/{n}.xml": urlset(f"{HOME}/{n}") for n in range(50)})
-    found, _, report = await walk(site, START, limits=SitemapLimits(max_files=10))
+    found, _, report = await walk(site, START)
     assert len(found) == 9
     assert report.skipped == {"too many files": 41}
     assert problems(report) == {"/sitemap.xml": "the limit of 10 files is reached"}
 
 
-async def test_only_so_many_urls_are_taken():
+async def test_only_so_many_urls_are_taken(monkeypatch):
+    monkeypatch.setattr("shoal.discover.sitemaps.walk.MAX_URLS", 10)
     site = Site({"/sitemap.xml": urlset(*[f"{HOME}/{n}" for n in range(50)])})
-    found, _, report = await walk(site, START, limits=SitemapLimits(max_urls=10))
+    found, _, report = await walk(site, START)
     assert len(found) == report.urls == 10
     assert problems(report) == {"/sitemap.xml": "the limit of 10 URLs is reached; the walk ends"}
 
@@ -321,9 +322,10 @@ async def test_the_urls_of_files_must_be_short_for_many_of_them_wait():
     assert report.problems[0].reason == "the URL of a sitemap may have at most 2,048 bytes"
 
 
-async def test_a_file_that_is_too_large_is_left_off_and_named():
+async def test_a_file_that_is_too_large_is_left_off_and_named(monkeypatch):
+    monkeypatch.setattr("shoal.discover.sitemaps.walk.MAX_BYTES", 100_000)
     site = Site({"/sitemap.xml": urlset(*[f"{HOME}/{n}" for n in range(50_000)])})
-    found, _, report = await walk(site, START, limits=SitemapLimits(max_bytes=100_000))
+    found, _, report = await walk(site, START)
     assert 0 < len(found) < 50_000
     assert problems(report)["/sitemap.xml"].startswith("it has more than 100,000 bytes; its first")
 

@@ -26,24 +26,6 @@ from shoal.fetch.browser.tab import translate_error
 from shoal.fetch.browser.trackers import is_tracker
 
 
-async def test_seats_are_given_in_the_order_of_asking():
-    seats, got = TabLimit(1), []
-
-    async def sit(name):
-        await seats.acquire()
-        got.append(name)
-
-    await seats.acquire()
-    waiting = [asyncio.create_task(sit(name)) for name in "abc"]
-    await asyncio.sleep(0)
-    for _ in range(3):
-        seats.release()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-    assert got == ["a", "b", "c"]
-    await asyncio.gather(*waiting)
-
-
 async def test_a_crowd_is_sent_back():
     seats = TabLimit(1)
     await seats.acquire()
@@ -54,19 +36,6 @@ async def test_a_crowd_is_sent_back():
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
-
-
-async def test_who_gives_up_takes_no_seat_along():
-    seats = TabLimit(1)
-    await seats.acquire()
-    leaving, staying = (asyncio.create_task(seats.acquire()) for _ in range(2))
-    await asyncio.sleep(0)
-    seats.release()  # granted to the first waiter, which is cancelled at this very moment
-    leaving.cancel()
-    await asyncio.gather(leaving, return_exceptions=True)
-    await asyncio.wait_for(staying, 1)
-    seats.release()
-    assert seats.free == 1
 
 
 def test_a_pass_is_good_until_it_is_taken_back():

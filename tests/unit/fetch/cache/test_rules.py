@@ -14,7 +14,6 @@ from shoal.fetch.cache.rules import (
     storage_policy,
     update_headers,
     validators,
-    vary_names,
 )
 
 NOW = datetime(2026, 2, 15, 12, tzinfo=UTC)
@@ -118,13 +117,6 @@ def test_the_shorter_of_two_times_holds():
     assert fresh_for(None, MINUTE) == MINUTE
     assert fresh_for(timedelta(hours=1), MINUTE) == MINUTE
     assert fresh_for(timedelta(seconds=1), MINUTE) == timedelta(seconds=1)
-
-
-def test_headers_that_an_answer_depends_on_are_named_once_and_in_order():
-    assert vary_names(Headers([("Vary", "User-Agent, accept"), ("vary", "ACCEPT,,Accept-Encoding")])) == (
-        "accept",
-        "user-agent",
-    )
 
 
 def test_a_validator_that_could_split_a_request_is_not_sent():

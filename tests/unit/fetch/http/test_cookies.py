@@ -37,6 +37,10 @@ def sent(jar, url=SITE):
     return jar.header(url, host_of(url))
 
 
+def count(jar):
+    return sum(len(stored) for kind in (jar._hosts, jar._sites) for stored in kind.values())
+
+
 OTHERS = [
     "https://www.shop.test/a/b",
     "https://test/a/b",
@@ -69,7 +73,7 @@ def test_a_cookie_with_a_domain_goes_to_its_subdomains_and_no_further(jar, url, 
 def test_no_cookie_is_set_for_a_public_suffix(jar, suffix):
     keep(jar, f"id=1; Domain={suffix}; Path=/", url=f"https://a.one.{suffix}/")
     keep(jar, f"id=1; Domain={suffix}; Path=/", url=f"https://one.{suffix}/")
-    assert len(jar) == 0
+    assert count(jar) == 0
 
 
 def test_a_public_suffix_sets_cookies_for_itself_only(jar):
@@ -83,13 +87,13 @@ def test_a_public_suffix_sets_cookies_for_itself_only(jar):
 )
 def test_no_cookie_is_set_for_another_domain(jar, domain):
     keep(jar, f"id=1; Domain={domain}; Path=/")
-    assert len(jar) == 0
+    assert count(jar) == 0
 
 
 @pytest.mark.parametrize(("host", "part"), [("127.0.0.1", "0.0.1"), ("10.1.2.3", "2.3"), ("[::1]", "1]")])
 def test_an_address_has_no_subdomains(jar, host, part):
     keep(jar, f"id=1; Domain={part}; Path=/", url=f"https://{host}/")
-    assert len(jar) == 0
+    assert count(jar) == 0
     keep(jar, f"id=1; Domain={host}; Path=/", url=f"https://{host}/")
     assert sent(jar, f"https://{host}/") == "id=1"
     assert sent(jar, "https://9.0.0.1/") is None
@@ -123,7 +127,7 @@ def test_cookies_of_a_host_and_of_its_domain_are_two(jar):
 )
 def test_a_cookie_keeps_what_its_prefix_promises(jar, line, kept):
     keep(jar, line)
-    assert (len(jar) == 1) == kept
+    assert (count(jar) == 1) == kept
 
 
 def test_the_domains_of_a_site_share_one_limit(jar):
@@ -131,7 +135,7 @@ def test_the_domains_of_a_site_share_one_limit(jar):
     for domain in deep:
         lines = [f"c{number}={'x' * 300}; Domain={domain}; Path=/" for number in range(50)]
         keep(jar, *lines, url=f"https://{deep[-1]}/")
-    assert len(jar) <= MAX_PER_HOST
+    assert count(jar) <= MAX_PER_HOST
     assert len(sent(jar, f"https://{deep[-1]}/")) < 2 * cookies.MAX_LENGTH_PER_HOST
 
 
@@ -139,7 +143,7 @@ def test_only_so_many_sites_are_remembered(jar, monkeypatch):
     monkeypatch.setattr(cookies, "MAX_HOSTS", 3)
     for number in range(5):
         keep(jar, f"id=1; Domain={number}a.test; Path=/", url=f"https://{number}a.test/")
-    assert len(jar) == 3
+    assert count(jar) == 3
 
 
 HOSTS = [
@@ -264,7 +268,7 @@ def test_an_age_that_is_no_number_is_none(jar, age):
 )
 def test_what_is_no_cookie_is_not_kept(jar, line):
     keep(jar, line)
-    assert len(jar) == 0
+    assert count(jar) == 0
 
 
 def test_a_value_may_hold_an_equals_sign_and_quotes(jar):
@@ -274,14 +278,14 @@ def test_a_value_may_hold_an_equals_sign_and_quotes(jar):
 
 def test_a_host_may_set_only_so_many(jar):
     keep(jar, *(f"c{number}={number}" for number in range(MAX_PER_HOST + 10)))
-    assert len(jar) == MAX_PER_HOST
+    assert count(jar) == MAX_PER_HOST
     assert "c0=" not in sent(jar)
 
 
 @pytest.mark.parametrize("line", ["c{}=" + "x" * 4_000, "c{}=1; Path=/a/" + "x" * 4_000])
 def test_a_host_may_set_only_so_much(jar, line):
     keep(jar, *(line.format(number) for number in range(20)))
-    assert len(jar) == 4
+    assert count(jar) == 4
 
 
 def test_only_so_many_hosts_are_remembered(jar, monkeypatch):

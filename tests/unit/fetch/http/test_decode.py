@@ -1,18 +1,15 @@
 """Decoding Content-Encoding within a limit."""
 
 import gzip
-import sys
 import zlib
 
-import brotli
 import pytest
-from backports import zstd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.errors import BrokenAnswer, TooLarge
-from shoal.fetch.http.decode import STEP, DecodedBody, decoders, supported_encodings
-from tests.integration.fetch.bombs import brotli_bomb, chained, deflate_bomb, gzip_bomb, zstd_bomb
+from shoal.fetch.http.decode import STEP, DecodedBody, decoders
+from tests.integration.fetch.bombs import chained, deflate_bomb, gzip_bomb
 
 MIB = 1 << 20
 TEXT = b"A page of some words, " * 50
@@ -35,8 +32,6 @@ PACKED = {
     "GZip": gzip.compress,
     "deflate": zlib.compress,
     " deflate ": raw_deflate,
-    "br": brotli.compress,
-    "zstd": zstd.compress,
 }
 
 
@@ -70,26 +65,21 @@ def test_an_encoding_that_nobody_knows_is_passed_over(encoding):
     assert decoded(b"hello", decoders([encoding]), MIB) == b"hello"
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 def test_a_body_that_breaks_off_is_broken(encoding):
     packed = PACKED[encoding](TEXT)
     with pytest.raises(BrokenAnswer):
         decoded(packed[: len(packed) // 2], decoders([encoding]), MIB)
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
-def test_a_body_that_is_not_what_it_claims_is_broken(encoding):
+def test_a_body_that_is_not_what_it_claims_is_broken():
     with pytest.raises(BrokenAnswer):
-        decoded(b"<html>plain words, and quite a few of them</html>", decoders([encoding]), MIB)
+        decoded(b"<html>plain words, and quite a few of them</html>", decoders(["gzip"]), MIB)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 def test_what_follows_the_end_is_left_alone_as_browsers_do(encoding):
     assert decoded(PACKED[encoding](TEXT) + b"\0\0garbage", decoders([encoding]), MIB) == TEXT
-
-
-def test_one_zstd_frame_may_follow_another():
-    assert decoded(zstd.compress(b"one ") + zstd.compress(b"two"), decoders(["zstd"]), MIB) == b"one two"
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000])
@@ -104,11 +94,9 @@ def test_the_limit_is_exact(size):
     [
         ("gzip", gzip_bomb(5_000)),
         ("deflate", deflate_bomb(5_000)),
-        ("br", brotli_bomb(500)),
-        ("zstd", zstd_bomb(5_000)),
         ("gzip, gzip, gzip", chained(5_000, 3)),
     ],
-    ids=["gzip", "deflate", "br", "zstd", "chained"],
+    ids=["gzip", "deflate", "chained"],
 )
 def test_a_bomb_is_cut_off_at_the_limit(encoding, bomb):
     whole = DecodedBody(decoders([encoding]), MIB)
@@ -130,13 +118,7 @@ def test_too_many_layers_are_refused():
         decoders(["gzip, " * 6])
 
 
-def test_what_cannot_be_read_is_not_offered_and_says_what_is_missing(monkeypatch):
-    for module in ("brotli", "backports.zstd", "compression.zstd"):
-        monkeypatch.setitem(sys.modules, module, None)
-    assert supported_encodings() == ["gzip"]
-    with pytest.raises(BrokenAnswer, match="'br'; to read it, install 'brotli'"):
-        decoders(["br"])
-
-
-def test_what_is_offered_can_be_read():
-    assert supported_encodings() == ["gzip", "br", "zstd"]
+@pytest.mark.parametrize("encodings", ["br", "gzip, zstd"])
+def test_an_encoding_that_was_not_accepted_is_an_error(encodings):
+    with pytest.raises(BrokenAnswer, match="which the request did not accept"):
+        decoded(b"packed", decoders([encodings]), MIB)

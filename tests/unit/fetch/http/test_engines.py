@@ -7,26 +7,24 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.fetch.egress import Egress
-from shoal.fetch.http.aiohttp import AioHttpFetcher
+from shoal.fetch.http.aiohttp import AioHttpEngine
 from shoal.fetch.http.engines import open_engine
-from shoal.fetch.http.wreq import WreqFetcher
+from shoal.fetch.http.wreq import WreqEngine
 from shoal.registry.extras import install_command
 
 
-@pytest.mark.parametrize(("engine", "kind"), [("wreq", WreqFetcher), ("aiohttp", AioHttpFetcher)])
+@pytest.mark.parametrize(("engine", "kind"), [("wreq", WreqEngine), ("aiohttp", AioHttpEngine)])
 async def test_a_name_opens_its_engine(engine, kind):
     fetcher = open_engine(engine, egress=Egress(), user_agent="shoal")
-    assert isinstance(fetcher, kind)
+    assert isinstance(fetcher._engine, kind)
     await fetcher.close()
 
 
 def test_the_default_is_wreq():
-    assert isinstance(open_engine(egress=Egress(), user_agent="shoal"), WreqFetcher)
+    assert isinstance(open_engine(egress=Egress(), user_agent="shoal")._engine, WreqEngine)
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"), [("aiohtp", "did you mean 'aiohttp'"), ("curl", "known engines are wreq")]
-)
+@pytest.mark.parametrize(("name", "hint"), [("aiohtp", "Did you mean 'aiohttp'"), ("curl", "Known: 'wreq'")])
 def test_a_wrong_name_is_answered_with_a_hint(name, hint):
     with pytest.raises(InvalidSetting, match=hint):
         open_engine(name, egress=Egress(), user_agent="shoal")

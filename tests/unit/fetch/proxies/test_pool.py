@@ -37,16 +37,6 @@ def test_round_robin_gives_each_its_turn_also_when_some_are_benched():
     assert set(Counter(take(made, 70)).values()) == {10}
 
 
-def test_a_proxy_that_was_left_out_for_a_moment_is_owed_a_turn():
-    made = pool(4)
-    busy = named(made, 0)
-    busy.streak, busy.in_flight = 1, 1
-    assert 0 not in take(made, 30)
-    busy.streak, busy.in_flight = 0, 0
-    assert set(take(made, 90)) == {0, 1, 2, 3}
-    assert max(one.turns for one in made.records()) - min(one.turns for one in made.records()) <= 1
-
-
 def test_one_that_comes_back_from_the_bench_is_not_given_all_that_it_missed():
     clock = Clock()
     made = pool(3, clock=clock)

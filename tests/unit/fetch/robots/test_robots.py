@@ -178,13 +178,6 @@ async def test_the_delay_is_known_once_the_file_is():
     assert robots.crawl_delay("https://a.test/other") == timedelta(seconds=7)
 
 
-async def test_sitemaps_come_as_urls_that_can_be_fetched():
-    site = Site(
-        "Sitemap: /s.xml\nSitemap: https://cdn.test/t.xml\nSitemap: file:///etc/passwd\nSitemap: /s.xml"
-    )
-    assert await Robots(site, "shoal").sitemaps(PAGE) == ("https://a.test/s.xml", "https://cdn.test/t.xml")
-
-
 async def test_a_long_file_is_read_as_well():
     body = "User-agent: *\n" + "Disallow: /x\n" * (THREAD_THRESHOLD // 10) + "Disallow: /secret\n"
     with pytest.raises(RobotsDenied):

@@ -137,15 +137,6 @@ def test_a_site_may_ask_for_a_delay(text, delay):
     assert rules(text).crawl_delay == delay
 
 
-def test_sitemaps_are_for_everyone():
-    text = "Sitemap: https://a.test/1.xml\nUser-agent: other\nsitemap:/2.xml\nDisallow: /\nSiteMap : 3.xml"
-    assert rules(text).sitemaps == ("https://a.test/1.xml", "/2.xml", "3.xml")
-
-
-def test_sitemaps_without_end_are_cut():
-    assert len(rules("Sitemap: /s.xml\n" * 5_000).sitemaps) == 1_000
-
-
 @pytest.mark.parametrize(
     ("user_agent", "product"),
     [

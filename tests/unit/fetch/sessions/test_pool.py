@@ -96,7 +96,7 @@ async def test_no_more_logins_run_at_once_than_were_allowed():
         await pool.take()
         await asyncio.sleep(0.0005)
     assert most <= 2
-    assert len(pool.sessions) == 9
+    assert len(pool._sessions) == 9
     await pool.close()
 
 

@@ -5,12 +5,12 @@ import pytest
 from shoal.core.errors import NotRecorded, PluginFailed
 from shoal.core.http import Request, Response
 from shoal.export.archive.warc import WarcWriter
-from shoal.fetch.archive.playback import PlaybackFetcher
-from shoal.fetch.archive.recording import RecordingFetcher
+from shoal.fetch.archive import PlaybackFetcher, RecordingFetcher
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.egress import Egress
-from shoal.fetch.http.aiohttp import AioHttpFetcher
-from shoal.fetch.http.wreq import WreqFetcher
+from shoal.fetch.http.aiohttp import AioHttpEngine
+from shoal.fetch.http.client import RedirectingClient
+from shoal.fetch.http.wreq import WreqEngine
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.fetchers import chain
 from shoal.worker.fetchers.chain import FETCHERS, sandbox_notice, with_named
@@ -69,16 +69,16 @@ async def test_every_other_fetcher_uses_the_egress(egresses, tmp_path):
         await fetcher.close()
 
 
-@pytest.mark.parametrize(("engine", "kind"), [("wreq", WreqFetcher), ("aiohttp", AioHttpFetcher)])
+@pytest.mark.parametrize(("engine", "kind"), [("wreq", WreqEngine), ("aiohttp", AioHttpEngine)])
 async def test_the_setting_engine_chooses_the_http_client(engine, kind):
     fetcher = await open_http(engine=engine)
-    assert type(fetcher) is kind
+    assert type(fetcher._engine) is kind
     await fetcher.close()
 
 
 async def test_settings_are_layers_around_the_fetcher(tmp_path):
     kinds = {
-        WreqFetcher: {},
+        RedirectingClient: {},
         CachingFetcher: {"cache": f"disk:{tmp_path}/pages"},
         RecordingFetcher: {"warc": str(tmp_path / "c.warc.gz")},
     }

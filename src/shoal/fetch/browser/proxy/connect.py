@@ -49,9 +49,9 @@ async def dial_via(proxy: Proxy, name: str, port: int, *, tunnel: bool = True) -
         raise ProxyFailed(proxy.name, _reason(exc)) from exc
 
 
-def authorization(proxy: Proxy) -> str | None:
-    """Return the Proxy-Authorization value for an HTTP proxy."""
-    user, password = _credentials(urlsplit(proxy.url))
+def authorization(url: SplitResult) -> str | None:
+    """Return the Proxy-Authorization value for the URL of an HTTP proxy."""
+    user, password = _credentials(url)
     return f"Basic {b64encode(user + b':' + password).decode()}" if user else None
 
 
@@ -68,10 +68,8 @@ async def _reach(url: SplitResult) -> Connection:
 
 async def _connect(connection: Connection, url: SplitResult, name: str, port: int, proxy: str) -> None:
     reader, writer = connection
-    user, password = _credentials(url)
-    credential = (
-        f"Proxy-Authorization: Basic {b64encode(user + b':' + password).decode()}\r\n" if user else ""
-    )
+    secret = authorization(url)
+    credential = f"Proxy-Authorization: {secret}\r\n" if secret else ""
     writer.write(f"CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n{credential}\r\n".encode())
     head = await reader.readuntil(b"\r\n\r\n")
     status = head.split(b" ", 2)[1:2]

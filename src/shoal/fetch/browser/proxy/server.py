@@ -7,9 +7,10 @@ that send the credential of a context, and connects to the checked addresses, or
 import asyncio
 import re
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from shoal.core.errors import FetchError, OutOfScope, ProxyRefused, ShoalError
 from shoal.core.urls import host_of
@@ -161,29 +162,19 @@ class BrowserProxy:
     def _rewrite_head(
         self, credential: ProxyCredential, target: AllowedTarget, target_url: str, head: bytes
     ) -> bytes:
-        method, _, rest = head.partition(b" ")
-        _, _, rest = rest.partition(b" ")
+        method, _, rest = head.split(b" ", 2)
         lines = _HOP_BY_HOP.sub(b"", rest[:-4])
         if credential.proxy and is_http(credential.proxy):
-            secret = authorization(credential.proxy)
+            secret = authorization(urlsplit(credential.proxy.url))
             extra = f"\r\nProxy-Authorization: {secret}".encode() if secret else b""
         else:
             target_url, extra = "/" + target_url.split("/", 3)[3] if target_url.count("/") > 2 else "/", b""
         return (
-            method
-            + b" "
-            + target_url.encode("latin-1")
-            + b" "
-            + lines
-            + extra
-            + b"\r\nConnection: close"
-            + _END
+            b" ".join([method, target_url.encode("latin-1"), lines]) + extra + b"\r\nConnection: close" + _END
         )
 
     async def _admit(self, credential: ProxyCredential, url: str) -> AllowedTarget:
-        target = await (
-            self._egress.admit_via(credential.proxy, url) if credential.proxy else self._egress.admit(url)
-        )
+        target = await self._egress.admit_request(url, credential.proxy)
         if self._is_blocked(target.name):
             raise OutOfScope(f"{target.name} is a tracker and is blocked")
         return target
@@ -213,13 +204,9 @@ async def _relay(browser: Connection, host: Connection, credential: ProxyCredent
         await asyncio.wait([there, back], return_when=asyncio.FIRST_COMPLETED)
     finally:
         host[1].close()  # first: a second cancellation while the two are stopped would leave it open
-        await _stop((there, back))
-
-
-async def _stop(tasks: Iterable["asyncio.Future[None]"]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+        there.cancel()
+        back.cancel()
+        await asyncio.gather(there, back, return_exceptions=True)
 
 
 async def _copy(

@@ -1,4 +1,4 @@
-"""A Tor's folder: private, and removed when its owner is gone."""
+"""A folder for Tor or a browser: private, and removed when its owner is gone."""
 
 import os
 import stat
@@ -6,7 +6,9 @@ import tempfile
 
 import pytest
 
-from shoal.fetch.tor.tor import LOCK, TorFolder, sweep
+from shoal.fetch.owned_folder import OwnedFolder, sweep
+
+PREFIX = "shoal-tor-"
 
 
 @pytest.fixture(autouse=True)
@@ -18,31 +20,29 @@ def place(tmp_path, monkeypatch):
 def deserted(place, name="shoal-tor-dead"):
     folder = place / name
     folder.mkdir()
-    (folder / LOCK).touch()
     (folder / "data").mkdir()
     return folder
 
 
 def test_only_its_owner_may_look_into_it():
-    folder = TorFolder()
+    folder = OwnedFolder(PREFIX)
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
-    assert stat.S_IMODE((folder.path / "data").stat().st_mode) == 0o700
     folder.remove()
 
 
 def test_it_is_gone_when_it_is_removed(place):
-    folder = TorFolder()
-    (folder.path / "data" / "state").write_text("x")
+    folder = OwnedFolder(PREFIX)
+    (folder.path / "state").write_text("x")
     folder.remove()
     assert list(place.iterdir()) == []
     folder.remove()
 
 
 def test_a_new_one_sweeps_away_those_whose_owners_are_gone_and_no_others(place):
-    dead, stranger = deserted(place), place / "shoal-tor-else"
-    stranger.mkdir()  # which holds no lock of ours
-    first = TorFolder()
-    second = TorFolder()
+    dead, stranger = deserted(place), place / "shoal-other"
+    stranger.mkdir()
+    first = OwnedFolder(PREFIX)
+    second = OwnedFolder(PREFIX)
     assert not dead.exists() and stranger.exists()
     assert first.path.exists() and second.path.exists()
     for folder in (first, second):
@@ -52,7 +52,7 @@ def test_a_new_one_sweeps_away_those_whose_owners_are_gone_and_no_others(place):
 def test_a_link_is_not_followed(place):
     elsewhere = deserted(place, "elsewhere")
     (place / "shoal-tor-link").symlink_to(elsewhere)
-    sweep()
+    sweep(PREFIX)
     assert (elsewhere / "data").exists()
 
 
@@ -60,5 +60,5 @@ def test_a_link_is_not_followed(place):
 def test_what_belongs_to_another_user_is_left_alone(place):
     other = deserted(place)
     os.chown(other, 12345, 12345)
-    sweep()
+    sweep(PREFIX)
     assert other.exists()

@@ -5,7 +5,7 @@ import pytest
 from shoal.core.errors import NotRecorded, OutOfScope
 from shoal.core.http import Headers, Request, Response
 from shoal.core.request_options import asked_for
-from shoal.fetch.archive.playback import PlaybackFetcher
+from shoal.fetch.archive import PlaybackFetcher
 
 SITE = "https://shop.test"
 

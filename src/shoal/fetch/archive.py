@@ -1,19 +1,52 @@
-"""A fetcher that only plays back a recording: it has no access to the network."""
+"""Fetchers that record every exchange, and that only play back a recording, without the network."""
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
-from shoal.core.errors import InvalidUrl, NotRecorded, OutOfScope, TooLarge
+from shoal.core.errors import NotRecorded, TooLarge
 from shoal.core.http import BodySink, Hop, Request, Response
 from shoal.core.request_options import after_redirect, asked_for
 from shoal.core.text import shorten
-from shoal.core.urls import canonical, join
-from shoal.fetch.contract import DEFAULT_LIMITS, Limits
-from shoal.fetch.http.client import REDIRECTS, as_text
+from shoal.fetch.contract import DEFAULT_LIMITS, Fetcher, Limits
+from shoal.fetch.egress import read_url
+from shoal.fetch.http.client import REDIRECTS, redirect_target
 
 ROBOTS = "/robots.txt"
 
 Find = Callable[[str], Response | None]
+
+
+class Recorder(Protocol):
+    """Where exchanges are recorded."""
+
+    async def write(self, request: Request, response: Response) -> None:
+        """Write an exchange; it survives the end of this process once this returns."""
+        ...
+
+    async def close(self) -> None:
+        """Finish the recording."""
+        ...
+
+
+class RecordingFetcher:
+    """Returns a response once it is recorded, so that every result has its page in the recording."""
+
+    def __init__(self, fetcher: Fetcher, recorder: Recorder) -> None:
+        self._fetcher, self._recorder = fetcher, recorder
+
+    async def fetch(self, request: Request) -> Response:
+        """Return the response, whatever its status; raises as the fetcher and the recorder do."""
+        response = await self._fetcher.fetch(request)
+        # The body of a download goes to the folder of files, and is not kept here.
+        if not request.save or response.body:
+            await self._recorder.write(request, response)
+        return response
+
+    async def close(self) -> None:
+        """Close every connection, and finish the recording."""
+        await self._fetcher.close()
+        await self._recorder.close()
 
 
 class PlaybackFetcher:
@@ -24,7 +57,7 @@ class PlaybackFetcher:
 
     async def fetch(self, request: Request) -> Response:
         """Return the recorded response, whatever its status; raises NotRecorded."""
-        url, hops, post, method = _canonical(request.url), list[Hop](), request.post, request.method
+        url, hops, post, method = read_url(request.url)[0], list[Hop](), request.post, request.method
         while True:
             recorded = await self._answer(url, post, method)
             location = recorded.headers.get("location")
@@ -33,7 +66,7 @@ class PlaybackFetcher:
             hops.append(Hop(url=url, status=recorded.status, headers=recorded.headers))
             method = after_redirect(method, recorded.status)
             post = None if method == "GET" else post
-            url = self._next(url, location, len(hops))
+            url = redirect_target(url, location, len(hops), self._limits)
             if request.on_hop:
                 await request.on_hop(url)
         if request.on_bytes:
@@ -61,14 +94,6 @@ class PlaybackFetcher:
             return Response(url=url, status=404)
         raise NotRecorded(url, self._record)
 
-    def _next(self, url: str, location: str, count: int) -> str:
-        if count > self._limits.max_redirects:
-            raise OutOfScope(f"The page redirects more than {self._limits.max_redirects} times")
-        try:
-            return join(url, as_text(location))
-        except InvalidUrl as exc:
-            raise OutOfScope(f"The page redirects to a URL that cannot be fetched. {exc}") from exc
-
 
 async def _pass_on(recorded: Response, sink: BodySink) -> bytes:
     """Pass the body of a recorded file on to a download; return the one of another response."""
@@ -79,10 +104,3 @@ async def _pass_on(recorded: Response, sink: BodySink) -> bytes:
         raise TooLarge(f"{shorten(recorded.url)} has {len(recorded.body):,} bytes; the limit is {limit:,}")
     await sink.write(recorded.body)
     return b""
-
-
-def _canonical(url: str) -> str:
-    try:
-        return canonical(url)
-    except InvalidUrl as exc:
-        raise OutOfScope(str(exc)) from exc

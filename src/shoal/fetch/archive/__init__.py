@@ -1,1 +1,0 @@
-"""Recording exchanges, and playing them back."""
