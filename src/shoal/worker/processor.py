@@ -15,7 +15,7 @@ from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Run, Tas
 from shoal.core.redact import shown_address
 from shoal.core.request_options import POST
 from shoal.core.secrets import begin_secrets, hidden
-from shoal.core.tasks import forget_cancellation
+from shoal.core.tasks import exact_time, forget_cancellation
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
 from shoal.fetch.contract import Fetcher, begin_task
 from shoal.fetch.deadlines import Deadlines
@@ -44,6 +44,7 @@ from shoal.worker.hook_calls import HookCalls, apply_decision
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.recrawl import VisitStore
+from shoal.worker.telemetry.observer import fetch_observed
 
 
 class TaskProcessor:
@@ -136,8 +137,8 @@ class TaskProcessor:
     async def process(self, start: ScheduledLease, number: int, lookup: CacheLookup | None = None) -> Outcome:
         """Process one task, whatever happens, and return its outcome."""
         attempt = TaskAttempt(start, number, lookup)
-        if self._tools.on_begin:
-            self._tools.on_begin(start.lease)
+        for observer in self._tools.observers:
+            observer.on_begin(start.lease)
         outcome = await self._process(attempt)
         if attempt.counts:
             self._unsettled[start.lease.task_id, start.lease.token] = attempt.counts
@@ -237,7 +238,7 @@ class TaskProcessor:
         if step.fetch is None:
             attempt.asked = True  # the requests that the step sends itself are not known here
             with sending_without_page(attempt.task, partial(self._send_for_page, attempt)):
-                return await self._run_step(step, attempt.task, attempt.number)
+                return await self._run_step(step, attempt.task, attempt)
         if self._tools.revisits and attempt.task.request is None:
             return await self._revisit(self._tools.revisits, step, attempt)
         response = await self._fetch(
@@ -256,7 +257,7 @@ class TaskProcessor:
 
         async def run_step(response: Response) -> Harvest:
             page = self._new_page(response, attempt, payload_for_step(attempt.task))
-            return await self._run_step(step, page, attempt.number)
+            return await self._run_step(step, page, attempt)
 
         return await downloads.carry_out(attempt.task, step, attempt.new_counts().files, fetch, run_step)
 
@@ -277,7 +278,7 @@ class TaskProcessor:
 
     async def _run_step_on(self, response: Response, step: Step, attempt: TaskAttempt) -> Harvest:
         page = self._make_page(response, attempt)
-        harvest = await self._run_step(step, page, attempt.number)
+        harvest = await self._run_step(step, page, attempt)
         if self._tally.first_page is None:
             self._tally.first_page = hidden(shown_address(attempt.task.url or ""))
         return harvest
@@ -366,10 +367,9 @@ class TaskProcessor:
             return lookup.page
         if not request.on_send:
             self._begin_request(attempt)
-        if not isinstance(fetcher, CachingFetcher):
-            return await fetcher.fetch(request)
-        self._tally.not_cached += attempt.start.lease.attempt == 1
-        return await fetcher.send(request, lookup)
+        if isinstance(fetcher, CachingFetcher):
+            self._tally.not_cached += attempt.start.lease.attempt == 1
+        return await fetch_observed(fetcher, request, self._tools.observers, lookup)
 
     def _begin_request(self, attempt: TaskAttempt) -> None:
         self._waits.wait_for_host(attempt.number)
@@ -400,5 +400,10 @@ class TaskProcessor:
             attempt.turn_used = True
         attempt.asked = True
 
-    async def _run_step(self, step: Step, subject: Page | Task, number: int) -> Harvest:
-        return await self._steps.run(step, subject, number, step.lease or self._settings.lease)
+    async def _run_step(self, step: Step, subject: Page | Task, attempt: TaskAttempt) -> Harvest:
+        began = exact_time()
+        try:
+            return await self._steps.run(step, subject, attempt.number, step.lease or self._settings.lease)
+        finally:
+            for observer in self._tools.observers:
+                observer.on_step_end(attempt.start.lease, began, exact_time())

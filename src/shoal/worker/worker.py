@@ -89,11 +89,20 @@ class Worker:
             may_cancel=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )
         self._markers, self._background = tools.markers, Background()
-        self._claims = TaskClaims(queue, run, config, self._share, max_pages=self._settings.max_pages)
+        self._claims = TaskClaims(
+            queue,
+            run,
+            config,
+            self._share,
+            max_pages=self._settings.max_pages,
+            observers=tools.observers,
+        )
         self._trap_counts = TrapCountSync(queue, scraper.first.link_filter, run.id)
         self._claim_retry = QueueRetry("claim tasks", config.lease)
         self._channel = channel or SupervisorChannel(None)
-        self._settlements = Settlements(queue, self._on_settled, give_up_after=config.lease)
+        self._settlements = Settlements(
+            queue, self._on_settled, give_up_after=config.lease, observers=tools.observers
+        )
         self._lookups = CacheLookups(
             self._processor.look_up,
             self._background,

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from bdb import BdbQuit
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -43,6 +43,7 @@ from shoal.worker.process.main import open_worker
 from shoal.worker.process.procfs import pid_scope
 from shoal.worker.run_settings import SettingsFollower, read_note
 from shoal.worker.scheduler import Stop
+from shoal.worker.telemetry.observer import Observer
 from shoal.worker.worker import Worker
 
 NO_TIME_LIMIT = timedelta(days=365)  # for steps: one may sit in the debugger
@@ -164,7 +165,7 @@ class InlineWorker:
                     None,
                     threads,
                     self._markers,
-                    on_begin=self._on_begin,
+                    observers=self._observers,
                     on_error=self._on_error,
                 ),
                 egress,
@@ -187,7 +188,7 @@ class InlineWorker:
                 await asyncio.to_thread(threads.shutdown)
             return reason
 
-    _on_begin: Callable[[Lease], None] | None = None
+    _observers: Sequence[Observer] = ()
 
     def _open_threads(self) -> Executor:
         return ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
@@ -214,7 +215,7 @@ class InlineWorker:
         return None if is_once else Release(lease)
 
 
-class DebugWorker(InlineWorker):
+class DebugWorker(InlineWorker, Observer):
     """Runs its steps in this thread, one task at a time; the first error of a step ends the work."""
 
     def __init__(
@@ -226,7 +227,7 @@ class DebugWorker(InlineWorker):
         self._tracebacks = TracebackFormatter.for_code(self._scraper.first.filename)
         self._shown: LruCache[int] = LruCache(MAX_SHOWN)  # the last attempt at each task
         self._say = say
-        self._on_begin = self._show_task
+        self._observers = [self]
         self.has_failed = False  # whether a step has ended the work with an error
 
     def _open_threads(self) -> Executor:
@@ -235,7 +236,7 @@ class DebugWorker(InlineWorker):
     def _report(self, text: str) -> None:
         self._say(text)
 
-    def _show_task(self, lease: Lease) -> None:
+    def on_begin(self, lease: Lease) -> None:
         # A task that has to wait for its host is released and claimed again, as the same attempt.
         if self._shown.get(lease.task_id) == lease.attempt:
             return

@@ -197,17 +197,16 @@ async def open_worker(
     telemetry = WorkerTelemetry(config, channel, scraper.steps)
     stack.callback(telemetry.close)
     worker = Worker(
-        telemetry.observe_queue(queue),
+        queue,
         run,
         scraper,
         replace(
             tools,
-            fetchers={name: telemetry.observe_fetcher(fetcher) for name, fetcher in fetchers.items()},
+            fetchers=fetchers,
             robots=robots,
-            markers=telemetry.observe_markers(tools.markers),
             revisits=revisits,
             redact=redactor(secrets),
-            on_begin=tools.on_begin or telemetry.on_begin,
+            observers=(*tools.observers, *telemetry.observers),
             failed_pages=failed_pages,
             downloads=downloads,
             turns=None if settings.playback else HostTurns(queue),
