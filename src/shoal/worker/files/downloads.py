@@ -47,7 +47,7 @@ from shoal.scrape.harvest import Harvest
 from shoal.scrape.items import validate_item
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.step import Step
-from shoal.worker.files.counts import MISSING, OTHER, SIZE, TYPE, FileCounts
+from shoal.worker.counters import MISSING, OTHER, SIZE, TYPE, FileCounts
 from shoal.worker.files.store import FileStore, Spool, storage_error
 from shoal.worker.secrets import headers_towards
 
