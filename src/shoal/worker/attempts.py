@@ -30,6 +30,7 @@ from shoal.scrape.step import Step
 from shoal.worker.background import Background
 from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.failures.pages import FailedPageStore
+from shoal.worker.fetchers.private_refusals import PrivateHostCheck
 from shoal.worker.files.downloads import Downloads
 from shoal.worker.hook_calls import HookCalls, is_cancelled
 from shoal.worker.ipc.step_markers import StepMarkers
@@ -203,7 +204,7 @@ class ProcessorTools:
     observers: Sequence[Observer] = ()
     on_error: OnError | None = None
     failed_pages: FailedPageStore | None = None
-    on_private: Callable[[Lease, str], None] | None = None  # its host is private, and not allowed
+    private: PrivateHostCheck | None = None
     downloads: Downloads | None = None
     turns: HostTurns | None = None  # of the requests that steps send; without, they do not wait
 

@@ -20,7 +20,6 @@ MAX_POLL_INTERVAL_SECONDS, MAX_RESTING_INTERVAL_SECONDS = 2.0, 30.0
 POLL_JITTER = 0.2  # of an interval: workers that were started together must not poll together
 FIRST_BACKOFF, GROWTH = 0.02, 3.0  # seconds; short, because the end of the run may be near
 MAX_MISSES = 20  # that are counted; enough to reach any maximum
-RESTING_AFTER = 5  # misses
 # With a gap most claims that follow a settlement find nothing, so they wait for more settlements.
 MAX_PAUSE, PAUSE_SHARE = 0.25, 0.25  # seconds; of the gap
 MAX_NEEDED_DELAY_SECONDS = 0.05  # seconds
@@ -61,11 +60,6 @@ class Polling:
     def set_gap(self, gap: timedelta) -> None:
         """Set the gap between two requests to a host."""
         self._gap = gap.total_seconds()
-
-    @property
-    def is_resting(self) -> bool:
-        """Whether the worker has long found nothing to do, and polls rarely."""
-        return self._misses > RESTING_AFTER
 
     def rest(self) -> None:
         """Poll as rarely as a worker that has found nothing for minutes."""

@@ -99,11 +99,6 @@ class Scheduler:
         """The number of leases that the worker holds: prefetched, started, or not settled yet."""
         return len(self._numbers)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is prefetched or in progress."""
-        return not self._started and not self._prefetch
-
     def number_of(self, lease: Lease) -> int:
         """Return the number of a lease that the worker holds."""
         return self._numbers[key_of(lease)]
@@ -149,11 +144,6 @@ class Scheduler:
             return NextClaim()
         following = self.polling.on_nothing(grant, sent_at, now, is_holding=bool(self._numbers))
         return NextClaim(wait=following.wait, yield_for=following.yield_for)
-
-    @property
-    def is_resting(self) -> bool:
-        """Whether the worker has long found nothing to do, and polls rarely."""
-        return self.polling.is_resting and not self._numbers
 
     def may_accept_call(self, lease: Lease) -> bool:
         """Return whether the worker has room for a lease that a caller sends, and does not know it yet."""
@@ -263,11 +253,6 @@ class Scheduler:
             self._limits.pop(number, None)
             self._ended.discard(number)
         return number
-
-    def set_aside(self, number: int) -> None:
-        """Let a task that has ended, and whose outcome is held back, no longer hold up others."""
-        self._limits.pop(number, None)
-        self._ended.discard(number)
 
     @property
     def may_hold_suspects(self) -> bool:

@@ -15,7 +15,6 @@ from shoal.worker.polling import (
     MAX_RESTING_INTERVAL_SECONDS,
     PAUSE_SHARE,
     POLL_JITTER,
-    RESTING_AFTER,
     Polling,
 )
 
@@ -65,17 +64,6 @@ def test_workers_that_were_started_together_do_not_poll_all_at_once():
         clock.polling.rest()
         waits.append(clock.find_nothing(Grant()))
     assert waits == [(1 - POLL_JITTER) * MAX_POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS]
-
-
-def test_a_worker_rests_after_many_polls_until_it_has_a_task_or_is_woken():
-    clock = Clock()
-    for _ in range(RESTING_AFTER):
-        clock.find_nothing(Grant())
-    assert not clock.polling.is_resting
-    clock.find_nothing(Grant())
-    assert clock.polling.is_resting
-    clock.polling.poll_soon()
-    assert not clock.polling.is_resting
 
 
 def test_a_worker_that_holds_leases_polls_rarely_because_they_wake_it():

@@ -194,8 +194,7 @@ class SimulatedPool(WorkerPool):
             return
 
         known = await read_note(queue, self._run.id)
-        follower = SettingsFollower(queue, self._run.id, known, ignore, is_resting=lambda: worker.is_resting)
-        worker.before_work = follower.check
+        follower = SettingsFollower(queue, self._run.id, known, ignore)
         worker.start(follower.run(SUPERVISED_INTERVAL), "following the run's settings")
         return follower
 

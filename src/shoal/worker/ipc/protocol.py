@@ -77,7 +77,6 @@ class WorkerProgress(msgspec.Struct, tag="progress", frozen=True):
     """The worker's counters so far."""
 
     tally: WorkerCounters
-    in_hand: int
 
 
 class LoggedEvent(msgspec.Struct, tag="event", frozen=True):
