@@ -22,6 +22,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.worker.attempts import ProcessorTools
 from shoal.worker.ipc.protocol import Message, SupervisorChannel, WorkerConfig
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.polling import MAX_MISSES
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.forkserver import ForkServer
@@ -87,7 +88,7 @@ class SimulatedWorker(Worker):
 
     def rest_long(self) -> None:
         """Behave as if it had found nothing to do for some minutes."""
-        self._scheduler.polling.rest()
+        self._scheduler.polling._misses = MAX_MISSES
 
 
 class SimulatedSupervisor(WorkerSupervisor):

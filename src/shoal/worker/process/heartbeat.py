@@ -13,6 +13,7 @@ from shoal.core.tasks import exact_time
 from shoal.queue.contract import WorkerBeat, WorkQueue
 from shoal.worker.counters import WorkerCounters, top_counts
 from shoal.worker.ipc.protocol import WorkerConfig
+from shoal.worker.process.procfs import pid_scope
 
 HEARTBEAT_INTERVAL = 5 * SECOND
 IDLE_HEARTBEAT_INTERVAL = 2 * HEARTBEAT_INTERVAL  # of a worker that holds no lease
@@ -35,6 +36,7 @@ class Heartbeat:
         """Return the content of a heartbeat."""
         info: dict[str, Any] = {
             "pid": pid,
+            "pid_scope": pid_scope(),
             "pages": tally.pages,
             "spans": self.spans(tally.pages, now),
             "memory": memory_of(pid) if pid else None,

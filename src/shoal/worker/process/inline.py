@@ -39,7 +39,6 @@ from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
 from shoal.worker.process.dead_worker import release_leases
 from shoal.worker.process.heartbeat import Heartbeat
 from shoal.worker.process.main import open_worker
-from shoal.worker.process.procfs import pid_scope
 from shoal.worker.run_settings import read_note
 from shoal.worker.scheduler import Stop
 from shoal.worker.telemetry.observer import Observer
@@ -324,7 +323,6 @@ class ThreadedLeaseRenewer(SupervisorChannel):
                 held = list(self._held.values())
                 info = heartbeat.info(os.getpid(), self._tally, time.monotonic(), len(held))
                 state = WorkerState.ENDED if is_over else WorkerState.RUNNING
-                info["pid_scope"] = pid_scope()
                 await queue.beat(config.worker_id, run_id=config.run_id, state=state, info=info)
                 await queue.extend(held, lease=config.lease)
             if is_over:

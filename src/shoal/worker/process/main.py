@@ -68,12 +68,12 @@ from shoal.worker.run_settings import (
 )
 from shoal.worker.scheduler import Stop
 from shoal.worker.secrets import all_secrets
-from shoal.worker.telemetry.setup import WorkerTelemetry
+from shoal.worker.telemetry.observer import MetricsObserver
+from shoal.worker.telemetry.setup import open_observers
 from shoal.worker.worker import Worker
 
 log = logging.getLogger(__name__)
 USER_AGENT = f"shoal/{VERSION}"
-FILE_TABLE_SIZE = 4_096
 BEAT_INTERVAL = timedelta(seconds=0.5)
 GARBAGE = (700, 10, 10)  # Python's thresholds: the tree of a page may be large, and is freed soon
 
@@ -196,8 +196,7 @@ async def open_worker(
         stack.push_async_callback(failed_pages.close)
     downloads = await open_downloads(scraper, queue, run)
     stack.push_async_callback(downloads.close)
-    telemetry = WorkerTelemetry(config, channel, scraper.steps)
-    stack.callback(telemetry.close)
+    metrics = MetricsObserver(scraper.steps) if config.measure else None
     worker = Worker(
         queue,
         run,
@@ -208,7 +207,7 @@ async def open_worker(
             robots=robots,
             revisits=revisits,
             redact=redactor(secrets),
-            observers=(*tools.observers, *telemetry.observers),
+            observers=(*tools.observers, *open_observers(stack, config, channel, metrics)),
             failed_pages=failed_pages,
             downloads=downloads,
             # One that handles calls claims nothing, so it stops no run.
@@ -218,7 +217,7 @@ async def open_worker(
         config,
         channel,
     )
-    worker.tally.measures = telemetry.measures
+    worker.tally.measures = metrics.measures if metrics else None
     worker.start(downloads.watch_place(), "watching the place of files")
 
     async def change_settings(run: Run, changes: Mapping[str, Any]) -> None:
@@ -291,11 +290,3 @@ def allow_many_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65536, hard))
-        _grow_file_table()
-
-
-def _grow_file_table() -> None:
-    # Linux doubles a process's file table as it fills. Once threads share it, the thread that opens the file
-    # that no longer fits waits for all CPUs, some 8 ms, and every request that is due waits with it.
-    last = min(FILE_TABLE_SIZE, resource.getrlimit(resource.RLIMIT_NOFILE)[0]) - 1
-    os.close(os.dup2(0, last, inheritable=False))
