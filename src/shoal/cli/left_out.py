@@ -4,10 +4,8 @@ from shoal.cli.console import counted, size_text
 from shoal.cli.resume_command import again_command
 from shoal.fleet.job import Job
 from shoal.fleet.status.progress import Snapshot
-from shoal.worker.count_notes import LOST
-from shoal.worker.counters import format_counts, top_counts
-from shoal.worker.files.counts import FileCounts
-from shoal.worker.left_out import DEPTH, SKIPPED, TRAPS
+from shoal.worker.counters import FileCounts, format_counts, top_counts
+from shoal.worker.left_out import DEPTH, LOST, SKIPPED, TRAPS
 
 MAX_SHOWN = 3  # examples of missing pages
 

@@ -84,18 +84,6 @@ def is_in_loop() -> bool:
     return True
 
 
-async def forget_cancellation(before: int = 0) -> None:
-    """Forget that this task was cancelled since it had this count, whether it has noticed it or not."""
-    task = asyncio.current_task()
-    assert task is not None
-    if task.cancelling() <= before:
-        return
-    while task.cancelling() > before:
-        task.uncancel()
-    with suppress(asyncio.CancelledError):
-        await asyncio.sleep(0)  # where one that is still pending is raised
-
-
 async def supervise(work: Awaitable[T]) -> T:
     """Return the result of `work`; if a watched task fails meanwhile, cancel it and raise DutyFailed."""
     loop, owner = asyncio.get_running_loop(), asyncio.current_task()

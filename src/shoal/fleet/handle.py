@@ -45,10 +45,9 @@ from shoal.fleet.status.records import Record, records
 from shoal.fleet.status.stale import OLD, StaleHolder, release, stale_holders
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.queue.contract import Queue, QueueReports
-from shoal.worker.counters import MissingPages
+from shoal.worker.counters import FileCounts, MissingPages
 from shoal.worker.failures.pages import FailedPage, read_failed_page
-from shoal.worker.files.counts import FileCounts, file_counts
-from shoal.worker.left_out import SkippedLinks, links_not_followed, missing_pages
+from shoal.worker.left_out import SkippedLinks, read_left_out
 
 CHUNK = 500  # ids in one query
 ENDED = {TaskState.COMPLETED, TaskState.EXPIRED, TaskState.DROPPED}
@@ -334,15 +333,15 @@ class RunHandle:
 
         With `lost_counts` they are lower bounds; so are `missing` and `files`.
         """
-        return await links_not_followed(self.queue, self.id)
+        return (await read_left_out(self.queue, self.id)).links
 
     async def missing(self) -> MissingPages:
         """Return the pages that links led to and that do not exist, so far: the count and examples."""
-        return await missing_pages(self.queue, self.id)
+        return (await read_left_out(self.queue, self.id)).missing
 
     async def files(self) -> FileCounts:
         """Return the files that were downloaded so far: stored, unchanged, and refused by reason."""
-        return await file_counts(self.queue, self.id)
+        return (await read_left_out(self.queue, self.id)).files
 
     async def lost_counts(self) -> bool:
         """Return whether a worker was killed before it wrote its last counts of what was left out."""

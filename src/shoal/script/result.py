@@ -15,9 +15,8 @@ from shoal.fleet.status.hook_records import HookRecord
 from shoal.queue.contract import Queue
 from shoal.scrape.items import plain
 from shoal.scrape.scraper import Scraper
-from shoal.worker.count_notes import LOST
-from shoal.worker.files.counts import FileCounts
-from shoal.worker.left_out import SkippedLinks
+from shoal.worker.counters import FileCounts
+from shoal.worker.left_out import LOST, SkippedLinks
 
 MAX_LISTED = 10_000  # rejects and dead letters in a result; `counts` has the numbers of all
 MAX_ROWS, MAX_COLUMNS, MAX_CELL = 10, 8, 80  # of the table in a notebook

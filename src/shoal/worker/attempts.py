@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +30,7 @@ from shoal.scrape.step import Step
 from shoal.worker.background import Background
 from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.failures.pages import FailedPageStore
+from shoal.worker.fetchers.private_refusals import PrivateHostCheck
 from shoal.worker.files.downloads import Downloads
 from shoal.worker.hook_calls import HookCalls, is_cancelled
 from shoal.worker.ipc.step_markers import StepMarkers
@@ -38,6 +39,7 @@ from shoal.worker.recrawl import VisitStore
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.secrets import headers_towards
 from shoal.worker.slots import MAX_PAGE_BYTES, MemoryLimit
+from shoal.worker.telemetry.observer import Observer, fetch_observed
 
 LATE_LOG_INTERVAL_SECONDS = 60.0
 
@@ -199,10 +201,10 @@ class ProcessorTools:
     markers: StepMarkers
     revisits: "VisitStore | None" = None
     redact: Redact = redacted
-    on_begin: Callable[[Lease], None] | None = None
+    observers: Sequence[Observer] = ()
     on_error: OnError | None = None
     failed_pages: FailedPageStore | None = None
-    on_private: Callable[[Lease, str], None] | None = None  # its host is private, and not allowed
+    private: PrivateHostCheck | None = None
     downloads: Downloads | None = None
     turns: HostTurns | None = None  # of the requests that steps send; without, they do not wait
 
@@ -352,7 +354,7 @@ class StepRequests:
             await self._tools.turns.take(host_of(request.url) or "", self._gap_of(request.url))
         if attempt.is_over:
             raise InvalidInput("The step of this request has ended; await it in the step")
-        response = await self._tools.fetchers["http"].fetch(request)
+        response = await fetch_observed(self._tools.fetchers["http"], request, self._tools.observers)
         self._tally.bytes += len(response.body)
         if hooks.response:
             response = await self._hooks.change_response(response, task, number, settings.lease)

@@ -13,28 +13,19 @@ from shoal.core.tasks import WATCHED
 @asynccontextmanager
 async def run_beside(name: str, work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run a background task while the block runs; if it fails, cancel the block and raise DutyFailed."""
-    owner, is_over, was_cancelled = asyncio.current_task(), False, False
-    assert owner is not None
-
-    def on_end(task: asyncio.Task[None]) -> None:
-        nonlocal was_cancelled
-        if not is_over and not task.cancelled() and task.exception():
-            was_cancelled = owner.cancel()
-
-    task = asyncio.create_task(work, name=name)
-    task.add_done_callback(on_end)
+    task: asyncio.Task[None] | None = None
     try:
-        try:
-            yield
-        finally:
-            is_over = True
-            task.cancel()
-            await asyncio.wait([task])
-    except asyncio.CancelledError:
-        if not was_cancelled or owner.uncancel() > 0:
-            raise
-    if error := failure_of(task):
-        raise DutyFailed(name, error) from error
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(work, name=name)
+            try:
+                yield
+            finally:
+                task.cancel()
+    except BaseExceptionGroup as errors:
+        if task and (error := failure_of(task)):
+            raise DutyFailed(name, error) from error
+        of_block = errors.exceptions[0]
+        raise of_block from of_block.__cause__
 
 
 def failure_of(task: "asyncio.Task[Any]") -> BaseException | None:

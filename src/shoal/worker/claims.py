@@ -4,9 +4,11 @@ A claim returns starts by the store's clock, and ahead of time if the store is s
 """
 
 from collections import deque
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from shoal.core.errors import QueueError
 from shoal.core.model import ZERO, Grant, Run
 from shoal.core.pacing import MAX_LEAD
 from shoal.core.tasks import exact_time
@@ -15,6 +17,7 @@ from shoal.worker.ipc.protocol import WorkerConfig
 from shoal.worker.page_limit import PageLimit
 from shoal.worker.partitions import PartitionShare
 from shoal.worker.prefetch import lag_of
+from shoal.worker.telemetry.observer import Observer
 
 SAMPLES = 64
 
@@ -96,11 +99,13 @@ class TaskClaims:
         share: PartitionShare | None,
         *,
         max_pages: int | None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.clock, self._lead = StoreClock(), ClaimLead(run.settings.host_delay)
         self._queue, self._run_id, self._share = queue, run.id, share
         self._worker_id, self._lease = config.worker_id, config.lease
         self._steps, self._partitions = config.steps, config.partitions
+        self._observers = observers
         self.set_max_pages(max_pages)
 
     def set_max_pages(self, max_pages: int | None) -> None:
@@ -147,24 +152,29 @@ class TaskClaims:
             return claimed._replace(is_valid=await self._page_limit.is_locked(lock_fence))
 
     async def _claim_nothing(self) -> Grant:
-        return await self._queue.claim(
-            self._worker_id, run_id=self._run_id, limit=1, lease=self._lease, partitions=[]
-        )
+        return await self._request_tasks(limit=1, partitions=[])
 
     async def _claim(self, limit: int, fence: Fence | None) -> Claimed:
         sent_at, lead = exact_time(), self._lead.next()
-        grant = await self._queue.claim(
-            self._worker_id,
-            run_id=self._run_id,
-            limit=limit,
-            lease=self._lease,
-            steps=self._steps,
-            partitions=list(self._share.partitions) if self._share else self._partitions,
-            fence=fence,
-            lead=lead,
+        partitions = list(self._share.partitions) if self._share else self._partitions
+        grant = await self._request_tasks(
+            limit=limit, steps=self._steps, partitions=partitions, fence=fence, lead=lead
         )
         received_at = exact_time()
         claimed_at = self.clock.to_local(grant.claimed_at, received_at, sent_at)
         if grant.leases:
             self._lead.record_reply(received_at - claimed_at)
         return Claimed(grant, claimed_at)
+
+    async def _request_tasks(self, **options: Any) -> Grant:
+        try:
+            grant = await self._queue.claim(
+                self._worker_id, run_id=self._run_id, lease=self._lease, **options
+            )
+        except QueueError as error:
+            for observer in self._observers:
+                observer.on_queue_error("claim", error)
+            raise
+        for observer in self._observers:
+            observer.on_claim()
+        return grant

@@ -4,12 +4,12 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 from shoal.core.failures import error_text
 from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
 from shoal.core.redact import bare_url
-from shoal.worker.files.counts import FileCounts
 
 # The upper bounds of the histogram of fetch durations, in seconds; the last bucket has none.
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -45,12 +45,8 @@ class MetricCounters:
         self.statuses[name] = self.statuses.get(name, 0) + 1
 
     def __add__(self, other: "MetricCounters") -> "MetricCounters":
-        return MetricCounters(
-            tasks=Counter(self.tasks) + Counter(other.tasks),
-            statuses=Counter(self.statuses) + Counter(other.statuses),
-            fetches=[mine + others for mine, others in zip(self.fetches, other.fetches, strict=True)],
-            fetch_seconds=self.fetch_seconds + other.fetch_seconds,
-        )
+        buckets = [mine + others for mine, others in zip(self.fetches, other.fetches, strict=True)]
+        return _sum(self, other, fetches=buckets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +64,34 @@ class MissingPages:
     def __add__(self, other: "MissingPages") -> "MissingPages":
         examples = [*self.examples, *other.examples][:MAX_EXAMPLES]
         return MissingPages(self.count + other.count, examples)
+
+
+# Why a file was refused
+TYPE, SIZE, MISSING, OTHER = "type", "size", "missing", "other"
+
+
+@dataclass(slots=True)
+class FileCounts:
+    """Downloaded files: stored, unchanged since an earlier run, known to this one, and refused by reason."""
+
+    stored: int = 0
+    bytes: int = 0  # of stored files
+    unchanged: int = 0
+    known: int = 0  # stored before by this run, under the same URL or with the same content
+    refused: dict[str, int] = field(default_factory=Counter)
+    ended: int = 0  # tasks that are done; those of refused files may be dead letters
+
+    def refuse(self, reason: str) -> None:
+        """Count a file that will not be stored."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+    @property
+    def total(self) -> int:
+        """The number of downloads that have ended, whatever their result."""
+        return self.stored + self.unchanged + self.known + sum(self.refused.values())
+
+    def __add__(self, other: "FileCounts") -> "FileCounts":
+        return _sum(self, other)
 
 
 @dataclass(slots=True)
@@ -145,36 +169,34 @@ class WorkerCounters:
             self.first_errors[kind] = _describe(outcome)
 
     def __add__(self, other: "WorkerCounters") -> "WorkerCounters":
-        return WorkerCounters(
-            pages=self.pages + other.pages,
-            items=self.items + other.items,
-            rejected=self.rejected + other.rejected,
-            retried=self.retried + other.retried,
+        return _sum(
+            self,
+            other,
             last_retry_at=max(self.last_retry_at, other.last_retry_at),
-            buried=self.buried + other.buried,
-            released=self.released + other.released,
-            stale=self.stale + other.stale,
-            bytes=self.bytes + other.bytes,
-            from_cache=self.from_cache + other.from_cache,
-            not_cached=self.not_cached + other.not_cached,
-            errors=Counter(self.errors) + Counter(other.errors),
             first_errors=other.first_errors | self.first_errors,
-            postponed=Counter(self.postponed) + Counter(other.postponed),
-            dropped=Counter(self.dropped) + Counter(other.dropped),
-            missing=self.missing + other.missing,
-            files=self.files + other.files,
-            measures=_add(self.measures, other.measures),
             first_page=self.first_page or other.first_page,
         )
+
+
+Counters = TypeVar("Counters", MetricCounters, FileCounts, WorkerCounters)
+
+
+def _sum(one: Counters, other: Counters, **given: Any) -> Counters:
+    """Add counters field by field; some fields may be `given`."""
+    names = (counter.name for counter in fields(one) if counter.name not in given)
+    added = {name: _add(getattr(one, name), getattr(other, name)) for name in names}
+    return replace(one, **added, **given)
+
+
+def _add(one: Any, other: Any) -> Any:
+    if isinstance(one, dict):
+        return Counter(one) + Counter(other)
+    return one + other if one is not None and other is not None else one or other
 
 
 def _add_counts(counts: dict[str, int], more: Mapping[str, int]) -> None:
     for name, count in more.items():
         counts[name] = counts.get(name, 0) + count
-
-
-def _add(one: MetricCounters | None, other: MetricCounters | None) -> MetricCounters | None:
-    return one + other if one and other else one or other
 
 
 def _describe(outcome: Retry | Bury) -> str:

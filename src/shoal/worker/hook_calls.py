@@ -13,7 +13,7 @@ from shoal.core.failures import message_of
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import Bury, Outcome, Release, Retry, Task
 from shoal.core.request_options import RequestOptions
-from shoal.core.tasks import call_if_slow, forget_cancellation
+from shoal.core.tasks import call_if_slow
 from shoal.core.urls import canonical, host_of
 from shoal.fetch.deadlines import Deadlines
 from shoal.scrape.hooks import ErrorAction, ErrorDecision, FailedTask, Hook, OutgoingRequest, ScraperHooks
@@ -30,16 +30,8 @@ log = logging.getLogger(__name__)
 class HookCalls:
     """Calls the hooks of one scraper; a hook that hangs or ends the program costs its own task only."""
 
-    def __init__(
-        self,
-        hooks: ScraperHooks,
-        markers: StepMarkers,
-        deadlines: Deadlines,
-        may_cancel: Callable[[], bool] = lambda: True,
-    ) -> None:
-        """Call hooks; `may_cancel` says whether the worker itself cancels tasks at this moment."""
+    def __init__(self, hooks: ScraperHooks, markers: StepMarkers, deadlines: Deadlines) -> None:
         self._hooks, self._markers, self._deadlines = hooks, markers, deadlines
-        self._may_cancel = may_cancel
 
     @property
     def changes_requests(self) -> bool:
@@ -95,9 +87,7 @@ class HookCalls:
         return None
 
     async def _call(self, hook: Hook, first: Any, task: Task, number: int, limit: timedelta) -> Any:
-        owner = asyncio.current_task()
-        assert owner is not None
-        before, markers = owner.cancelling(), self._markers
+        markers = self._markers
         try:
             markers.set_loop(number)
             try:
@@ -106,18 +96,12 @@ class HookCalls:
                 markers.set_loop(0)
             if result is not None and hasattr(result, "__await__"):
                 result = await self._wait_for(hook, result, number, limit)
-        except asyncio.CancelledError as error:
-            if owner.cancelling() > before and self._may_cancel():
-                raise
-            await forget_cancellation(before)
-            raise StepEnded(str(hook), error, is_hook=True) from error
         except (Exception, KeyboardInterrupt):
             raise
         except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
             raise StepEnded(str(hook), error, is_hook=True) from error
-        if owner.cancelling() > before and not self._may_cancel():
-            await forget_cancellation(before)
-            raise StepEnded(str(hook), asyncio.CancelledError(), is_hook=True)
         return result
 
     async def _wait_for(self, hook: Hook, result: Any, number: int, limit: timedelta) -> Any:
@@ -166,48 +150,36 @@ def _what_follows(usual: Retry | Bury) -> dict[str, Any]:
 async def open_resources(
     scraper: Scraper,
     report: Callable[[str], None] = log.warning,
-    may_cancel: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[None]:
     """Call the `on_start` hooks, and the `on_finish` hooks at the end; raises HookFailed.
 
-    `report` is called in another thread with the name of a hook that takes long to start; `may_cancel` says
-    whether the caller itself cancels this.
+    `report` is called in another thread with the name of a hook that takes long to start.
     """
     hooks = scraper.hooks
-    await call_all(hooks.start, START_TIMEOUT, report, may_cancel, scraper.resources)
+    await call_all(hooks.start, START_TIMEOUT, report, scraper.resources)
     try:
         yield
     finally:
         try:
-            await call_all(hooks.finish, FINISH_TIMEOUT, report, may_cancel, scraper.resources)
+            await call_all(hooks.finish, FINISH_TIMEOUT, report, scraper.resources)
         except HookFailed as error:
             log.warning("%s", error)
 
 
 async def call_all(
-    hooks: Sequence[Hook],
-    limit: timedelta,
-    report: Callable[[str], None],
-    may_cancel: Callable[[], bool],
-    *arguments: Any,
+    hooks: Sequence[Hook], limit: timedelta, report: Callable[[str], None], *arguments: Any
 ) -> None:
     """Call hooks that belong to no task, one after the other, within a time; raises HookFailed."""
     at = asyncio.get_running_loop().time() + limit.total_seconds()
     for hook in hooks:
-        deadline, owner = asyncio.timeout_at(at), asyncio.current_task()
-        assert owner is not None
-        before = owner.cancelling()
+        deadline = asyncio.timeout_at(at)
         try:
             with _named_if_slow(hook, limit, report):
                 async with deadline:
                     await hook.call_async(*arguments)
-            if owner.cancelling() > before and not may_cancel():
-                raise asyncio.CancelledError  # by the hook, which then went on
         except (Exception, SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError):
-                if owner.cancelling() > before and may_cancel():
-                    raise
-                await forget_cancellation(before)
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
             reason = f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")
             if deadline.expired():
                 reason = f"it took longer than {limit.total_seconds():g} s"

@@ -1,13 +1,14 @@
 """What a run leaves out: links that were not followed, and missing, forbidden or skipped pages, by reason.
 
-Each worker counts them, and writes the counts into the queue, so that every report has them.
+Each worker counts them, its files too, and writes the counts into a note of its own, so that every report has
+them. A worker that is killed loses those of its last seconds: then the counts of its run are lower bounds.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 import msgspec
 
@@ -15,13 +16,11 @@ from shoal.core.errors import HttpStatus, QueueError, RobotsDenied, SkipTask
 from shoal.core.model import SECOND, Task
 from shoal.core.redact import Redact, bare_url
 from shoal.core.secrets import hidden
-from shoal.core.tasks import repeat
+from shoal.core.tasks import exact_time, repeat
 from shoal.core.text import printable, shorten
 from shoal.queue.contract import Queue, SharedNotes
 from shoal.scrape.links.filter import OUT_OF_SCOPE, TOO_DEEP, TRAP, LinkFilter
-from shoal.worker.count_notes import COUNTING, CountNotes
-from shoal.worker.counters import MissingPages, TaskCounts, WorkerCounters
-from shoal.worker.files.counts import write_file_counts
+from shoal.worker.counters import FileCounts, MissingPages, TaskCounts, WorkerCounters
 
 ROBOTS = "forbidden by robots.txt"
 SKIPPED = "skipped: "  # by a step; the reason follows
@@ -30,10 +29,14 @@ TRAPS, DEPTH = "traps", "depth"  # what makes a run partial
 MISSING = frozenset({404, 410})
 MAX_LENGTH = 100  # characters of a reason of SkipTask
 MAX_REASONS = 50  # of one worker: a reason that holds a price or an id would fill the record
-WRITE_INTERVAL = 5 * SECOND
 PAGES_INTERVAL = SECOND  # of the counts of pages and files, which change seldom
+LINKS_INTERVAL = 5 * SECOND  # of all others
+COUNTS_TTL = timedelta(days=365)
+LOST = (
+    "A worker was killed before it wrote its last counts: missing pages, links not followed and files may be "
+    "more than counted, and pages fewer. Items and tasks are exact."
+)
 
-LINK_NOTES, MISSING_NOTES = CountNotes("links not followed"), CountNotes("missing pages")
 _CUT_TOPIC = "runs with links cut"
 _CUTS = {TRAP: TRAPS, TOO_DEEP: DEPTH}
 _OPTIONS = {
@@ -58,24 +61,48 @@ class SkippedLinks:
     is_cut: bool = False  # whether they make the run partial
 
 
-async def links_not_followed(queue: SharedNotes, run_id: str) -> dict[str, SkippedLinks]:
-    """Return the skipped links of a run by reason, the most frequent reason first."""
+class WorkerLeftOut(msgspec.Struct, kw_only=True, frozen=True):
+    """What one worker has left out, as it is noted in the queue."""
+
+    links: dict[str, tuple[int, str | None]]  # by reason: how many, and the URL of one of them
+    missing: MissingPages
+    files: FileCounts
+    is_final: bool  # else it still counts, or was killed before it wrote its last counts
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What a run has left out so far, and its files."""
+
+    links: dict[str, SkippedLinks] = field(default_factory=dict)  # by reason, the most frequent first
+    missing: MissingPages = field(default_factory=MissingPages)
+    files: FileCounts = field(default_factory=FileCounts)
+    counting: frozenset[str] = frozenset()  # workers that have not written their last counts
+
+
+def left_out_topic(run_id: str) -> str:
+    """Return the note topic of what the workers of a run have left out."""
+    return f"left out {run_id}"
+
+
+async def read_left_out(queue: SharedNotes, run_id: str) -> LeftOut:
+    """Return what a run has left out so far."""
+    notes = await queue.notes(left_out_topic(run_id))
+    by_worker = {worker: _decode(notes[worker].value) for worker in sorted(notes)}
     counts: Counter[str] = Counter()
     examples: dict[str, str | None] = {}
-    for note in (await LINK_NOTES.read(queue, run_id)).values():
-        for reason, (count, example) in _decode_links(note.value).items():
+    for one in by_worker.values():
+        for reason, (count, example) in one.links.items():
             counts[reason] += count
             examples.setdefault(reason, example)
-    return {
+    links = {
         reason: SkippedLinks(count, examples[reason], option_for(reason), cut_of(reason) is not None)
         for reason, count in counts.most_common()
     }
-
-
-async def missing_pages(queue: SharedNotes, run_id: str) -> MissingPages:
-    """Return the missing pages of a run so far."""
-    notes = await MISSING_NOTES.read(queue, run_id)
-    return sum((_decode_missing(note.value) for note in notes.values()), MissingPages())
+    missing = sum((one.missing for one in by_worker.values()), MissingPages())
+    files = sum((one.files for one in by_worker.values()), FileCounts())
+    counting = frozenset(worker for worker, one in by_worker.items() if not one.is_final)
+    return LeftOut(links, missing, files, counting)
 
 
 def option_for(reason: str) -> str | None:
@@ -105,66 +132,54 @@ async def cuts_of(queue: SharedNotes, run_id: str) -> tuple[str, ...]:
     return tuple(cut for key, cut in keys.items() if key in found)
 
 
-async def forget_left_out(queue: SharedNotes, run_id: str) -> None:
-    """Remove what was recorded of a run."""
+async def forget_cuts(queue: SharedNotes, run_id: str) -> None:
+    """Remove what was recorded of the cut links of a run."""
     await queue.write_notes(_CUT_TOPIC, {f"{run_id} {cut}": None for cut in (TRAPS, DEPTH)})
-    for counts in (LINK_NOTES, MISSING_NOTES, COUNTING):
-        await counts.forget(queue, run_id)
 
 
 class LeftOutCounts:
-    """Writes the skipped links, missing pages and files of one worker into the queue."""
+    """Writes what one worker has left out, and its files, into the queue."""
 
     def __init__(
         self, queue: Queue, link_filter: LinkFilter, run_id: str, worker_id: str, tally: WorkerCounters
     ) -> None:
         self._queue, self._link_filter, self._tally = queue, link_filter, tally
         self._run_id, self._worker_id = run_id, worker_id
-        self._written: dict[str, int] = {}
-        self._missing_written = self._files_written = 0
+        self._written: WorkerLeftOut | None = None
+        self._written_at = 0.0
         self._cuts_noted: set[str] = set()
-        self._is_marked = self.is_complete = False
+        self.is_complete = False
 
     async def run(self) -> None:
         """Write the counts periodically if they have changed, until cancelled."""
-        pages = repeat(self._write_pages, PAGES_INTERVAL, at_once=True)
-        await asyncio.gather(pages, repeat(self._write_links, WRITE_INTERVAL))
+        await repeat(self._write_changes, PAGES_INTERVAL, at_once=True)
 
     async def write_last(self) -> None:
-        """Write the counts if they have changed, and that they are the last ones."""
-        await self._write_pages()
-        await self._write_links()
-        await COUNTING.write(self._queue, self._run_id, self._worker_id, None)
+        """Write the counts, and that they are the last ones."""
+        await self._write(self._count(is_final=True))
         self.is_complete = True
 
-    async def _write_pages(self) -> None:
-        if not self._is_marked:
-            await COUNTING.write(self._queue, self._run_id, self._worker_id, b"")
-            self._is_marked = True
-        missing = self._tally.missing
-        if missing.count != self._missing_written:
-            await MISSING_NOTES.write(
-                self._queue, self._run_id, self._worker_id, msgspec.json.encode(missing)
-            )
-            self._missing_written = missing.count
-        if self._tally.files.total != self._files_written:
-            await write_file_counts(self._queue, self._run_id, self._worker_id, self._tally.files)
-            self._files_written = self._tally.files.total
-        if any(self._written.get(reason) != self._tally.dropped[reason] for reason in self._page_reasons()):
-            await self._write_links()
+    async def _write_changes(self) -> None:
+        now, before = self._count(), self._written
+        is_due = exact_time() - self._written_at >= LINKS_INTERVAL.total_seconds()
+        if before is None or _of_pages(now) != _of_pages(before) or (is_due and now != before):
+            await self._write(now)
 
-    def _page_reasons(self) -> list[str]:
-        """Return the reasons that concern pages: unlike links, they are part of the number of pages."""
-        return [reason for reason in self._tally.dropped if reason == ROBOTS or reason.startswith(SKIPPED)]
+    async def _write(self, counts: WorkerLeftOut) -> None:
+        is_empty = not (counts.links or counts.missing.count or counts.files.total)
+        # Of the many workers that leave nothing out no note is kept.
+        note = None if is_empty and counts.is_final else msgspec.json.encode(counts)
+        topic = left_out_topic(self._run_id)
+        await self._queue.write_notes(topic, {self._worker_id: note}, ttl=COUNTS_TTL)
+        self._written, self._written_at = counts, exact_time()
+        await self._note_cuts(counts.links)
 
-    async def _write_links(self) -> None:
-        counts = dict(self._tally.dropped)
-        if counts == self._written:
-            return
-        value = {reason: (count, self._link_filter.examples.get(reason)) for reason, count in counts.items()}
-        await LINK_NOTES.write(self._queue, self._run_id, self._worker_id, msgspec.json.encode(value))
-        self._written = counts
-        await self._note_cuts(counts)
+    def _count(self, *, is_final: bool = False) -> WorkerLeftOut:
+        tally, examples = self._tally, self._link_filter.examples
+        links = {reason: (count, examples.get(reason)) for reason, count in tally.dropped.items()}
+        return WorkerLeftOut(
+            links=links, missing=tally.missing, files=tally.files + FileCounts(), is_final=is_final
+        )
 
     async def note_cuts_early(self, reasons: Iterable[str]) -> None:
         """Record that links were cut for these reasons, before the last task of the run may be settled."""
@@ -221,5 +236,14 @@ def _kind(reason: str) -> str:
     return TRAP if reason.startswith(TRAP) else reason
 
 
-_decode_links = msgspec.json.Decoder(dict[str, tuple[int, str | None]]).decode
-_decode_missing = msgspec.json.Decoder(MissingPages).decode
+def _of_pages(counts: WorkerLeftOut) -> object:
+    """Return the counts that concern pages and files: unlike links, they are part of the numbers shown."""
+    pages = {
+        reason: count
+        for reason, (count, _) in counts.links.items()
+        if reason == ROBOTS or reason.startswith(SKIPPED)
+    }
+    return pages, counts.missing.count, counts.files.total
+
+
+_decode = msgspec.json.Decoder(WorkerLeftOut).decode

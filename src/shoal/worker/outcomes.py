@@ -3,12 +3,11 @@
 import random
 import time
 from bdb import BdbQuit
-from collections.abc import Callable
 from datetime import timedelta
 
 from msgspec.structs import replace
 
-from shoal.core.errors import NotNow, PrivateAddress, ShoalError
+from shoal.core.errors import NotNow, ShoalError
 from shoal.core.failures import error_text, message_of
 from shoal.core.http import Response
 from shoal.core.model import ZERO, Bury, Lease, Release, Retry, Run, Task
@@ -28,6 +27,7 @@ ONE_COMPLAINT = 1.0  # seconds: requests in flight together get the same respons
 LEASED_BEFORE = 5.0  # seconds after a complaint; most successes in them are of leases from before it
 REPLAN_AGAIN = 60.0  # seconds
 MAX_HOSTS = 10_000
+NO_COMPLAINT = (float("-inf"), ZERO)
 
 
 class HostBackoff:
@@ -35,10 +35,9 @@ class HostBackoff:
 
     def __init__(self, gap: timedelta) -> None:
         self._gap = gap  # between two requests to a host that has not complained
-        self._complaints: dict[
-            str, tuple[float, timedelta]
-        ] = {}  # the last one of each host, and its slowdown
-        self._replanned: dict[str, float] = {}  # when the crawl delay of a host was learned
+        # The last one of each host, and its slowdown
+        self._complaints: LruCache[tuple[float, timedelta]] = LruCache(MAX_HOSTS)
+        self._replanned: LruCache[float] = LruCache(MAX_HOSTS)  # when the crawl delay of a host was learned
 
     def before_complaint(self, host: str | None, known: timedelta, now: float) -> timedelta:
         """Return the delay that a complaint now increases; `known` is the slowdown in the lease."""
@@ -50,10 +49,7 @@ class HostBackoff:
         """Record that a host complained, and was slowed to this delay."""
         if host and slowdown:
             at, _ = self._last_complaint(host, now)
-            self._complaints.pop(host, None)
-            self._complaints[host] = (at if now - at < ONE_COMPLAINT else now, slowdown)
-            if len(self._complaints) > MAX_HOSTS:
-                del self._complaints[next(iter(self._complaints))]
+            self._complaints.put(host, (at if now - at < ONE_COMPLAINT else now, slowdown))
 
     def must_replan(self, host: str, now: float) -> bool:
         """Return whether starts that were planned without the crawl delay of a host are planned again.
@@ -61,12 +57,9 @@ class HostBackoff:
         For some seconds only, and again after a minute: if the delay does not stay in the store, because
         a run that ignores robots.txt shortens it, the tasks must not be released for ever.
         """
-        since = self._replanned.get(host, float("-inf"))
-        if now - since > REPLAN_AGAIN:
-            self._replanned.pop(host, None)
-            self._replanned[host] = since = now
-            if len(self._replanned) > MAX_HOSTS:
-                del self._replanned[next(iter(self._replanned))]
+        since = self._replanned.get(host)
+        if since is None or now - since > REPLAN_AGAIN:
+            since = self._replanned.put(host, now)
         return now - since < LEASED_BEFORE
 
     def after_success(
@@ -78,14 +71,14 @@ class HostBackoff:
             return None
         if known < self._last_complaint(host, now)[1]:
             return None  # the lease is older than the complaint
-        self._complaints.pop(host, None)
+        self._complaints.put(host, NO_COMPLAINT)
         eased = recovered(known, floor) if known > floor else floor
         # Below the run's own gap a slowdown has no effect.
         return eased if eased > max(self._gap, floor) else floor
 
     def _last_complaint(self, host: str | None, now: float) -> tuple[float, timedelta]:
-        at, set_to = self._complaints.get(host or "", (float("-inf"), ZERO))
-        return (at, set_to) if now - at < LEASED_BEFORE else (float("-inf"), ZERO)
+        last = self._complaints.get(host or "")
+        return last if last and now - last[0] < LEASED_BEFORE else NO_COMPLAINT
 
 
 MAX_TASKS = 10_000
@@ -121,10 +114,9 @@ class OutcomeJudge:
         *,
         robots: Robots | None,
         redact: Redact,
-        on_private: Callable[[Lease, str], None] | None,
     ) -> None:
         self._scraper, self._tally = scraper, tally
-        self._robots, self._redact, self._on_private = robots, redact, on_private
+        self._robots, self._redact = robots, redact
         self._tracebacks = TracebackFormatter.for_code(
             scraper.first.filename, lambda text: redact(hidden(text))
         )
@@ -202,8 +194,6 @@ class OutcomeJudge:
             step = self._scraper.handler(lease.task)
             error, trace = explain_quit(lease, step, is_first=step is self._scraper.first), ""
         kind = type(error).__name__
-        if self._on_private and isinstance(error, PrivateAddress) and error.host == host:
-            self._on_private(lease, host)
         place = self._tracebacks.find_line(error, own=isinstance(error, ShoalError))
         in_own_code = self._tracebacks.is_from_user(error)
         now = time.monotonic()

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shoal.core.model import Grant
+from shoal.worker.ipc.protocol import ExitReason
 
 # Other workers and producers may add tasks at any time. One worker of a pool finds them soon and wakes the
 # others, which rest while they hold nothing: the polls of thousands would be most of the store's work.
@@ -20,7 +21,6 @@ MAX_POLL_INTERVAL_SECONDS, MAX_RESTING_INTERVAL_SECONDS = 2.0, 30.0
 POLL_JITTER = 0.2  # of an interval: workers that were started together must not poll together
 FIRST_BACKOFF, GROWTH = 0.02, 3.0  # seconds; short, because the end of the run may be near
 MAX_MISSES = 20  # that are counted; enough to reach any maximum
-RESTING_AFTER = 5  # misses
 # With a gap most claims that follow a settlement find nothing, so they wait for more settlements.
 MAX_PAUSE, PAUSE_SHARE = 0.25, 0.25  # seconds; of the gap
 MAX_NEEDED_DELAY_SECONDS = 0.05  # seconds
@@ -28,11 +28,13 @@ MIN_WAIT = 0.001  # seconds
 EARLY = 0.002  # seconds by which a timer may fire too early
 
 
-class NextPoll(NamedTuple):
-    """How long a worker waits after a claim that found nothing, in seconds."""
+class NextClaim(NamedTuple):
+    """What a worker does before its next claim."""
 
-    wait: float  # unless something happens
-    yield_for: float = 0.0  # before that, whatever happens
+    wait: float = 0.0  # seconds, unless something happens
+    yield_for: float = 0.0  # seconds before that in which nothing but a freed host makes it claim
+    refresh_plan: bool = False
+    end: ExitReason | None = None
 
 
 class Polling:
@@ -62,20 +64,11 @@ class Polling:
         """Set the gap between two requests to a host."""
         self._gap = gap.total_seconds()
 
-    @property
-    def is_resting(self) -> bool:
-        """Whether the worker has long found nothing to do, and polls rarely."""
-        return self._misses > RESTING_AFTER
-
-    def rest(self) -> None:
-        """Poll as rarely as a worker that has found nothing for minutes."""
-        self._misses = MAX_MISSES
-
     def poll_soon(self) -> None:
         """Forget that nothing was found: something was, or may be now."""
         self._misses, self._planned = 0, None
 
-    def on_nothing(self, grant: Grant, sent_at: float, now: float, *, is_holding: bool) -> NextPoll:
+    def on_nothing(self, grant: Grant, sent_at: float, now: float, *, is_holding: bool) -> NextClaim:
         """Record a claim that found nothing, and return when to claim again."""
         # A claim that a settlement brought forward says nothing about who else waits for the same hosts, nor
         # does the first one after a success.
@@ -84,7 +77,7 @@ class Polling:
         wait = self._next_wait(grant, is_holding=is_holding)
         self._planned = now + wait
         pause = min(wait, MAX_PAUSE, PAUSE_SHARE * self._gap) if is_holding else 0.0
-        return NextPoll(wait - pause, pause)
+        return NextClaim(wait - pause, pause)
 
     def _next_wait(self, grant: Grant, *, is_holding: bool) -> float:
         backoff = FIRST_BACKOFF * GROWTH**self._misses

@@ -2,20 +2,21 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
 from msgspec import structs
 
-from shoal.core.errors import NotNow, StepEnded
+from shoal.core.errors import NotNow, PrivateAddress, QueueError, StepEnded
 from shoal.core.failures import message_of
 from shoal.core.http import OnHop, Request, Response
 from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Run, Task
 from shoal.core.redact import shown_address
 from shoal.core.request_options import POST
 from shoal.core.secrets import begin_secrets, hidden
-from shoal.core.tasks import forget_cancellation
+from shoal.core.tasks import exact_time
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
 from shoal.fetch.contract import Fetcher, begin_task
 from shoal.fetch.deadlines import Deadlines
@@ -42,8 +43,9 @@ from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.files.downloads import UNCHANGED, Downloads, FileSink, as_download, headers_for
 from shoal.worker.hook_calls import HookCalls, apply_decision
 from shoal.worker.outcomes import OutcomeJudge
-from shoal.worker.prefetch import ScheduledLease
+from shoal.worker.prefetch import ScheduledLease, host_of
 from shoal.worker.recrawl import VisitStore
+from shoal.worker.telemetry.observer import fetch_observed
 
 
 class TaskProcessor:
@@ -58,19 +60,16 @@ class TaskProcessor:
         *,
         waits: TaskWaits,
         note_cuts: Callable[[Iterable[str]], Awaitable[None]] | None = None,
-        may_cancel: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._note_cuts, self._may_cancel = note_cuts, may_cancel
+        self._note_cuts = note_cuts
         self._scraper, self._tools, self._tally, self._waits = scraper, tools, tally, waits
-        self._judge = OutcomeJudge(
-            scraper, run, tally, robots=tools.robots, redact=tools.redact, on_private=tools.on_private
-        )
+        self._judge = OutcomeJudge(scraper, run, tally, robots=tools.robots, redact=tools.redact)
         self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
         if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
             self._once.add(SEED_STEP)
         self._unsettled: dict[tuple[str, int], TaskCounts] = {}  # by task and lease token
         deadlines = Deadlines()
-        self._hooks = HookCalls(scraper.hooks, tools.markers, deadlines, may_cancel)
+        self._hooks = HookCalls(scraper.hooks, tools.markers, deadlines)
         self._requests = StepRequests(scraper, tools, self._hooks, waits, tally)
         self._steps = StepRunner(tools, waits, deadlines)
         self.read_settings(run)
@@ -136,12 +135,16 @@ class TaskProcessor:
     async def process(self, start: ScheduledLease, number: int, lookup: CacheLookup | None = None) -> Outcome:
         """Process one task, whatever happens, and return its outcome."""
         attempt = TaskAttempt(start, number, lookup)
-        if self._tools.on_begin:
-            self._tools.on_begin(start.lease)
+        for observer in self._tools.observers:
+            observer.on_begin(start.lease)
         outcome = await self._process(attempt)
         if attempt.counts:
             self._unsettled[start.lease.task_id, start.lease.token] = attempt.counts
         return outcome if attempt.asked else structs.replace(outcome, asked=False)
+
+    def judge_own_cancel(self, lease: Lease, error: asyncio.CancelledError) -> Outcome:
+        """Return the outcome of a task that code of the user has cancelled: its step, or a hook."""
+        return self._judge.judge_error(lease, StepEnded(self._scraper.handler(lease.task).name, error))
 
     def count_settled(self, outcome: Outcome, fate: Fate) -> None:
         """Count what a task has left out, now that it is settled."""
@@ -162,7 +165,7 @@ class TaskProcessor:
         begin_secrets()
         try:
             step = self._scraper.handler(lease.task)
-            harvest = await self._try(step, attempt)
+            harvest = await self._fetch_and_run_step(step, attempt)
         except TooLate:
             # Its turn is used all the same: else a machine that is always late would claim without end.
             attempt.asked = True
@@ -174,6 +177,9 @@ class TaskProcessor:
         except Exception as error:
             if self._judge.count_if_left_out(lease.task, error, attempt.new_counts()):
                 return Done(lease, slow_host=self._judge.ease_host(lease) if attempt.asked else None)
+            if isinstance(error, PrivateAddress) and self._tools.private and error.host == host_of(lease):
+                with suppress(QueueError):
+                    await self._tools.private.check(error.host)
             outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
             outcome = outcome or await self._decide(attempt, error)
             if isinstance(outcome, Bury) and attempt.response and self._tools.failed_pages:
@@ -199,16 +205,6 @@ class TaskProcessor:
     def _fetcher_of(self, step: Step, url: str | None) -> str:
         site = self._settings.sites.find(url) if step.as_scraper else NO_SETTINGS
         return site.fetch or step.fetch or ""
-
-    async def _try(self, step: Step, attempt: TaskAttempt) -> Harvest:
-        """Return what a task yields; code of the user that cancels its own task fails it."""
-        try:
-            return await self._fetch_and_run_step(step, attempt)
-        except asyncio.CancelledError as error:
-            if self._may_cancel():
-                raise
-            await forget_cancellation()  # else its task would be released, and claimed again, for ever
-            raise StepEnded(step.name, error) from error
 
     async def _decide(self, attempt: TaskAttempt, error: Exception) -> Outcome:
         """Return the outcome of an error: the usual one, or what a hook decides."""
@@ -237,7 +233,7 @@ class TaskProcessor:
         if step.fetch is None:
             attempt.asked = True  # the requests that the step sends itself are not known here
             with sending_without_page(attempt.task, partial(self._send_for_page, attempt)):
-                return await self._run_step(step, attempt.task, attempt.number)
+                return await self._run_step(step, attempt.task, attempt)
         if self._tools.revisits and attempt.task.request is None:
             return await self._revisit(self._tools.revisits, step, attempt)
         response = await self._fetch(
@@ -256,7 +252,7 @@ class TaskProcessor:
 
         async def run_step(response: Response) -> Harvest:
             page = self._new_page(response, attempt, payload_for_step(attempt.task))
-            return await self._run_step(step, page, attempt.number)
+            return await self._run_step(step, page, attempt)
 
         return await downloads.carry_out(attempt.task, step, attempt.new_counts().files, fetch, run_step)
 
@@ -277,7 +273,7 @@ class TaskProcessor:
 
     async def _run_step_on(self, response: Response, step: Step, attempt: TaskAttempt) -> Harvest:
         page = self._make_page(response, attempt)
-        harvest = await self._run_step(step, page, attempt.number)
+        harvest = await self._run_step(step, page, attempt)
         if self._tally.first_page is None:
             self._tally.first_page = hidden(shown_address(attempt.task.url or ""))
         return harvest
@@ -366,10 +362,9 @@ class TaskProcessor:
             return lookup.page
         if not request.on_send:
             self._begin_request(attempt)
-        if not isinstance(fetcher, CachingFetcher):
-            return await fetcher.fetch(request)
-        self._tally.not_cached += attempt.start.lease.attempt == 1
-        return await fetcher.send(request, lookup)
+        if isinstance(fetcher, CachingFetcher):
+            self._tally.not_cached += attempt.start.lease.attempt == 1
+        return await fetch_observed(fetcher, request, self._tools.observers, lookup)
 
     def _begin_request(self, attempt: TaskAttempt) -> None:
         self._waits.wait_for_host(attempt.number)
@@ -400,5 +395,10 @@ class TaskProcessor:
             attempt.turn_used = True
         attempt.asked = True
 
-    async def _run_step(self, step: Step, subject: Page | Task, number: int) -> Harvest:
-        return await self._steps.run(step, subject, number, step.lease or self._settings.lease)
+    async def _run_step(self, step: Step, subject: Page | Task, attempt: TaskAttempt) -> Harvest:
+        began = exact_time()
+        try:
+            return await self._steps.run(step, subject, attempt.number, step.lease or self._settings.lease)
+        finally:
+            for observer in self._tools.observers:
+                observer.on_step_end(attempt.start.lease, began, exact_time())

@@ -23,12 +23,11 @@ from shoal.fetch.shared_state import SharedState
 from shoal.queue.intake import decode, encode_item
 from shoal.scrape.harvest import Harvest
 
-FORM = 1
 VISIT_TTL = timedelta(days=365)
-MAX_HARVEST = 1 << 20  # bytes; a larger one is not stored
+MAX_VISIT = 1 << 20  # bytes; of a larger one the harvest is not stored
 MAX_TOPIC = 200  # characters
 
-_Unreadable = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_UNREADABLE = (zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class PageChange(StrEnum):
@@ -40,34 +39,33 @@ class PageChange(StrEnum):
     GONE = "gone"
 
 
+class StoredHarvest(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """What a page yielded, as it is stored."""
+
+    items: list[bytes]  # as JSON
+    rejects: list[Reject]
+    follow: list[Task]
+
+
 class PageVisit(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """The last visit to a page: its run, what was found, and how to recognize the page."""
 
-    form: int = FORM
     run: str
     finding: PageChange
     validators: dict[str, str] = {}
     body: bytes = b""
     items: bytes = b""
     follow: bytes = b""
+    harvest: StoredHarvest | None = None
 
     def is_like(self, other: "PageVisit") -> bool:
         """Return whether two visits yielded the same: the same items, or without items the same links."""
         return self.items == other.items and (bool(self.items) or self.follow == other.follow)
 
 
-class _StoredHarvest(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    form: int = FORM
-    body: bytes
-    items: list[bytes]  # as JSON
-    rejects: list[Reject]
-    follow: list[Task]
-
-
 encode = msgspec.msgpack.Encoder(enc_hook=dict).encode  # payloads are read-only views of a dict
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 _visits = msgspec.msgpack.Decoder(PageVisit)
-_harvests = msgspec.msgpack.Decoder(_StoredHarvest)
 
 
 def compare_visits(before: PageVisit | None, now: PageVisit) -> PageChange:
@@ -95,26 +93,18 @@ def key_of(task: Task) -> str:
 def read_visit(data: bytes) -> PageVisit | None:
     """Read a visit; None if it is damaged."""
     try:
-        visit = _visits.decode(data)
-    except _Unreadable:
+        return _visits.decode(data)
+    except _UNREADABLE:
         return None
-    return visit if visit.form == FORM else None
 
 
-def write_harvest(harvest: Harvest, items: list[bytes], body: bytes) -> bytes | None:
-    """Return what a page with this body yielded as bytes; None if it is too large to store."""
-    data = encode(_StoredHarvest(body=body, items=items, rejects=harvest.rejects, follow=harvest.follow))
-    return data if len(data) <= MAX_HARVEST else None
-
-
-def read_harvest(data: bytes, body: bytes) -> Harvest | None:
-    """Read what a page yielded when it had this body; None if it is damaged."""
+def read_harvest(stored: StoredHarvest | None) -> Harvest | None:
+    """Return what a page yielded; None if it was not stored, or is damaged."""
+    if stored is None:
+        return None
     try:
-        stored = _harvests.decode(data)
         items = [decode(item) for item in stored.items]
-    except _Unreadable:
-        return None
-    if stored.form != FORM or stored.body != body:
+    except _UNREADABLE:
         return None
     return Harvest(items=items, rejects=stored.rejects, follow=stored.follow)
 
@@ -221,7 +211,7 @@ def _decode_pages(data: bytes) -> list[IndexedPage]:
     """Read the pages of a note; none if it is damaged."""
     try:
         return _pages.decode(zlib.decompressobj().decompress(data, MAX_NOTE_BYTES))
-    except (zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         return []
 
 
@@ -250,17 +240,13 @@ class VisitStore:
     def __init__(self, queue: SharedState, scraper: str, run_id: str, *, again: bool) -> None:
         self._run_id, self._again = run_id, again
         self._visits = QueueCacheStore(queue, topic=topic("pages", scraper))
-        self._harvests = QueueCacheStore(queue, topic=topic("harvests", scraper))
         self._index = PageIndex(queue, scraper, run_id)
 
     async def read(self, task: Task) -> EarlierVisits:
         """Return what is known of a task's page."""
-        key = key_of(task)
-        visit_note, harvest_note = await asyncio.gather(self._visits.get(key), self._harvests.get(key))
-        visit = read_visit(visit_note.value) if visit_note else None
-        if visit is None or harvest_note is None or not self._again or visit.finding is PageChange.GONE:
-            return EarlierVisits(visit)
-        return EarlierVisits(visit, read_harvest(harvest_note.value, visit.body))
+        note = await self._visits.get(key_of(task))
+        visit = read_visit(note.value) if note else None
+        return EarlierVisits(visit, read_harvest(visit.harvest) if visit and self._again else None)
 
     def is_gone(self, past: EarlierVisits, response: Response) -> bool:
         """Return whether a page that existed before is gone."""
@@ -287,22 +273,24 @@ class VisitStore:
             body=digest(response.body),
             items=digest_of(items),
             follow=digest_of(f"{one.step} {one.key or one.url}".encode() for one in harvest.follow),
+            harvest=StoredHarvest(items=items, rejects=harvest.rejects, follow=harvest.follow),
         )
-        await self._harvests.put(key_of(task), write_harvest(harvest, items, visit.body), ttl=VISIT_TTL)
         await self._put(task, past, visit)
 
     async def record_gone(self, task: Task, past: EarlierVisits) -> None:
         """Store that a page is gone."""
-        await self._harvests.put(key_of(task), None, ttl=VISIT_TTL)
         await self._put(task, past, PageVisit(run=self._run_id, finding=PageChange.GONE))
 
     async def close(self) -> None:
         """Write what is not written yet."""
-        for store in (self._harvests, self._visits, self._index):
-            await store.close()
+        await self._visits.close()
+        await self._index.close()
 
     async def _put(self, task: Task, past: EarlierVisits, now: PageVisit) -> None:
         visit = msgspec.structs.replace(now, run=self._run_id)
         visit = msgspec.structs.replace(visit, finding=compare_visits(past.visit, visit))
         self._index.add(task, visit.finding)
-        await self._visits.put(key_of(task), encode(visit), ttl=VISIT_TTL)
+        data = encode(visit)
+        if len(data) > MAX_VISIT:
+            data = encode(msgspec.structs.replace(visit, harvest=None))
+        await self._visits.put(key_of(task), data, ttl=VISIT_TTL)

@@ -7,7 +7,6 @@ variable or the path of a file that holds them.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -134,7 +133,7 @@ def _hosts(values: Mapping[str, Any]) -> Iterable[str]:
 
 FOLLOW_INTERVAL = timedelta(seconds=0.9)
 # Of a worker whose pool reads the settings for all its workers, and says when they have changed.
-SUPERVISED_INTERVAL = timedelta(seconds=20)
+SUPERVISED_INTERVAL = timedelta(minutes=5)
 
 Apply = Callable[[Run, Mapping[str, Any]], Awaitable[None]]
 
@@ -142,28 +141,22 @@ Apply = Callable[[Run, Mapping[str, Any]], Awaitable[None]]
 class SettingsFollower:
     """Reads the settings of a run periodically, and applies those that have changed."""
 
-    def __init__(
-        self,
-        queue: Queue,
-        run_id: str,
-        known: SettingsNote,
-        apply: Apply,
-        *,
-        is_resting: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """A worker that rests does not need them: it calls `check` before it works again."""
-        self._queue, self._run_id, self._apply, self._is_resting = queue, run_id, apply, is_resting
+    def __init__(self, queue: Queue, run_id: str, known: SettingsNote, apply: Apply) -> None:
+        self._queue, self._run_id, self._apply = queue, run_id, apply
         self._asked = asyncio.Event()
         self._stamp, self._live = known.stamp, live_part(known.settings.values)
 
     async def run(self, interval: timedelta = FOLLOW_INTERVAL) -> None:
         """Read and apply until cancelled; between two reads, `check_soon` ends the wait."""
+        wait = interval
         while True:
-            await wait_for_event(self._asked, interval.total_seconds() * random.uniform(0.9, 1.1))
-            if self._asked.is_set() or not self._is_resting():
-                self._asked.clear()
-                with suppress(QueueError):
-                    await self.check()
+            await wait_for_event(self._asked, wait.total_seconds() * random.uniform(0.9, 1.1))
+            self._asked.clear()
+            try:
+                await self.check()
+                wait = interval
+            except QueueError:
+                wait = FOLLOW_INTERVAL  # a change is announced once
 
     def check_soon(self) -> None:
         """Have `run` read the settings now: they have changed."""

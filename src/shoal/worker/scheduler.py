@@ -5,14 +5,13 @@ Only decisions: no I/O, no asyncio, no clock. Times are the worker's clock in se
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from shoal.core.model import Grant, Lease, Outcome
 from shoal.worker.ipc.protocol import ExitReason
-from shoal.worker.polling import Polling
+from shoal.worker.polling import NextClaim, Polling
 from shoal.worker.prefetch import LeaseKey, PrefetchBuffer, ScheduledLease, key_of
 from shoal.worker.slots import ConcurrencySlots
 
@@ -35,16 +34,6 @@ class OwnPartitions(Protocol):
 
     def is_fresh(self, now: float) -> bool:
         """Return whether the plan was read recently."""
-
-
-@dataclass(frozen=True, slots=True)
-class NextClaim:
-    """What a worker does before its next claim."""
-
-    wait: float = 0.0  # seconds, unless something happens
-    yield_for: float = 0.0  # seconds before that in which nothing but a freed host makes it claim
-    refresh_plan: bool = False
-    end: ExitReason | None = None
 
 
 class NumberedLease(NamedTuple):
@@ -99,11 +88,6 @@ class Scheduler:
         """The number of leases that the worker holds: prefetched, started, or not settled yet."""
         return len(self._numbers)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is prefetched or in progress."""
-        return not self._started and not self._prefetch
-
     def number_of(self, lease: Lease) -> int:
         """Return the number of a lease that the worker holds."""
         return self._numbers[key_of(lease)]
@@ -147,13 +131,7 @@ class Scheduler:
             return NextClaim(refresh_plan=True)
         if grant.leases:
             return NextClaim()
-        following = self.polling.on_nothing(grant, sent_at, now, is_holding=bool(self._numbers))
-        return NextClaim(wait=following.wait, yield_for=following.yield_for)
-
-    @property
-    def is_resting(self) -> bool:
-        """Whether the worker has long found nothing to do, and polls rarely."""
-        return self.polling.is_resting and not self._numbers
+        return self.polling.on_nothing(grant, sent_at, now, is_holding=bool(self._numbers))
 
     def may_accept_call(self, lease: Lease) -> bool:
         """Return whether the worker has room for a lease that a caller sends, and does not know it yet."""
@@ -263,11 +241,6 @@ class Scheduler:
             self._limits.pop(number, None)
             self._ended.discard(number)
         return number
-
-    def set_aside(self, number: int) -> None:
-        """Let a task that has ended, and whose outcome is held back, no longer hold up others."""
-        self._limits.pop(number, None)
-        self._ended.discard(number)
 
     @property
     def may_hold_suspects(self) -> bool:

@@ -9,12 +9,13 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from shoal.core.errors import InvalidInput, QueueUnavailable, SettleFailed
+from shoal.core.errors import InvalidInput, QueueError, QueueUnavailable, SettleFailed
 from shoal.core.failures import error_text
 from shoal.core.model import MINUTE, Bury, Done, Fate, Lease, Outcome, Task
 from shoal.core.tasks import exact_time, wait_for_event
 from shoal.queue.contract import Queue, WorkQueue
 from shoal.worker.queue_retry import FINAL, TRANSIENT, QueueRetry
+from shoal.worker.telemetry.observer import Observer
 
 MAX_BATCH = 500
 MAX_FAILURES = 3  # of single outcomes, while none is settled: then the store fails, not the outcomes
@@ -40,8 +41,15 @@ class Settler:
     the settler retries without end.
     """
 
-    def __init__(self, queue: WorkQueue, on_settled: OnSettled, *, give_up_after: timedelta) -> None:
-        self._queue, self._on_settled = queue, on_settled
+    def __init__(
+        self,
+        queue: WorkQueue,
+        on_settled: OnSettled,
+        *,
+        give_up_after: timedelta,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self._queue, self._on_settled, self._observers = queue, on_settled, observers
         self._give_up_after = give_up_after.total_seconds()
         self._retry = QueueRetry("settle its tasks", give_up_after)
         self._failures: dict[tuple[str, int], _SettleFailure] = {}
@@ -109,12 +117,20 @@ class Settler:
         return last, has_settled
 
     async def _settle_piece(self, piece: Sequence[Outcome]) -> list[Fate]:
+        began = exact_time()
         try:
             fates = await self._queue.settle(piece)
-        except QueueUnavailable:
-            # Perhaps the store does reply, but not to a batch of this size.
-            self._max_batch = max(1, len(piece) // 2)
+        except QueueError as error:
+            for observer in self._observers:
+                observer.on_queue_error("settle", error)
+            if isinstance(error, QueueUnavailable):
+                # Perhaps the store does reply, but not to a batch of this size.
+                self._max_batch = max(1, len(piece) // 2)
             raise
+        for observer in self._observers:
+            ended = exact_time()
+            for outcome, fate in zip(piece, fates, strict=True):
+                observer.on_settle(outcome, fate, began, ended)
         self._max_batch = min(2 * self._max_batch, MAX_BATCH)
         for outcome in piece:
             self._failures.pop(_key(outcome), None)
@@ -156,8 +172,15 @@ LINGER = 0.05  # seconds in which outcomes are collected while other tasks are i
 class Settlements:
     """Settles outcomes in batches; while one batch is on its way, the next one is collected."""
 
-    def __init__(self, queue: Queue, on_settled: OnSettled, *, give_up_after: timedelta = MINUTE) -> None:
-        self._settler = Settler(queue, on_settled, give_up_after=give_up_after)
+    def __init__(
+        self,
+        queue: Queue,
+        on_settled: OnSettled,
+        *,
+        give_up_after: timedelta = MINUTE,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self._settler = Settler(queue, on_settled, give_up_after=give_up_after, observers=observers)
         self._waiting: list[Outcome] = []
         self._some = asyncio.Event()
         self._full = asyncio.Event()

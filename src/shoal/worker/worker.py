@@ -4,9 +4,8 @@ What to do when is decided in scheduler.py; this does it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,7 +18,6 @@ from shoal.worker.attempts import CacheLookups, ProcessorTools, TaskWaits
 from shoal.worker.background import Background
 from shoal.worker.claims import TaskClaims
 from shoal.worker.counters import WorkerCounters
-from shoal.worker.fetchers.private_refusals import PrivateRefusals
 from shoal.worker.ipc.protocol import (
     ExitReason,
     LeasesSettled,
@@ -29,11 +27,11 @@ from shoal.worker.ipc.protocol import (
 )
 from shoal.worker.left_out import LeftOutCounts
 from shoal.worker.partitions import PartitionShare
-from shoal.worker.polling import Polling
+from shoal.worker.polling import NextClaim, Polling
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
 from shoal.worker.queue_retry import QueueRetry
-from shoal.worker.scheduler import NextClaim, NumberedLease, Scheduler, Stop
+from shoal.worker.scheduler import NumberedLease, Scheduler, Stop
 from shoal.worker.settlements import Settlements, Verdict, WaitingCallers
 from shoal.worker.trap_counts import TrapCountSync
 
@@ -78,22 +76,29 @@ class Worker:
         self._left_out = LeftOutCounts(queue, scraper.first.link_filter, run.id, config.worker_id, self.tally)
         # One that handles calls claims nothing, and its callers wait for each outcome.
         self._standby = config.listening is not None
-        self._refusals = None if self._standby else PrivateRefusals(queue, run.id)
         self._processor = TaskProcessor(
             scraper,
             run,
-            replace(tools, on_private=self._refusals.add) if self._refusals else tools,
+            tools,
             self.tally,
             waits=TaskWaits(self._scheduler, self._on_slot_free, max_bytes=config.memory),
             note_cuts=self._left_out.note_cuts_early,
-            may_cancel=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )
         self._markers, self._background = tools.markers, Background()
-        self._claims = TaskClaims(queue, run, config, self._share, max_pages=self._settings.max_pages)
+        self._claims = TaskClaims(
+            queue,
+            run,
+            config,
+            self._share,
+            max_pages=self._settings.max_pages,
+            observers=tools.observers,
+        )
         self._trap_counts = TrapCountSync(queue, scraper.first.link_filter, run.id)
         self._claim_retry = QueueRetry("claim tasks", config.lease)
         self._channel = channel or SupervisorChannel(None)
-        self._settlements = Settlements(queue, self._on_settled, give_up_after=config.lease)
+        self._settlements = Settlements(
+            queue, self._on_settled, give_up_after=config.lease, observers=tools.observers
+        )
         self._lookups = CacheLookups(
             self._processor.look_up,
             self._background,
@@ -101,7 +106,6 @@ class Worker:
             forget=self._processor.forget,
         )
         self.is_held: Callable[[], bool] | None = None  # while it returns true, nothing is claimed
-        self.before_work: Callable[[], Awaitable[None]] | None = None  # called when it has work after a rest
         self._callers = WaitingCallers()
         self._running: set[asyncio.Task[None]] = set()
         self._wake, self._stopped = asyncio.Event(), asyncio.Event()
@@ -125,11 +129,6 @@ class Worker:
         """Look for work now: another worker has found more than it takes, or that the run has ended."""
         self._scheduler.polling.poll_soon()
         self._wake.set()
-
-    @property
-    def is_resting(self) -> bool:
-        """Whether it has long found nothing to do, and polls rarely."""
-        return self._scheduler.is_resting
 
     @property
     def in_hand(self) -> int:
@@ -187,7 +186,7 @@ class Worker:
         finally:
             if not self._left_out.is_complete:  # after an error, too
                 await exchange_last(self._left_out.write_last, LAST_WRITE_TIMEOUT)
-            self._channel.send(WorkerProgress(self.tally, self.in_hand))
+            self._channel.send(WorkerProgress(self.tally))
 
     async def _work(self) -> ExitReason:
         settling = self.start(self._settlements.run(), "settling")
@@ -226,7 +225,6 @@ class Worker:
             if self.is_held and self.is_held():
                 await self._wait_for_wake(HELD_INTERVAL_SECONDS)
                 continue
-            await self._settle_refusals()
             size = self._scheduler.next_claim_size(exact_time())
             if not size:
                 await self._wait_while_full()
@@ -254,12 +252,6 @@ class Worker:
         if following.wait:
             await self._wait_for_wake(following.wait)
 
-    async def _settle_refusals(self) -> None:
-        """Settle the tasks at private hosts; raises InvalidInput if the run has no others."""
-        if self._refusals:
-            for outcome in await self._refusals.take_due(is_idle=self._scheduler.is_idle):
-                self._settlements.put(outcome)
-
     async def _claim(self, limit: int) -> Grant | None:
         """Claim up to `limit` tasks and accept them; None if the run may fetch no more pages."""
         limit = await self._claims.cap(limit)
@@ -268,9 +260,6 @@ class Worker:
         claimed = await self._claims.claim(limit)
         leases = claimed.grant.leases
         if leases:
-            if self.is_resting and self.before_work:
-                with suppress(QueueError):
-                    await self.before_work()
             self._scheduler.polling.poll_soon()
             self._accept(leases, claimed.at, is_valid=claimed.is_valid, is_full=len(leases) >= limit)
         return claimed.grant
@@ -357,13 +346,16 @@ class Worker:
     async def _handle(self, start: ScheduledLease, number: int) -> None:
         try:
             outcome = await self._processor.process(start, number, await self._lookups.take(number))
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             self._processor.forget(number)
-            outcome = self._judge_cancelled(start.lease)
+            outcome = self._judge_cancelled(start.lease, error)
         self._finish(number, outcome)
 
-    def _judge_cancelled(self, lease: Lease) -> Outcome:
-        """Return the outcome of a started task that a stop has cancelled."""
+    def _judge_cancelled(self, lease: Lease, error: asyncio.CancelledError) -> Outcome:
+        """Return the outcome of a started task that was cancelled: by a stop, or by its own code."""
+        if not (self._scheduler.is_releasing or self._background.is_closing):
+            # Released, it would be claimed again for ever.
+            return self._processor.judge_own_cancel(lease, error)
         if self._processor.at_most_once(lease.task):
             return Bury(lease, "Stopped: the worker was shut down, and delivery is at_most_once")
         return Release(lease)
@@ -375,11 +367,7 @@ class Worker:
     def _finish(self, number: int, outcome: Outcome) -> None:
         self._scheduler.finish(number, exact_time())
         self._settlements.urgent = self._standby or self._scheduler.should_settle_now(outcome)
-        if self._refusals and self._refusals.hold(outcome):
-            self._markers.mark_progress(number, 0)
-            self._scheduler.set_aside(number)
-        else:
-            self._settlements.put(self._callers.withhold_links(outcome))
+        self._settlements.put(self._callers.withhold_links(outcome))
         self._start_due()
         if self._scheduler.is_low:
             self._wake.set()
@@ -405,4 +393,4 @@ class Worker:
     async def _report_progress(self) -> None:
         while True:
             await asyncio.sleep(PROGRESS_INTERVAL.total_seconds())
-            self._channel.send(WorkerProgress(self.tally, self.in_hand))
+            self._channel.send(WorkerProgress(self.tally))

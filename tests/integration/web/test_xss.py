@@ -207,7 +207,7 @@ async def add_payloads(dashboard, run):
 
 async def beat(dashboard, run, text):
     """Send a heartbeat with a payload in every field."""
-    info = {"errors": {text: 1}, "steps": [text], "partitions": [text], "last_hour": text, "memory": text}
+    info = {"errors": {text: 1}, "steps": [text], "partitions": [text], "spans": text, "memory": text}
     await dashboard.queue.beat(text, run_id=run.id, info=info)
 
 

@@ -15,7 +15,7 @@ from tests.unit.builders import make_lease, make_run
 
 
 class Bench:
-    """A judge, what it counts, and the private hosts that it reports."""
+    """A judge, and what it counts."""
 
     def __init__(self, robots=None, redact=lambda text: text, **settings):
         self.scraper = Scraper("shop", **settings)
@@ -25,14 +25,13 @@ class Bench:
             yield {}
 
         self.run = run = make_run(settings=self.scraper.run_settings())
-        self.tally, self.private = WorkerCounters(), []
+        self.tally = WorkerCounters()
         self.judge = OutcomeJudge(
             self.scraper,
             run,
             self.tally,
             robots=robots,
             redact=redact,
-            on_private=lambda lease, host: self.private.append(host),
         )
 
 
@@ -86,12 +85,8 @@ def test_a_followed_link_that_robots_txt_forbids_is_counted_with_an_example():
     assert not bench.judge.count_if_left_out(lease(depth=2).task, ValueError(), counts)
 
 
-def test_a_page_at_a_private_host_is_reported_once_it_is_the_host_of_the_task():
-    bench = Bench()
-    bench.judge.judge_error(lease(), PrivateAddress("b.test", "private"))
-    assert bench.private == [], "a redirect led there"
-    outcome = bench.judge.judge_error(lease(), PrivateAddress("a.test", "private"))
-    assert bench.private == ["a.test"]
+def test_the_error_of_a_page_at_a_private_host_has_a_class_of_its_own():
+    outcome = Bench().judge.judge_error(lease(), PrivateAddress("a.test", "private"))
     assert outcome.error.startswith("PrivateAddress: a.test is private"), (
         "a list of failures tells it from a page out of scope"
     )

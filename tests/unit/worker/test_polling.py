@@ -9,13 +9,13 @@ import pytest
 
 from shoal.core.model import MINUTE, SECOND, ZERO, Grant
 from shoal.worker.polling import (
+    MAX_MISSES,
     MAX_NEEDED_DELAY_SECONDS,
     MAX_PAUSE,
     MAX_POLL_INTERVAL_SECONDS,
     MAX_RESTING_INTERVAL_SECONDS,
     PAUSE_SHARE,
     POLL_JITTER,
-    RESTING_AFTER,
     Polling,
 )
 
@@ -62,20 +62,9 @@ def test_workers_that_were_started_together_do_not_poll_all_at_once():
     waits = []
     for chance in (min, max):
         clock = Clock(uniform=chance)
-        clock.polling.rest()
+        clock.polling._misses = MAX_MISSES
         waits.append(clock.find_nothing(Grant()))
     assert waits == [(1 - POLL_JITTER) * MAX_POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS]
-
-
-def test_a_worker_rests_after_many_polls_until_it_has_a_task_or_is_woken():
-    clock = Clock()
-    for _ in range(RESTING_AFTER):
-        clock.find_nothing(Grant())
-    assert not clock.polling.is_resting
-    clock.find_nothing(Grant())
-    assert clock.polling.is_resting
-    clock.polling.poll_soon()
-    assert not clock.polling.is_resting
 
 
 def test_a_worker_that_holds_leases_polls_rarely_because_they_wake_it():
@@ -84,7 +73,7 @@ def test_a_worker_that_holds_leases_polls_rarely_because_they_wake_it():
 
 def test_a_worker_that_has_long_found_nothing_still_waits_for_a_task_that_is_due():
     clock = Clock(may_rest=True, uniform=min)
-    clock.polling.rest()
+    clock.polling._misses = MAX_MISSES
     assert clock.find_nothing(Grant(next_due=timedelta(seconds=9))) == 9
 
 

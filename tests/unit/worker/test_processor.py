@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -24,6 +25,7 @@ from shoal.worker.counters import WorkerCounters
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
 from shoal.worker.scheduler import Scheduler
+from shoal.worker.telemetry.observer import Observer
 from tests.unit.builders import make_lease, make_run
 
 
@@ -81,6 +83,15 @@ async def test_a_page_yields_what_its_step_yields_and_its_memory_is_released(pro
     outcome = await process(step)
     assert isinstance(outcome, Done) and outcome.items == [{"body": "page"}] and outcome.asked
     assert process.tally.bytes == 4 and process.waits.memory.used == 0
+
+
+@pytest.mark.parametrize("step", [page, in_a_thread])
+async def test_observers_are_told_of_a_task_its_fetch_and_its_step(process, step):
+    observer = MagicMock(spec=Observer)
+    await process(step, tools={"observers": [observer]})
+    begun, fetched, stepped = observer.method_calls
+    assert begun[0] == "on_begin" and fetched[0] == "on_fetch" and stepped[0] == "on_step_end"
+    assert stepped.args[0].task_id == "t" and stepped.args[1] <= stepped.args[2]
 
 
 async def test_a_failed_fetch_releases_its_memory_and_is_retried(process):

@@ -137,14 +137,14 @@ async def test_without_again_no_stored_harvest_is_used(notes):
 
 
 async def test_a_harvest_that_is_too_large_to_store_is_computed_again(notes, monkeypatch):
-    monkeypatch.setattr("shoal.worker.recrawl.MAX_HARVEST", 10)
+    monkeypatch.setattr("shoal.worker.recrawl.MAX_VISIT", 10)
     await visit(notes, "1", page(fields=TAG), harvest_of("Hat"))
     assert await visit(notes, "2", page(fields=TAG), harvest_of("Hat")) == (PageChange.UNCHANGED, {})
 
 
-async def test_a_damaged_harvest_is_not_used(notes):
+async def test_a_damaged_visit_is_not_used(notes):
     await visit(notes, "1", page(fields=TAG), harvest_of("Hat"))
-    (key,) = (key for key in notes.values if key[0] == "harvests:shop")
+    (key,) = (key for key in notes.values if key[0] == "pages:shop")
     whole = notes.values[key]
     for poison in (whole[:-4], b"", b"\x93\x01", whole.replace(b"Hat", b"\xff\xff\xff")):
         notes.values[key] = poison

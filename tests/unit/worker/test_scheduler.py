@@ -2,7 +2,7 @@
 
 from shoal.core.model import MINUTE, SECOND, ZERO, Done, Grant, Release, Task
 from shoal.worker.ipc.protocol import ExitReason
-from shoal.worker.polling import RESTING_AFTER
+from shoal.worker.polling import MAX_POLL_INTERVAL_SECONDS
 from shoal.worker.scheduler import MAX_CALLS_PER_SLOT, Scheduler, Stop
 from shoal.worker.slots import HORIZON, SLOW
 from tests.unit.builders import make_lease
@@ -136,13 +136,10 @@ def test_after_a_claim_with_tasks_the_next_one_waits_for_nothing():
     assert (following.wait, following.yield_for) == (0, 0)
 
 
-def test_a_worker_that_holds_leases_does_not_rest_however_often_it_finds_nothing():
+def test_a_worker_that_waits_for_settlements_polls_rarely_because_they_wake_it():
     desk = Desk()
-    for _ in range(RESTING_AFTER + 1):
-        desk.after_claim(Grant())
-    assert desk.scheduler.is_resting
     desk.claim(1)
-    assert not desk.scheduler.is_resting
+    assert desk.after_claim(Grant()).wait == MAX_POLL_INTERVAL_SECONDS
 
 
 # Accept
@@ -280,7 +277,7 @@ def test_a_lease_is_held_until_it_is_settled():
     desk.claim(1)
     (number,) = desk.start()
     desk.scheduler.finish(number, desk.now)
-    assert desk.scheduler.is_idle and desk.scheduler.held == 1
+    assert not desk.scheduler.started and desk.scheduler.held == 1
     assert desk.scheduler.forget(lease(1)) == number
     assert desk.scheduler.held == 0 and desk.scheduler.forget(lease(1)) is None
 
@@ -302,15 +299,6 @@ def test_nothing_starts_beside_a_suspect_that_has_ended_until_it_is_settled():
     desk.scheduler.finish(1, desk.now)
     assert desk.start() == [] and desk.scheduler.should_settle_now(Done(lease(1)))
     desk.scheduler.forget(lease(1))
-    assert desk.start() == [2]
-
-
-def test_a_suspect_whose_outcome_is_held_back_does_not_hold_up_the_others():
-    desk = Desk(suspects={"t1": 1})
-    desk.claim(2)
-    assert desk.start() == [1]
-    desk.scheduler.finish(1, desk.now)
-    desk.scheduler.set_aside(1)
     assert desk.start() == [2]
 
 

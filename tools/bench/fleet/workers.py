@@ -22,6 +22,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.worker.attempts import ProcessorTools
 from shoal.worker.ipc.protocol import Message, SupervisorChannel, WorkerConfig
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
+from shoal.worker.polling import MAX_MISSES
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.forkserver import ForkServer
@@ -87,7 +88,7 @@ class SimulatedWorker(Worker):
 
     def rest_long(self) -> None:
         """Behave as if it had found nothing to do for some minutes."""
-        self._scheduler.polling.rest()
+        self._scheduler.polling._misses = MAX_MISSES
 
 
 class SimulatedSupervisor(WorkerSupervisor):
@@ -194,8 +195,7 @@ class SimulatedPool(WorkerPool):
             return
 
         known = await read_note(queue, self._run.id)
-        follower = SettingsFollower(queue, self._run.id, known, ignore, is_resting=lambda: worker.is_resting)
-        worker.before_work = follower.check
+        follower = SettingsFollower(queue, self._run.id, known, ignore)
         worker.start(follower.run(SUPERVISED_INTERVAL), "following the run's settings")
         return follower
 

@@ -18,8 +18,7 @@ from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import INVALID_SEED, SEED_STEP, Scraper
 from shoal.worker.failures.pages import forget_failed_pages
-from shoal.worker.files.counts import FILE_NOTES
-from shoal.worker.left_out import forget_left_out
+from shoal.worker.left_out import forget_cuts, left_out_topic
 from shoal.worker.page_limit import BUDGETS, PageLimit, raise_page_limit
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl import topic as index_topic
@@ -104,13 +103,13 @@ async def purge(queue: Queue, run_id: str) -> None:
     await queue.purge(run_id)
     for topic in (
         trap_topic(run_id),
+        left_out_topic(run_id),
         partitions_topic(run_id),
         index_topic("pages", run.scraper, run_id),
     ):
         await queue.trim_notes(topic, max_bytes=0)
     await queue.write_notes(BUDGETS, {run_id: None})
-    await forget_left_out(queue, run_id)
-    await FILE_NOTES.forget(queue, run_id)
+    await forget_cuts(queue, run_id)
     await forget_settings(queue, run_id)
     await forget_private_hosts(queue, run_id)
     await forget_hook_records(queue, run_id)

@@ -242,13 +242,11 @@ class WorkerPool:
 
     async def check_settings(self) -> None:
         """Tell the workers when the settings of the run have changed: one read serves all of them."""
-        # Workers that hold nothing read them before they work again.
-        if self.in_hand:
-            stamp = (await read_note(self._queue, self._config.run_id)).stamp
-            if stamp != self._settings_stamp:
-                self._settings_stamp = stamp
-                for supervisor in self._supervisors.values():
-                    supervisor.announce_settings()
+        stamp = (await read_note(self._queue, self._config.run_id)).stamp
+        if stamp != self._settings_stamp:
+            self._settings_stamp = stamp
+            for supervisor in self._supervisors.values():
+                supervisor.announce_settings()
 
     async def _run_slots(self, ending: PoolExit) -> None:
         try:

@@ -52,13 +52,11 @@ class RunHooks:
         self._process = new_worker_id()
         self._stopped = asyncio.Event()
         self._call: asyncio.Task[None] | None = None
-        self._is_cancelling = False
 
     def stop(self, *, is_urgent: bool) -> None:
         """Begin no more calls; cancel the hook that is running if it is urgent."""
         self._stopped.set()
         if is_urgent and self._call:
-            self._is_cancelling = True
             self._call.cancel()
 
     async def start(self) -> None:
@@ -133,7 +131,6 @@ class RunHooks:
             await asyncio.wait([call])
         finally:
             if not call.done():  # this one is cancelled
-                self._is_cancelling = True
                 call.cancel()
                 await asyncio.wait([call])
             await asyncio.shield(self._record_end(kind, record, note, call))
@@ -159,14 +156,11 @@ class RunHooks:
             self._say(f"How the hooks {kind} ended could not be recorded: they will be called again.")
 
     async def _run(self, hooks: Sequence[Hook], token: int) -> None:
-        def may_cancel() -> bool:
-            return self._is_cancelling
-
-        async with open_resources(self._scraper, self._say, may_cancel):
+        async with open_resources(self._scraper, self._say):
             run = await self._describe_run(token)
             for hook in hooks:
                 limit = hook.limit or CALL_TIMEOUT
-                await call_all([in_thread(hook)], limit, self._say, may_cancel, run)
+                await call_all([in_thread(hook)], limit, self._say, run)
 
     async def _describe_run(self, token: int) -> HookedRun:
         run, stats = await self._queue.run(self._run_id), await self._queue.stats(self._run_id)

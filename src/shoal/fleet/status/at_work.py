@@ -6,7 +6,7 @@ from shoal.core.model import MINUTE, WorkerStatus
 from shoal.fleet.dead_workers import MAX_SILENCE, is_dead
 from shoal.fleet.status.stale import FINAL_STATES
 from shoal.queue.contract import Queue, QueueReports
-from shoal.worker.count_notes import counting_workers
+from shoal.worker.left_out import LeftOut, read_left_out
 
 RECENT = MINUTE  # a worker that has been silent for longer counts as gone
 GONE_SHOWN = timedelta(days=1)  # how long a gone worker can be listed
@@ -27,9 +27,10 @@ async def runs_at_work(queue: QueueReports) -> set[str]:
     return {worker.run_id for worker in await queue.workers() if is_at_work(worker)}
 
 
-async def has_lost_counts(queue: Queue, run_id: str) -> bool:
+async def has_lost_counts(queue: Queue, run_id: str, left_out: LeftOut | None = None) -> bool:
     """Return whether a worker is gone without its last counts: those of the run are lower bounds."""
-    if not (counting := await counting_workers(queue, run_id)):
+    left_out = left_out or await read_left_out(queue, run_id)
+    if not (counting := left_out.counting):
         return False
     live = {worker.worker_id for worker in await queue.workers(run_id) if is_live(worker)}
     return not counting <= live

@@ -26,16 +26,8 @@ from shoal.fleet.status.rows import (
 )
 from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
-from shoal.worker.counters import MissingPages
-from shoal.worker.files.counts import FileCounts, file_counts
-from shoal.worker.left_out import (
-    ROBOTS,
-    SkippedLinks,
-    cuts_of,
-    describe_cuts,
-    links_not_followed,
-    missing_pages,
-)
+from shoal.worker.counters import FileCounts, MissingPages
+from shoal.worker.left_out import ROBOTS, LeftOut, SkippedLinks, cuts_of, describe_cuts, read_left_out
 from shoal.worker.run_settings import private_hosts_to_allow
 
 POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS = 0.5, 10.0  # the longer one while nothing changes
@@ -203,13 +195,14 @@ async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
     """Return a snapshot with what the run has left out, its files and its hooks."""
 
     run_id = snapshot.run.id
+    left_out = await read_left_out(queue, run_id)
     return replace(
         snapshot,
-        not_followed=await links_not_followed(queue, run_id),
-        missing=await missing_pages(queue, run_id),
-        files=await file_counts(queue, run_id),
+        not_followed=left_out.links,
+        missing=left_out.missing,
+        files=left_out.files,
         hooks=await hook_records(queue, run_id),
-        lost_counts=snapshot.has_final_counts and await has_lost_counts(queue, run_id),
+        lost_counts=snapshot.has_final_counts and await has_lost_counts(queue, run_id, left_out),
     )
 
 
@@ -222,9 +215,8 @@ class ProgressReader:
         self._stats: Stats | None = None  # when hosts and links were last read
         self._seen: deque[tuple[float, int]] = deque()
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
-        self._not_followed: dict[str, SkippedLinks] = {}
+        self._left_out = LeftOut()
         self._at_work, self._at_work_at = False, 0.0
-        self._missing, self._files = MissingPages(), FileCounts()
         self._hooks: dict[str, HookRecord] = {}
 
     async def read(self, *, last: bool = False, at_work: bool | None = None) -> Snapshot:
@@ -247,17 +239,17 @@ class ProgressReader:
             0.0,
             None,
             self._paused,
-            self._not_followed,
+            self._left_out.links,
             at_work=at_work,
-            missing=self._missing,
-            files=self._files,
+            missing=self._left_out.missing,
+            files=self._left_out.files,
             hooks=self._hooks,
             lacks_seeds=lacks_seeds,
         ).with_rate(rate)
         if not (last or snapshot.has_final_counts):
             return snapshot
 
-        lost = await has_lost_counts(self._queue, self._run_id)
+        lost = await has_lost_counts(self._queue, self._run_id, self._left_out if last else None)
         cuts = await cuts_of(self._queue, self._run_id) if snapshot.is_finished else ()
         is_stuck = snapshot.state is ReportedState.STOPPED and stats.remaining
         private = await private_hosts_to_allow(self._queue, self._run_id) if is_stuck else []
@@ -286,7 +278,8 @@ class ProgressReader:
         if self._with_hosts and (is_due or not self._hosts):
             await self._read_hosts()
         if is_due or last:
-            await self._read_left_out()
+            self._left_out = await read_left_out(self._queue, self._run_id)
+            self._hooks = await hook_records(self._queue, self._run_id)
         if is_due:
             self._hosts_at, self._stats = now, stats
 
@@ -300,12 +293,6 @@ class ProgressReader:
                 break
         self._hosts = count
         self._paused = sorted(paused, key=lambda host: host.paused_for or ZERO)
-
-    async def _read_left_out(self) -> None:
-        self._not_followed = await links_not_followed(self._queue, self._run_id)
-        self._missing = await missing_pages(self._queue, self._run_id)
-        self._files = await file_counts(self._queue, self._run_id)
-        self._hooks = await hook_records(self._queue, self._run_id)
 
 
 async def follow_progress(

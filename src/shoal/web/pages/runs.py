@@ -28,7 +28,7 @@ from shoal.web.views.form import form_field, read_form
 from shoal.web.views.models import overview_data, overview_title, run_data, run_title, worker_command
 from shoal.web.views.paging import as_async, scan_page, take
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
-from shoal.worker.count_notes import LOST
+from shoal.worker.left_out import LOST
 
 router = APIRouter()
 TABS = (

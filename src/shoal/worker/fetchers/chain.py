@@ -114,7 +114,9 @@ def name_fetchers(
     """Return the fetchers by the names that steps use: `http` may have a cache, the others have none."""
     named: dict[str, Fetcher] = {"http": http}
     if RENDERED & set(wanted):
-        named |= rendering_fetchers(settings, queue, http, uncached)
+        named["browser"] = rendering = RenderingFetcher(uncached)
+        needs_browser = partial(_needs_browser, settings.browser.selector)
+        named["auto"] = AutoFetcher(http, rendering, RenderHints(queue), needs_browser, gap=settings.delay)
     return named | {name: NamingFetcher(uncached, name) for name in plugin_fetchers(wanted)}
 
 
@@ -147,8 +149,6 @@ async def _open_proxies(
     *,
     group: str = "",
 ) -> Fetcher:
-    # Imported only if used: every other run starts faster without.
-
     source = ProxySource(rules, salt=await secret_of(queue, SALT) if queue else secrets.token_bytes(32))
     gap = settings.delay.total_seconds() if rules.per_exit else 0.0
     pool = ProxyPool(rules, await source.read(), gap=gap)
@@ -158,14 +158,6 @@ async def _open_proxies(
     )
     await proxied.start()
     return proxied
-
-
-def tor_egress(settings: ScraperSettings) -> Egress | None:
-    """Return the egress of a run through Tor, which opens no direct connection; None without Tor."""
-    if settings.tor is None:
-        return None
-
-    return TorEgress(settings.allow_private)
 
 
 async def with_tor(
@@ -182,8 +174,6 @@ async def with_tor(
     """
     if settings.tor is None:
         return fetcher
-    # Imported only if used: every other run starts faster without.
-
     tor = await Tor.open(settings.tor.torrc)
     try:
         if wait:
@@ -221,8 +211,6 @@ def open_browser(options: FetcherOptions) -> Fetcher:
 
     Where some tasks are attempted once at most, no page is fetched again when a browser crashes.
     """
-    # Imported only if wanted: most runs need no browser.
-
     settings = options.settings
     return BrowserFetcher(
         settings.browser,
@@ -232,22 +220,6 @@ def open_browser(options: FetcherOptions) -> Fetcher:
         user_agent=settings.user_agent,
         may_return=not (options.once or settings.at_most_once),
     )
-
-
-def rendering_fetchers(
-    settings: ScraperSettings, queue: Queue, http: Fetcher, uncached: Fetcher
-) -> dict[str, Fetcher]:
-    """Return the fetchers that use the browser by the names that steps use; they have no cache."""
-
-    rendering = RenderingFetcher(uncached)
-    auto = AutoFetcher(
-        http,
-        rendering,
-        RenderHints(queue),
-        partial(_needs_browser, settings.browser.selector),
-        gap=settings.delay,
-    )
-    return {"browser": rendering, "auto": auto}
 
 
 def _needs_browser(selector: str | None, response: Response) -> bool:
@@ -302,8 +274,8 @@ async def open_fetchers(
 
 
 def open_egress(settings: ScraperSettings) -> Egress:
-    """Return the exit to the network for these settings."""
-    return tor_egress(settings) or Egress(settings.allow_private)
+    """Return the exit to the network for these settings; that of Tor opens no direct connection."""
+    return TorEgress(settings.allow_private) if settings.tor else Egress(settings.allow_private)
 
 
 async def open_fetcher(
@@ -356,7 +328,6 @@ def open_revisits(settings: ScraperSettings, queue: Queue, run: Run) -> "VisitSt
     """Return the store of page visits, if the settings ask for recrawls."""
     if not (settings.recrawl or settings.again):
         return None
-
     return VisitStore(queue, run.scraper, run.id, again=settings.again is not None)
 
 

@@ -22,8 +22,6 @@ from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.tokens import TokenSettings
 from shoal.worker.failures.tracebacks import TracebackFormatter
 
-# Tokens and sessions are imported only if used: every other run starts faster without.
-
 # Errors in code, such as a variable that is not set; a login that is refused raises others.
 CODE_ERRORS = (ImportError, NameError, AttributeError, TypeError, LookupError)
 MAX_CODE_ERRORS = 3  # logins of a worker; a page that is broken for a moment can cause one, too
@@ -44,7 +42,6 @@ async def with_tokens(settings: ScraperSettings, queue: Queue, fetcher: Fetcher,
 
 def token_source(tokens: TokenSettings) -> "TokenSource":
     """Return the source of the tokens in the settings."""
-
     return TokenSource(
         given=tokens.given,
         file=tokens.file,

@@ -1,75 +1,57 @@
-"""Tasks at private hosts that are not allowed: a run that has no others lacks an option, and is stopped.
+"""Tasks at private hosts that are not allowed: a run that has no others lacks an option, and is stopped."""
 
-The outcomes of such tasks are held back until something else of the run could be fetched, or nothing is left.
-"""
+from collections.abc import Collection
 
-from contextlib import suppress
-
-from shoal.core.errors import InvalidInput, QueueError
-from shoal.core.model import Bury, Done, Lease, Outcome
+from shoal.core.errors import InvalidInput, OutOfScope, PrivateAddress
+from shoal.core.tasks import first
+from shoal.fetch.egress import Egress
 from shoal.queue.contract import Queue
 from shoal.worker.run_settings import note_private_hosts, options_for
 
-MAX_HELD = 20  # tasks
-MAX_SHOWN = 3  # hosts
+MAX_HOSTS = 1_000  # of a run that are looked at
+MAX_SHOWN = 3
 
 
-class PrivateRefusals:
-    """Decides whether refused tasks are buried, or whether the run is stopped."""
+async def refused_by_name(queue: Queue, run_id: str, egress: Egress) -> list[str]:
+    """Return the hosts of a run that are private and not allowed, as far as their names tell."""
+    refused = []
+    async for host in first(queue.hosts(run_id), MAX_HOSTS):
+        try:
+            egress.admit_unresolved(f"http://{host.host}/")
+        except PrivateAddress:
+            refused.append(host.host)
+        except OutOfScope:
+            pass  # no URL of this host is fetched, whatever is allowed
+    return refused
 
-    def __init__(self, queue: Queue, run_id: str) -> None:
-        self._queue, self._run_id = queue, run_id
-        self._hosts: dict[str, None] = {}
-        self._refused: set[tuple[str, int]] = set()
-        self._held: list[Bury] = []
-        self._is_decided = False
 
-    def add(self, lease: Lease, host: str) -> None:
-        """Note that the host of a task is private and not allowed."""
-        if not self._is_decided:
-            self._hosts[host] = None
-            self._refused.add((lease.task_id, lease.token))
+class PrivateHostCheck:
+    """Decides once, when a task is refused, whether the run has any that are not."""
 
-    def hold(self, outcome: Outcome) -> bool:
-        """Return whether an outcome is held back; one that ended a task by a request decides against it."""
-        if self._is_decided:
-            return False
-        if isinstance(outcome, Bury) and (outcome.lease.task_id, outcome.lease.token) in self._refused:
-            self._held.append(outcome)
-            return True
-        # Not one that returns to the queue: it may be a task at a private host whose start came too late, or
-        # whose name could not be resolved. It would let the refused ones be buried.
-        self._is_decided = outcome.asked and isinstance(outcome, Done | Bury)
-        return False
+    def __init__(self, queue: Queue, run_id: str, egress: Egress) -> None:
+        self._queue, self._run_id, self._egress = queue, run_id, egress
+        self._has_others = False
 
-    async def take_due(self, *, is_idle: bool) -> list[Bury]:
-        """Return the outcomes that were held back, if it is time to settle them.
+    async def check(self, host: str) -> None:
+        """Raise InvalidInput to stop the run if all its tasks are refused, as that of this host."""
+        if self._has_others:
+            return
+        hosts = dict.fromkeys([host, *await refused_by_name(self._queue, self._run_id, self._egress)])
+        self._has_others = not await self._are_all(hosts)
+        if self._has_others:
+            return
+        await note_private_hosts(self._queue, self._run_id, hosts)
+        shown = list(hosts)[:MAX_SHOWN]
+        raise InvalidInput(
+            f"All tasks that are left are at private hosts ({', '.join(shown)}), "
+            "which are not fetched unless you allow it; they stay queued. "
+            f"Resume the run with: {' '.join(options_for(shown))}"
+        )
 
-        The worker is idle if it has nothing else to do. Raises InvalidInput to stop the run.
-        """
-        if self._held and (is_idle or self._is_decided or len(self._held) >= MAX_HELD):
-            with suppress(QueueError):
-                return await self._decide()
-        return []
-
-    async def _decide(self) -> list[Bury]:
-        if not self._is_decided and await self._is_all_refused():
-            await note_private_hosts(self._queue, self._run_id, self._hosts)
-            shown = list(self._hosts)[:MAX_SHOWN]
-            raise InvalidInput(
-                f"All tasks that are left are at private hosts ({', '.join(shown)}), "
-                "which are not fetched unless you allow it; they stay queued. "
-                f"Resume the run with: {' '.join(options_for(shown))}"
-            )
-        self._is_decided = True
-        held, self._held = self._held, []
-        self._refused.clear()
-        return held
-
-    async def _is_all_refused(self) -> bool:
-        """Return whether no other host has tasks left, nor had any; or a refused one was fetched before."""
+    async def _are_all(self, hosts: Collection[str]) -> bool:
+        """Return whether no other host has tasks left, nor had any; or one of these was fetched before."""
         stats = await self._queue.stats(self._run_id)
-        refused = [host.counts async for host in self._queue.hosts(self._run_id) if host.host in self._hosts]
+        refused = [host.counts async for host in self._queue.hosts(self._run_id) if host.host in hosts]
         if stats.remaining > sum(counts.remaining for counts in refused):
             return False
         had_others = stats.tasks > sum(counts.tasks for counts in refused)

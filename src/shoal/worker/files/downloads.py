@@ -47,7 +47,7 @@ from shoal.scrape.harvest import Harvest
 from shoal.scrape.items import validate_item
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.step import Step
-from shoal.worker.files.counts import MISSING, OTHER, SIZE, TYPE, FileCounts
+from shoal.worker.counters import MISSING, OTHER, SIZE, TYPE, FileCounts
 from shoal.worker.files.store import FileStore, Spool, storage_error
 from shoal.worker.secrets import headers_towards
 
@@ -293,24 +293,16 @@ class Downloads:
             if not sink.is_begun:
                 await _take_body(response, sink)
             spool = await sink.flush()
-            stored, is_new = await self._keep(spool, request, sink.type)
+            known, is_new = await self._keep(spool, request, sink)
         finally:
             await sink.discard()
         if is_new:
             counts.stored += 1
-            counts.bytes += stored.size
+            counts.bytes += known.size
         else:
             counts.known += 1
-        known = KnownFile(
-            run=self._run_id,
-            path=stored.path or "",
-            sha256=stored.sha256 or "",
-            size=stored.size,
-            type=stored.type,
-            validators=validators(sink.headers),
-        )
         await self._record(request, known)
-        return replace(stored, status=response.status), response
+        return known.as_file(request.url, response.status), response
 
     def _lock_of(self, url: str) -> asyncio.Lock:
         lock = self._locks.get(url)
@@ -318,18 +310,25 @@ class Downloads:
             lock = self._locks[url] = asyncio.Lock()
         return lock
 
-    async def _keep(self, spool: Spool, request: FileRequest, kind: str) -> tuple[StoredFile, bool]:
+    async def _keep(self, spool: Spool, request: FileRequest, sink: FileSink) -> tuple[KnownFile, bool]:
         fields = {
             "sha256": spool.sha256,
-            "ext": extension_of(request.url, kind),
+            "ext": extension_of(request.url, sink.type),
             "name": name_of(request.url),
             "host": host_of(request.url),
             "run": self._run_id,
         }
-        size, checksum = spool.size, spool.sha256
         wanted = render_path(request.path, fields)
-        path, is_new = await asyncio.to_thread(self._store.keep, spool, wanted, kind)
-        return StoredFile(url=request.url, path=path, sha256=checksum, size=size, type=kind), is_new
+        path, is_new = await asyncio.to_thread(self._store.keep, spool, wanted, sink.type)
+        known = KnownFile(
+            run=self._run_id,
+            path=path,
+            sha256=spool.sha256,
+            size=spool.size,
+            type=sink.type,
+            validators=validators(sink.headers),
+        )
+        return known, is_new
 
     async def _record(self, request: FileRequest, known: KnownFile) -> None:
         await self._known.record(request.url, request.path, request.headers, known)

@@ -58,13 +58,23 @@ class FileStore(ABC):
     def open_spool(self) -> Spool:
         """Return a new file to download to."""
 
-    @abstractmethod
     def keep(self, spool: Spool, path: str, kind: str) -> tuple[str, bool]:
         """Store a complete file durably under its name; return the name that it got, and whether it is new.
 
         A file with this name and the same content is used instead. One with other content is never
         replaced: then the new file gets another name.
         """
+        checksum = spool.sha256
+        for name in (path, with_suffix(path, checksum[:SUFFIX_LENGTH]), checksum):
+            is_new = self._store_as(name, spool, kind)
+            if is_new is not None:
+                self.discard(spool)
+                return name, is_new
+        raise StorageFailed(self.place, f"{path!r} is the name of another file", "Choose another path=")
+
+    @abstractmethod
+    def _store_as(self, name: str, spool: Spool, kind: str) -> bool | None:
+        """Store a file under a name; False if it is there already, None if another file has the name."""
 
     @abstractmethod
     def discard(self, spool: Spool) -> None:
@@ -108,23 +118,18 @@ class LocalFiles(FileStore):
                 if handle is not None:
                     return Spool(os.fdopen(handle, "w+b", buffering=0), str(path))
 
-    def keep(self, spool: Spool, path: str, kind: str) -> tuple[str, bool]:
+    def _store_as(self, name: str, spool: Spool, kind: str) -> bool | None:
         assert spool.path is not None, "open_spool has named it"
+        target = self._folder / name
         with self._translate_errors():
             os.fsync(spool.file.fileno())
-            checksum = spool.sha256
-            # The name, and those to take if it belongs to another file or folder.
-            for name in (path, with_suffix(path, checksum[:SUFFIX_LENGTH]), checksum):
-                target = self._folder / name
-                try:
-                    _make_folder(target.parent, self._folder)
-                    is_new = _link(Path(spool.path), target)
-                except (FileExistsError, NotADirectoryError):
-                    continue
-                if is_new or _has_content(target, spool.size, checksum):
-                    self.discard(spool)
-                    return name, is_new
-        raise StorageFailed(str(self._folder / path), "its name is taken by a folder", "Choose another path=")
+            try:
+                _make_folder(target.parent, self._folder)
+                if _link(Path(spool.path), target):
+                    return True
+            except (FileExistsError, NotADirectoryError):
+                return None  # a folder has the name, or a file that of its folder
+            return False if _has_content(target, spool.size, spool.sha256) else None
 
     def discard(self, spool: Spool) -> None:
         spool.file.close()
@@ -228,20 +233,14 @@ class ObjectFiles(FileStore):
         except OSError as error:
             raise storage_error("A temporary file", error) from error
 
-    def keep(self, spool: Spool, path: str, kind: str) -> tuple[str, bool]:
-        checksum = spool.sha256
-        # The name, and those to take if it belongs to another file.
-        names = path, with_suffix(path, checksum[:SUFFIX_LENGTH]), checksum
+    def _store_as(self, name: str, spool: Spool, kind: str) -> bool | None:
+        checksum, key = spool.sha256, self._key(name)
         attributes = {"sha256": checksum} | ({"Content-Type": kind} if kind else {})
         with self._translate_errors():
-            for name in names:
-                if self._is_free(name) and create_object(
-                    self._store, self._key(name), spool.file, attributes
-                ):
-                    return name, True
-                if self._is_same(name, spool.size, checksum):
-                    return name, False
-        raise StorageFailed(self.place, f"{path!r} is the name of another file", "Choose another path=")
+            is_free = size_of_object(self._store, key) is None
+            if is_free and create_object(self._store, key, spool.file, attributes):
+                return True
+            return False if self._is_same(name, spool.size, checksum) else None
 
     def discard(self, spool: Spool) -> None:
         with suppress(OSError):
@@ -266,9 +265,6 @@ class ObjectFiles(FileStore):
                 log.warning("%s: %s. Downloads are retried. %s", self.place, problem.reason, problem.advice)
                 return
             raise StorageFailed(self.place, problem.reason, problem.advice) from error
-
-    def _is_free(self, name: str) -> bool:
-        return size_of_object(self._store, self._key(name)) is None
 
     def _is_same(self, name: str, size: int, checksum: str) -> bool:
         if checksum in name:

@@ -3,7 +3,7 @@
 import asyncio
 import select
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
 from threading import Lock
@@ -77,7 +77,6 @@ class WorkerProgress(msgspec.Struct, tag="progress", frozen=True):
     """The worker's counters so far."""
 
     tally: WorkerCounters
-    in_hand: int
 
 
 class LoggedEvent(msgspec.Struct, tag="event", frozen=True):
@@ -111,15 +110,12 @@ class SupervisorChannel:
         self._socket = sock
         self._next = 1
         self._lock = Lock()  # the watch of the event loop sends from another thread
-        self.on_claimed: Callable[[range, Sequence[Lease]], None] | None = None
 
     def report_claimed(self, leases: Sequence[Lease], *, is_full: bool = False) -> range:
         """Report claimed leases, before anything is done with them; return their numbers."""
         numbers = range(self._next, self._next + len(leases))
         self._next = numbers.stop
         self.send(LeasesClaimed(numbers.start, list(leases), is_full))
-        if self.on_claimed:
-            self.on_claimed(numbers, leases)
         return numbers
 
     def report_full(self) -> None:

@@ -13,6 +13,7 @@ from shoal.core.tasks import exact_time
 from shoal.queue.contract import WorkerBeat, WorkQueue
 from shoal.worker.counters import WorkerCounters, top_counts
 from shoal.worker.ipc.protocol import WorkerConfig
+from shoal.worker.process.procfs import pid_scope
 
 HEARTBEAT_INTERVAL = 5 * SECOND
 IDLE_HEARTBEAT_INTERVAL = 2 * HEARTBEAT_INTERVAL  # of a worker that holds no lease
@@ -35,8 +36,8 @@ class Heartbeat:
         """Return the content of a heartbeat."""
         info: dict[str, Any] = {
             "pid": pid,
+            "pid_scope": pid_scope(),
             "pages": tally.pages,
-            "last_hour": self.last_hour(tally.pages, now),
             "spans": self.spans(tally.pages, now),
             "memory": memory_of(pid) if pid else None,
             "steps": self._config.steps,
@@ -54,18 +55,14 @@ class Heartbeat:
             }
         return info
 
-    def last_hour(self, pages: int, now: float) -> int:
-        """Return the number of pages done in the hour before `now`, to the minute."""
+    def spans(self, pages: int, now: float) -> list[int]:
+        """Return the pages of the last hour per span, the newest first, to the minute."""
         if not self._samples:
             self._samples.append((now, 0))
         elif now - self._samples[-1][0] >= SAMPLE_INTERVAL_SECONDS:
             self._samples.append((now, pages))
         while len(self._samples) > 1 and self._samples[1][0] <= now - HOUR:
             self._samples.popleft()
-        return pages - self._samples[0][1]
-
-    def spans(self, pages: int, now: float) -> list[int]:
-        """Return the pages of the last hour per span, the newest first."""
         found = [0] * round(HOUR / SPAN)
         later = pages
         for moment, done in reversed(self._samples):
@@ -113,17 +110,15 @@ class HeartbeatSender:
 def last_hour_of(worker: WorkerStatus) -> int | None:
     """Return the pages a worker did in the hour before now, to a few minutes; None if it never reported."""
     info, silent = worker.info, worker.last_beat.total_seconds()
-    if "last_hour" not in info:
+    if "spans" not in info:
         return None
     if silent >= HOUR:
         return 0
     # Pages that the store counts and the last heartbeat did not.
     since = 0 if "own" in info else max(worker.completed - whole_number(info.get("pages")), 0)
-    reported = info.get("spans")
-    by_span = reported if isinstance(reported, list) and reported else [info["last_hour"]]
-    spans = [whole_number(span) for span in by_span]
-    is_split = len(spans) > 1
-    return since + sum(spans[: len(spans) - int(silent / SPAN)] if is_split else spans)
+    reported = info["spans"]
+    spans = [whole_number(span) for span in reported] if isinstance(reported, list) else []
+    return since + sum(spans[: len(spans) - int(silent / SPAN)])
 
 
 def whole_number(value: object) -> int:

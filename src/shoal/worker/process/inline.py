@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from bdb import BdbQuit
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -25,7 +25,6 @@ from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.worker.attempts import ProcessorTools
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.tracebacks import TracebackFormatter, library_of
-from shoal.worker.fetchers.chain import open_egress
 from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.protocol import (
     ExitReason,
@@ -40,9 +39,9 @@ from shoal.worker.ipc.step_markers import CELLS, StepMarkers, make_file
 from shoal.worker.process.dead_worker import release_leases
 from shoal.worker.process.heartbeat import Heartbeat
 from shoal.worker.process.main import open_worker
-from shoal.worker.process.procfs import pid_scope
-from shoal.worker.run_settings import SettingsFollower, read_note
+from shoal.worker.run_settings import read_note
 from shoal.worker.scheduler import Stop
+from shoal.worker.telemetry.observer import Observer
 from shoal.worker.worker import Worker
 
 NO_TIME_LIMIT = timedelta(days=365)  # for steps: one may sit in the debugger
@@ -67,7 +66,6 @@ class InlineWorker:
         self._markers: StepMarkers | None = None
         self._task: asyncio.Task[ExitReason] | None = None
         self._stop: Stop | None = None
-        self._is_cancelled = False  # by the caller
         self.quit: BdbQuit | None = None  # the user has left the debugger
         once = [name for name, step in scraper.steps.items() if scraper.at_most_once(step)]
         self._renewer = ThreadedLeaseRenewer(config, once)
@@ -118,7 +116,6 @@ class InlineWorker:
 
     def kill(self) -> None:
         """End without waiting for anything; what is leased is released."""
-        self._is_cancelled = True
         if self._task:
             self._task.cancel()
 
@@ -130,7 +127,6 @@ class InlineWorker:
             return await asyncio.shield(working)
         except asyncio.CancelledError:
             if not working.done():
-                self._is_cancelled = True
                 working.cancel()
                 await asyncio.wait([working])
                 raise
@@ -149,36 +145,14 @@ class InlineWorker:
             threads = self._open_threads()
             # A step that is running in a thread cannot be interrupted: its result is dropped.
             stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-            egress = open_egress(self._scraper.settings)
-            resources = open_resources(self._scraper, may_cancel=lambda: self._is_cancelled)
-            await stack.enter_async_context(resources)
-            worker = self._worker = await open_worker(
-                stack,
-                self._config,
-                self._renewer,
-                self._queue,
-                self._run,
-                self._scraper,
-                ProcessorTools(
-                    {},
-                    None,
-                    threads,
-                    self._markers,
-                    on_begin=self._on_begin,
-                    on_error=self._on_error,
-                ),
-                egress,
+            await stack.enter_async_context(open_resources(self._scraper))
+            tools = ProcessorTools(
+                {}, None, threads, self._markers, observers=self._observers, on_error=self._on_error
             )
-            worker.is_held = self.is_held
-
-            async def change_settings(run: Run, changes: Mapping[str, Any]) -> None:
-                await worker.change_settings(run, changes)
-                egress.set_allowed(self._scraper.settings.allow_private)
-
-            follower = SettingsFollower(
-                self._queue, self._run.id, known, change_settings, is_resting=lambda: worker.is_resting
+            worker, follower = await open_worker(
+                stack, self._config, self._renewer, self._queue, self._run, self._scraper, tools, known
             )
-            worker.before_work = follower.check
+            self._worker, worker.is_held = worker, self.is_held
             worker.start(follower.run(), "following the run's settings")
             if self._stop:
                 worker.stop(self._stop)
@@ -187,13 +161,10 @@ class InlineWorker:
                 await asyncio.to_thread(threads.shutdown)
             return reason
 
-    _on_begin: Callable[[Lease], None] | None = None
+    _observers: Sequence[Observer] = ()
 
     def _open_threads(self) -> Executor:
         return ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
-
-    def _report(self, text: str) -> None:
-        log.warning("%s", text)
 
     def _close_markers(self) -> None:
         markers, self._markers = self._markers, None
@@ -214,7 +185,7 @@ class InlineWorker:
         return None if is_once else Release(lease)
 
 
-class DebugWorker(InlineWorker):
+class DebugWorker(InlineWorker, Observer):
     """Runs its steps in this thread, one task at a time; the first error of a step ends the work."""
 
     def __init__(
@@ -226,16 +197,13 @@ class DebugWorker(InlineWorker):
         self._tracebacks = TracebackFormatter.for_code(self._scraper.first.filename)
         self._shown: LruCache[int] = LruCache(MAX_SHOWN)  # the last attempt at each task
         self._say = say
-        self._on_begin = self._show_task
+        self._observers = [self]
         self.has_failed = False  # whether a step has ended the work with an error
 
     def _open_threads(self) -> Executor:
         return InlineExecutor()
 
-    def _report(self, text: str) -> None:
-        self._say(text)
-
-    def _show_task(self, lease: Lease) -> None:
+    def on_begin(self, lease: Lease) -> None:
         # A task that has to wait for its host is released and claimed again, as the same attempt.
         if self._shown.get(lease.task_id) == lease.attempt:
             return
@@ -243,15 +211,15 @@ class DebugWorker(InlineWorker):
         task, first = lease.task, self._scraper.first.name
         again = f" (attempt {lease.attempt})" if lease.attempt > 1 else ""
         name = first if task.step == SEED_STEP else task.step
-        self._report(f"{name}: {task.url or dict(task.payload)}{again}")
+        self._say(f"{name}: {task.url or dict(task.payload)}{again}")
 
     def _on_error(self, lease: Lease, error: Exception) -> Release | None:
         """Show an error, and let the user look at it if a step raised it; then nothing else is begun."""
         if isinstance(error, BdbQuit):
-            self._report("You left the debugger.")
+            self._say("You left the debugger.")
             return self._end_work(lease)
         trace = self._tracebacks.format(error)
-        self._report(trace or f"{type(error).__name__}: {message_of(error)}")
+        self._say(trace or f"{type(error).__name__}: {message_of(error)}")
         if not trace:
             return None  # the page could not be fetched
         self.has_failed = True
@@ -355,7 +323,6 @@ class ThreadedLeaseRenewer(SupervisorChannel):
                 held = list(self._held.values())
                 info = heartbeat.info(os.getpid(), self._tally, time.monotonic(), len(held))
                 state = WorkerState.ENDED if is_over else WorkerState.RUNNING
-                info["pid_scope"] = pid_scope()
                 await queue.beat(config.worker_id, run_id=config.run_id, state=state, info=info)
                 await queue.extend(held, lease=config.lease)
             if is_over:

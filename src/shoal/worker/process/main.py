@@ -26,7 +26,6 @@ from shoal.core.events import LOG, Event, Level
 from shoal.core.model import Run
 from shoal.core.redact import redactor
 from shoal.core.version import VERSION
-from shoal.fetch.egress import Egress
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.queue.run_args import stored_args
@@ -42,6 +41,7 @@ from shoal.worker.fetchers.chain import (
     open_revisits,
     open_robots,
 )
+from shoal.worker.fetchers.private_refusals import PrivateHostCheck
 from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.protocol import (
     SETTINGS_CHANGED,
@@ -58,15 +58,22 @@ from shoal.worker.ipc.protocol import (
 from shoal.worker.ipc.step_markers import CELLS, StepMarkers
 from shoal.worker.ondemand import CallListener
 from shoal.worker.process.blocked_loop import BlockedLoopWatch
-from shoal.worker.run_settings import SUPERVISED_INTERVAL, SettingsFollower, live_part, merged, read_note
+from shoal.worker.run_settings import (
+    SUPERVISED_INTERVAL,
+    SettingsFollower,
+    SettingsNote,
+    live_part,
+    merged,
+    read_note,
+)
 from shoal.worker.scheduler import Stop
 from shoal.worker.secrets import all_secrets
-from shoal.worker.telemetry.setup import WorkerTelemetry
+from shoal.worker.telemetry.observer import MetricsObserver
+from shoal.worker.telemetry.setup import open_observers
 from shoal.worker.worker import Worker
 
 log = logging.getLogger(__name__)
 USER_AGENT = f"shoal/{VERSION}"
-FILE_TABLE_SIZE = 4_096
 BEAT_INTERVAL = timedelta(seconds=0.5)
 GARBAGE = (700, 10, 10)  # Python's thresholds: the tree of a page may be large, and is freed soon
 
@@ -121,30 +128,24 @@ async def work(
         await stack.enter_async_context(open_resources(scraper, partial(report_warning, channel)))
         beat_forever(markers)
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
-        egress = open_egress(scraper.settings)
-        tools = ProcessorTools({}, None, threads, markers)
-        worker = await open_worker(stack, config, channel, queue, run, scraper, tools, egress)
-
-        async def change_settings(run: Run, changes: Mapping[str, Any]) -> None:
-            try:
-                await worker.change_settings(run, changes)
-                egress.set_allowed(scraper.settings.allow_private)
-            except InvalidSetting as error:
-                log.warning("The settings of the run were changed, but not for this scraper: %s", error)
-            else:
-                log.info("Settings of the run were changed: %s", ", ".join(changes))
-
-        follower = SettingsFollower(
-            queue, run.id, known, change_settings, is_resting=lambda: worker.is_resting
-        )
-        worker.before_work = follower.check
+        redact = redactor(all_secrets(config.queue, scraper.settings, os.environ))
+        tools = ProcessorTools({}, None, threads, markers, redact=redact)
+        worker, follower = await open_worker(stack, config, channel, queue, run, scraper, tools, known)
         # Loaded modules stay in memory: scanning them in every collection would delay starts that are due.
         gc.set_threshold(*GARBAGE)
         gc.collect()
         gc.freeze()
         worker.start(follower.run(SUPERVISED_INTERVAL), "following the run's settings")
         handle_messages(sock, worker.stop, {WAKE: worker.wake_up, SETTINGS_CHANGED: follower.check_soon})
-        stack.callback(watch_loop(worker, config, channel, scraper, markers).stop)
+        watch = BlockedLoopWatch(
+            markers,
+            worker.started_lease,
+            lambda event: channel.send(LoggedEvent(event)),
+            TracebackFormatter.for_code(scraper.first.filename, redact),
+            scraper.hooks,
+        )
+        watch.start()
+        stack.callback(watch.stop)
         if config.listening:
             listener = CallListener(
                 queue, run, worker, worker_id=config.worker_id, listening=config.listening
@@ -162,13 +163,14 @@ async def open_worker(
     run: Run,
     scraper: Scraper,
     tools: ProcessorTools,
-    egress: Egress | None = None,
-) -> Worker:
-    """Return the worker that a configuration describes; the stack closes what it works with.
+    known: SettingsNote,
+) -> tuple[Worker, SettingsFollower]:
+    """Return the worker that a configuration describes, and what follows the settings of its run.
 
-    `tools` has what the caller decides: threads, markers, and what to call for each task and error.
+    `tools` has what the caller decides: threads, markers, observers, and what to call for each error. `known`
+    are the settings that the scraper has already. The stack closes what the worker works with.
     """
-    settings = scraper.settings
+    settings, egress = scraper.settings, open_egress(scraper.settings)
     agent = settings.user_agent or USER_AGENT
     fetchers = await open_fetchers(
         settings,
@@ -194,50 +196,40 @@ async def open_worker(
         stack.push_async_callback(failed_pages.close)
     downloads = await open_downloads(scraper, queue, run)
     stack.push_async_callback(downloads.close)
-    telemetry = WorkerTelemetry(config, channel, scraper.steps)
-    stack.callback(telemetry.close)
+    metrics = MetricsObserver(scraper.steps) if config.measure else None
     worker = Worker(
-        telemetry.observe_queue(queue),
+        queue,
         run,
         scraper,
         replace(
             tools,
-            fetchers={name: telemetry.observe_fetcher(fetcher) for name, fetcher in fetchers.items()},
+            fetchers=fetchers,
             robots=robots,
-            markers=telemetry.observe_markers(tools.markers),
             revisits=revisits,
             redact=redactor(secrets),
-            on_begin=tools.on_begin or telemetry.on_begin,
+            observers=(*tools.observers, *open_observers(stack, config, channel, metrics)),
             failed_pages=failed_pages,
             downloads=downloads,
+            # One that handles calls claims nothing, so it stops no run.
+            private=None if config.listening else PrivateHostCheck(queue, run.id, egress),
             turns=None if settings.playback else HostTurns(queue),
         ),
         config,
         channel,
     )
-    worker.tally.measures = telemetry.measures
+    worker.tally.measures = metrics.measures if metrics else None
     worker.start(downloads.watch_place(), "watching the place of files")
-    return worker
 
+    async def change_settings(run: Run, changes: Mapping[str, Any]) -> None:
+        try:
+            await worker.change_settings(run, changes)
+            egress.set_allowed(scraper.settings.allow_private)
+        except InvalidSetting as error:
+            log.warning("The settings of the run were changed, but not for this scraper: %s", error)
+        else:
+            log.info("Settings of the run were changed: %s", ", ".join(changes))
 
-def watch_loop(
-    worker: Worker,
-    config: WorkerConfig,
-    channel: SupervisorChannel,
-    scraper: Scraper,
-    markers: StepMarkers,
-) -> BlockedLoopWatch:
-    """Start to watch for steps that block the event loop of this thread."""
-    redact = redactor(all_secrets(config.queue, scraper.settings, os.environ))
-    watch = BlockedLoopWatch(
-        markers,
-        worker.started_lease,
-        lambda event: channel.send(LoggedEvent(event)),
-        TracebackFormatter.for_code(scraper.first.filename, redact),
-        scraper.hooks,
-    )
-    watch.start()
-    return watch
+    return worker, SettingsFollower(queue, run.id, known, change_settings)
 
 
 def report_warning(channel: SupervisorChannel, text: str) -> None:
@@ -298,11 +290,3 @@ def allow_many_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65536, hard))
-        _grow_file_table()
-
-
-def _grow_file_table() -> None:
-    # Linux doubles a process's file table as it fills. Once threads share it, the thread that opens the file
-    # that no longer fits waits for all CPUs, some 8 ms, and every request that is due waits with it.
-    last = min(FILE_TABLE_SIZE, resource.getrlimit(resource.RLIMIT_NOFILE)[0]) - 1
-    os.close(os.dup2(0, last, inheritable=False))

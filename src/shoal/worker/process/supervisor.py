@@ -57,7 +57,7 @@ from shoal.worker.process.heartbeat import (
     HeartbeatSender,
 )
 from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, LivenessProblem, LivenessSample
-from shoal.worker.process.procfs import STOPPED, pid_scope, state_of_process
+from shoal.worker.process.procfs import STOPPED, state_of_process
 
 
 class WorkerLink:
@@ -374,7 +374,6 @@ class WorkerSupervisor:
 
     async def _beat_once(self, state: str) -> None:
         info = self._heartbeat.info(self.pid, self.tally, time.monotonic(), len(self.in_hand))
-        info["pid_scope"] = pid_scope()
         if self.config.sharing:
             info["sharing"] = self.config.sharing.mode
         if self._once:

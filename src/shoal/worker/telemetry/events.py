@@ -6,7 +6,7 @@ It writes no file itself. Its supervisor does, so that the last events of a work
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from shoal.core.errors import QueueError
@@ -57,7 +57,7 @@ class EventReporter(Observer):
             self._away_since = None  # it is reported once
         self._send(event)
 
-    def on_claim(self, leases: Sequence[Lease]) -> None:
+    def on_claim(self) -> None:
         if self._away_since is not None:
             away = round(time.monotonic() - self._away_since, 3)
             self._away_since = None

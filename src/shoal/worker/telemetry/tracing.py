@@ -5,7 +5,6 @@ Spans are written when a task is settled, from times that were recorded before.
 
 import os
 import time
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,23 +39,15 @@ class Tracing(Observer):
         self._common = {"shoal.run": run_id, "shoal.worker": worker_id}
         self._fetches: dict[str, tuple[Span, int | None]] = {}  # by URL
         self._handled: dict[tuple[str, int], Span] = {}  # by task and token
-        self._leases: dict[int, Lease] = {}  # by number
         self._offset = time.time() - time.monotonic()
-
-    def record_numbers(self, numbers: range, leases: Sequence[Lease]) -> None:
-        """Record the numbers of leases."""
-        self._leases.update(zip(numbers, leases, strict=True))
-        _trim(self._leases)
 
     def on_fetch(self, url: str, began: float, ended: float, status: int | None) -> None:
         self._fetches[url] = Span(began, ended), status
         _trim(self._fetches)
 
-    def on_step_end(self, number: int, began: float, ended: float) -> None:
-        lease = self._leases.pop(number, None)
-        if lease:
-            self._handled[lease.task_id, lease.token] = Span(began, ended)
-            _trim(self._handled)
+    def on_step_end(self, lease: Lease, began: float, ended: float) -> None:
+        self._handled[lease.task_id, lease.token] = Span(began, ended)
+        _trim(self._handled)
 
     def on_settle(self, outcome: Outcome, fate: Fate, began: float, ended: float) -> None:
         lease = outcome.lease

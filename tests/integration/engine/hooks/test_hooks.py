@@ -149,6 +149,18 @@ async def test_a_start_that_is_cancelled_by_the_hook_itself_is_named(bench, orig
     assert "The hook on_start connect failed: CancelledError" in summary.ending.failures[0]
 
 
+@pytest.mark.parametrize("kind", ["on_request", "on_item"])
+async def test_code_that_cancels_its_own_task_is_charged_and_not_called_for_ever(bench, origin, kind):
+    hook = f"""
+@plain.{kind}
+async def bad(_):
+    asyncio.current_task().cancel()
+    await asyncio.sleep(60)
+"""
+    _, (letter,), _ = await run(bench, origin, hook)
+    assert "raised CancelledError" in letter.error
+
+
 async def test_resources_are_closed_once_per_worker(bench, origin, tmp_path):
     hooks = f"""
 @plain.on_start

@@ -128,7 +128,7 @@ async def test_missing_pages_are_counted_and_missing_seeds_are_dead_letters_on_e
         assert letter.task.url == f"{origin.url}/seed"
         assert asdict(await run.missing()) == expected
         await run.purge()
-        assert await app.queue.notes("missing pages r") == {}
+        assert await app.queue.notes("left out r") == {}
 
 
 async def from_script(source, url):

@@ -273,7 +273,7 @@ async def test_the_next_stage_may_be_on_another_host_and_links_that_are_dropped_
         purged = await typed("purge", "r", "--yes", "--queue", any_bench.queue_url, folder=any_bench.folder)
         assert purged.code == Exit.OK
     async with open_queue(any_bench.queue_url) as queue:
-        assert await queue.notes("links not followed r") == {}
+        assert await queue.notes("left out r") == {}
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.run.retention import RetentionRule, apply_keep, purge_old
 from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.scrape.scraper import Scraper
+from shoal.worker.left_out import left_out_topic
 from shoal.worker.page_limit import BUDGETS, raise_page_limit
 from shoal.worker.recrawl import topic
 from shoal.worker.trap_counts import trap_topic
@@ -134,7 +135,7 @@ async def test_the_end_of_a_run_deletes_what_its_scraper_does_not_keep(queue, ma
 
 async def test_the_notes_of_a_purged_run_go_with_it(queue, make_run):
     run = await make_run(1)
-    topics = (f"links not followed {run.id}", trap_topic(run.id), topic("pages", "books", run.id))
+    topics = (left_out_topic(run.id), trap_topic(run.id), topic("pages", "books", run.id))
     for name in topics:
         await queue.write_notes(name, {"w": b"1"})
     await raise_page_limit(queue, run.id, 5)

@@ -1,34 +1,24 @@
-"""A run whose tasks are all at private hosts is stopped, and none of them is buried."""
+"""A run whose tasks are all at private hosts is stopped, and others go on without these tasks."""
 
 import pytest
 
 from shoal.core.errors import InvalidInput, QueueError
-from shoal.core.model import (
-    ZERO,
-    Bury,
-    Counts,
-    Done,
-    Note,
-    Release,
-    Retry,
-    Stats,
-    Task,
-)
-from shoal.worker.fetchers.private_refusals import PrivateRefusals
-from tests.unit.builders import make_host, make_lease
+from shoal.core.model import ZERO, Counts, HostStatus, Note, Stats
+from shoal.fetch.egress import Egress
+from shoal.worker.fetchers.private_refusals import PrivateHostCheck
 
-HOST = "10.0.0.1"
+PRIVATE = "10.0.0.1"
 
 
 class Store:
-    """A queue with some tasks at a private host, and some elsewhere."""
+    """A queue with a pending task at each of these hosts."""
 
-    def __init__(self, private=2, others=0):
-        self.private, self.others = private, others
+    def __init__(self, *names, completed=0):
+        self._names, self._completed = names, completed
         self.written = {}
 
     async def stats(self, run_id):
-        return Stats(pending=self.private + self.others)
+        return Stats(pending=len(self._names), completed=self._completed)
 
     async def notes(self, topic, keys=None):
         return {key: Note(value=value, stamp=1, age=ZERO) for key, value in self.written.items()}
@@ -37,59 +27,46 @@ class Store:
         self.written.update(values)
 
     async def hosts(self, run_id):
-        yield make_host(HOST, counts=Counts(pending=self.private))
+        for name in self._names:
+            yield HostStatus(host=name, counts=Counts(pending=1), delay=None, paused_for=None)
 
 
-def lease(task_id="t", token=1, url=f"http://{HOST}/"):
-    task = Task(url=url)
-    return make_lease(task, task_id=task_id, token=token)
+def check_of(store):
+    return PrivateHostCheck(store, "r", Egress(()))
 
 
-@pytest.mark.parametrize("before", [Release(lease()), Retry(lease(), "DnsFailed: not now")], ids=repr)
-async def test_a_task_that_returned_to_the_queue_before_lets_no_refused_one_be_buried(before):
-    refusals = PrivateRefusals(Store(), "r")
-    assert not refusals.hold(before)
-    refusals.add(lease(token=2), HOST)
-    assert refusals.hold(Bury(lease(token=2), "PrivateAddress: private"))
+async def test_a_run_that_has_private_hosts_only_is_stopped_and_they_are_noted():
+    store = Store(PRIVATE)
     with pytest.raises(InvalidInput, match="All tasks that are left are at private hosts"):
-        await refusals.take_due(is_idle=True)
-    assert refusals._queue.written == {"r": b'["10.0.0.1"]'}  # for the commands that start workers
+        await check_of(store).check(PRIVATE)
+    assert store.written == {"r": b'["10.0.0.1"]'}  # for the commands that start workers
 
 
-async def test_a_refused_task_is_buried_if_others_were_fetched():
-    refusals = PrivateRefusals(Store(others=1), "r")
-    refusals.add(lease(), HOST)
-    refused = Bury(lease(), "PrivateAddress: private", asked=False)
-    assert refusals.hold(refused)
-    assert not refusals.hold(Done(lease("other", url="https://example.com/")))
-    assert await refusals.take_due(is_idle=False) == [refused]
+async def test_a_host_whose_name_does_not_tell_counts_once_its_page_is_refused():
+    with pytest.raises(InvalidInput, match=r"--allow-private shop\.test$"):
+        await check_of(Store("shop.test")).check("shop.test")
 
 
-async def test_refused_tasks_are_held_back_while_the_queue_cannot_tell_of_the_others():
+@pytest.mark.parametrize("store", [Store(PRIVATE, "example.com"), Store(PRIVATE, completed=1)])
+async def test_a_run_that_has_or_had_other_hosts_goes_on(store):
+    await check_of(store).check(PRIVATE)
+    assert store.written == {}
+
+
+async def test_a_queue_that_cannot_tell_decides_nothing():
     class Away(Store):
         async def hosts(self, run_id):
             raise QueueError("away")
             yield
 
-    refusals = PrivateRefusals(Away(), "r")
-    refusals.add(lease(), HOST)
-    assert refusals.hold(Bury(lease(), "PrivateAddress: private", asked=False))
-    assert await refusals.take_due(is_idle=True) == []
-    refusals._queue = Store()
+    check = check_of(Away(PRIVATE))
+    with pytest.raises(QueueError):
+        await check.check(PRIVATE)
+    check._queue = Store(PRIVATE)
     with pytest.raises(InvalidInput, match="private hosts"):
-        await refusals.take_due(is_idle=True)
+        await check.check(PRIVATE)
 
 
 async def test_the_message_allows_every_host_that_it_names():
-    class TwoHosts(Store):
-        async def hosts(self, run_id):
-            for host in (HOST, "10.0.0.2"):
-                yield make_host(host, counts=Counts(pending=1))
-
-    refusals = PrivateRefusals(TwoHosts(), "r")
-    for number, host in enumerate((HOST, "10.0.0.2")):
-        refused = lease(task_id=f"t{number}", url=f"http://{host}/")
-        refusals.add(refused, host)
-        assert refusals.hold(Bury(refused, "PrivateAddress: private"))
     with pytest.raises(InvalidInput, match=r"with: --allow-private 10\.0\.0\.1 --allow-private 10\.0\.0\.2$"):
-        await refusals.take_due(is_idle=True)
+        await check_of(Store(PRIVATE, "10.0.0.2")).check(PRIVATE)

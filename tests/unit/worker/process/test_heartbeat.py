@@ -39,7 +39,7 @@ def test_it_names_the_steps_and_partitions_of_the_worker():
 
 def test_pages_of_the_last_hour_are_counted_and_older_ones_are_not():
     beats = heartbeat()
-    hours = [beats.last_hour(pages, pages * 10.0) for pages in range(720)]
+    hours = [sum(beats.spans(pages, pages * 10.0)) for pages in range(720)]
     assert hours[100] == 100
     # 10 seconds a page: 360 an hour, and up to one sample of a minute more.
     assert 360 <= hours[-1] <= 367
@@ -48,9 +48,9 @@ def test_pages_of_the_last_hour_are_counted_and_older_ones_are_not():
 def test_the_last_hour_of_an_idle_worker_falls_to_zero():
     beats = heartbeat()
     for now in range(0, 120, 5):
-        beats.last_hour(now, float(now))
+        beats.spans(now, float(now))
     for now in range(120, int(2 * HOUR), 60):
-        left = beats.last_hour(115, float(now))
+        left = sum(beats.spans(115, float(now)))
     assert left == 0
 
 
@@ -95,7 +95,7 @@ def test_a_process_that_is_gone_has_no_memory():
 
 @pytest.mark.parametrize("value", ["<b>7</b>", ["1", 2], {"a": 1}, None])
 def test_a_value_that_is_no_number_counts_as_zero_and_breaks_no_report(value):
-    info = {"last_hour": value, "spans": value, "pages": value, "own": value}
+    info = {"spans": value, "pages": value, "own": value}
     row = worker_row(status(info, completed=5, silent=4))
     assert row.completed == 5 and isinstance(row.last_hour, int)
 

@@ -1,16 +1,17 @@
-"""A worker follows the settings of its run while it works, and before it works again."""
+"""A worker follows the settings of its run while it works."""
 
 import asyncio
 from datetime import timedelta
 
 import pytest
 
+from shoal.core.errors import QueueUnavailable
 from shoal.worker import run_settings as module
 from shoal.worker.run_settings import SettingsFollower, read_note
 from tests.conformance.backends import VirtualClock
 from tests.conformance.model import ModelQueue
 
-OFTEN, NEVER = timedelta(milliseconds=1), timedelta(days=1)
+NEVER = timedelta(days=1)
 
 
 @pytest.fixture
@@ -30,27 +31,29 @@ def reads(monkeypatch, known):
     return reads
 
 
-async def test_a_worker_that_rests_reads_no_settings_until_it_works_again(known, reads):
-    asked = asyncio.Queue()
-
-    def is_resting():
-        asked.put_nowait(True)
-        return asked.qsize() < 5
-
-    follower = SettingsFollower(None, "r", known, None, is_resting=is_resting)
-    running = asyncio.create_task(follower.run(OFTEN))
-    async with asyncio.timeout(10):
-        await reads.get()
-    running.cancel()
-    assert asked.qsize() >= 5
-    await follower.check()
-    assert reads.qsize() >= 1
-
-
-async def test_a_worker_that_is_told_of_a_change_reads_at_once_even_if_it_rests(known, reads):
-    follower = SettingsFollower(None, "r", known, None, is_resting=lambda: True)
+async def test_a_worker_that_is_told_of_a_change_reads_at_once(known, reads):
+    follower = SettingsFollower(None, "r", known, None)
     running = asyncio.create_task(follower.run(NEVER))
     follower.check_soon()
     async with asyncio.timeout(10):
         await reads.get()
     running.cancel()
+
+
+async def test_a_worker_that_cannot_read_a_change_tries_again_soon(known, reads, monkeypatch):
+    read, failures = module.read_note, [QueueUnavailable("db", "away")]
+
+    async def fail_once(queue, run_id):
+        if failures:
+            raise failures.pop()
+        return await read(queue, run_id)
+
+    monkeypatch.setattr(module, "read_note", fail_once)
+    monkeypatch.setattr(module, "FOLLOW_INTERVAL", timedelta(milliseconds=1))
+    follower = SettingsFollower(None, "r", known, None)
+    running = asyncio.create_task(follower.run(NEVER))
+    follower.check_soon()
+    async with asyncio.timeout(10):
+        await reads.get()
+    running.cancel()
+    assert not failures

@@ -1,22 +1,38 @@
-"""Observers see claims, settlements and fetches; without observers nothing is wrapped."""
+"""Observers see claims, settlements and fetches."""
 
 import asyncio
 import logging
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from shoal.core.errors import FetchTimeout, QueueUnavailable
 from shoal.core.events import QUEUE_AWAY, Level, as_event
 from shoal.core.http import Request, Response
-from shoal.core.model import Bury, Done, Fate, Grant, Reject, Release, Retry, Task
+from shoal.core.model import (
+    Bury,
+    Done,
+    Fate,
+    Grant,
+    Reject,
+    Release,
+    Retry,
+    Run,
+    RunSettings,
+    RunState,
+    Task,
+)
 from shoal.fetch.cache.fetcher import CacheLookup, CachingFetcher
+from shoal.worker.claims import TaskClaims
 from shoal.worker.counters import BUCKETS, MetricCounters, WorkerCounters
+from shoal.worker.ipc.protocol import WorkerConfig
+from shoal.worker.settlements import Settler
 from shoal.worker.telemetry.events import EventReporter, LogForwarder, forward_logs
-from shoal.worker.telemetry.observer import MetricsObserver, observe_fetcher, observe_queue
+from shoal.worker.telemetry.observer import MetricsObserver, fetch_observed
 from tests.unit.builders import make_lease
 
 SECOND = timedelta(seconds=1)
+NOW = datetime.now(UTC)
 
 
 def lease(url="https://example.com/a?token=c4nary", step="page"):
@@ -39,8 +55,21 @@ class FakeQueue:
     async def settle(self, outcomes):
         return self.fates or [Fate.ACCEPTED] * len(outcomes)
 
-    async def stats(self, run_id):
-        return f"stats of {run_id}"
+
+class Observed:
+    """Claims and settles as a worker does, with an observer."""
+
+    def __init__(self, queue, observer):
+        run = Run(id="r", scraper="s", settings=RunSettings(), state=RunState.RUNNING, started_at=NOW)
+        config = WorkerConfig(queue="", run_id="r", worker_id="w", scraper="s", lease=SECOND, memory=1)
+        self._claims = TaskClaims(queue, run, config, None, max_pages=None, observers=[observer])
+        self._settler = Settler(queue, lambda *_: None, give_up_after=SECOND, observers=[observer])
+
+    async def claim(self):
+        await self._claims.claim(1)
+
+    async def settle(self, outcomes):
+        await self._settler.settle(outcomes)
 
 
 class FakeFetcher:
@@ -81,13 +110,7 @@ def queue():
 
 
 def observe(queue, events, level=Level.INFO):
-    return observe_queue(queue, EventReporter(events.append, level))
-
-
-def test_without_an_observer_nothing_is_wrapped(queue):
-    fetcher = FakeFetcher()
-    assert observe_queue(queue, None) is queue
-    assert observe_fetcher(fetcher, None) is fetcher
+    return Observed(queue, EventReporter(events.append, level))
 
 
 async def test_a_failed_task_is_reported_with_its_ids_and_without_its_query(queue, events):
@@ -120,7 +143,7 @@ async def test_a_task_is_reported_when_it_starts_and_when_it_is_done(queue, even
     reporter = EventReporter(events.append, Level.INFO)
     reporter.on_begin(lease())
     reject = Reject(data={"price": None}, reason="price is missing")
-    await observe_queue(queue, reporter).settle([Done(lease(), items=[1, 2], rejects=[reject])])
+    await Observed(queue, reporter).settle([Done(lease(), items=[1, 2], rejects=[reject])])
     about = {"task": "t1", "step": "page", "attempt": 2, "url": "https://example.com/a"}
     begun, done = events
     assert (begun.name, begun.level, begun.fields) == ("task begun", Level.INFO, about)
@@ -131,10 +154,10 @@ async def test_a_task_is_reported_when_it_starts_and_when_it_is_done(queue, even
 
 async def test_a_released_task_is_reported_only_if_it_was_started(queue, events):
     reporter = EventReporter(events.append, Level.INFO)
-    await observe_queue(queue, reporter).settle([Release(lease())])
+    await Observed(queue, reporter).settle([Release(lease())])
     assert events == []
     reporter.on_begin(lease())
-    await observe_queue(queue, reporter).settle([Release(lease(), after=SECOND)])
+    await Observed(queue, reporter).settle([Release(lease(), after=SECOND)])
     assert [event.name for event in events] == ["task begun", "task released"]
     assert events[1].fields["again_in"] == 1.0 and "seconds" in events[1].fields
 
@@ -142,8 +165,15 @@ async def test_a_released_task_is_reported_only_if_it_was_started(queue, events)
 async def test_at_level_warning_success_is_not_reported(queue, events):
     reporter = EventReporter(events.append, Level.WARNING)
     reporter.on_begin(lease())
-    await observe_queue(queue, reporter).settle([Done(lease(), items=[1])])
+    await Observed(queue, reporter).settle([Done(lease(), items=[1])])
     assert events == []
+
+
+async def test_the_first_claim_after_an_outage_says_that_the_queue_is_back(events):
+    reporter = EventReporter(events.append, Level.INFO)
+    reporter.on_queue_error("claim", QueueUnavailable("b", "it does not respond"))
+    reporter.on_claim()
+    assert [event.name for event in events] == ["claim failed", "queue is back"]
 
 
 async def test_a_stale_result_is_reported_as_refused_and_not_as_failed(queue, events):
@@ -157,9 +187,9 @@ async def test_a_failed_claim_is_reported_and_so_is_the_recovery(queue, events):
     observed = observe(queue, events)
     for _ in range(2):
         with pytest.raises(QueueUnavailable):
-            await observed.claim("w", run_id="r")
+            await observed.claim()
     for _ in range(2):
-        await observed.claim("w", run_id="r")
+        await observed.claim()
     assert [event.name for event in events] == ["claim failed", "claim failed", "queue is back"]
 
 
@@ -173,7 +203,7 @@ async def test_recovery_is_reported_after_a_logged_wait_for_the_queue(queue, eve
         await asyncio.sleep(0)
     finally:
         logger.removeHandler(handler)
-    await observe_queue(queue, reporter).claim("w", run_id="r")
+    await Observed(queue, reporter).claim()
     assert [event.name for event in events] == ["waiting for the queue", "queue is back"]
 
 
@@ -218,27 +248,25 @@ async def test_a_message_that_cannot_be_formatted_fails_no_step(events, capsys, 
 async def test_outcomes_are_counted_by_step_and_unknown_steps_as_other(queue):
     metrics = MetricsObserver({"page"})
     outcomes = [Done(lease()), Done(lease()), Retry(lease(), "x"), Bury(lease(step="made up"), "x")]
-    await observe_queue(queue, metrics).settle(outcomes)
+    await Observed(queue, metrics).settle(outcomes)
     assert metrics.measures.tasks == {"done page": 2, "retry page": 1, "bury other": 1}
 
 
 async def test_successful_and_failed_fetches_are_counted():
     metrics = MetricsObserver(())
-    fetcher = observe_fetcher(FakeFetcher(), metrics)
-    await fetcher.fetch(Request(url="https://example.com/good"))
+    await fetch_observed(FakeFetcher(), Request(url="https://example.com/good"), [metrics])
     with pytest.raises(FetchTimeout):
-        await fetcher.fetch(Request(url="https://example.com/bad"))
+        await fetch_observed(FakeFetcher(), Request(url="https://example.com/bad"), [metrics])
     assert metrics.measures.statuses == {"2xx": 1, "none": 1}
     assert sum(metrics.measures.fetches) == 2
 
 
 async def test_a_page_from_the_cache_is_no_fetch():
     metrics = MetricsObserver(())
-    cache = observe_fetcher(FakeCache(), metrics)
-    assert isinstance(cache, CachingFetcher)
-    assert (await cache.fetch(Request(url="https://example.com/cached"))).status == 200
+    cached, new = (Request(url=f"https://example.com/{name}") for name in ("cached", "new"))
+    assert (await fetch_observed(FakeCache(), cached, [metrics])).status == 200
     assert metrics.measures.statuses == {}
-    assert (await cache.fetch(Request(url="https://example.com/new"))).status == 301
+    assert (await fetch_observed(FakeCache(), new, [metrics])).status == 301
     assert metrics.measures.statuses == {"3xx": 1}
 
 

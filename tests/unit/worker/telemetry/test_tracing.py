@@ -11,9 +11,7 @@ from opentelemetry.trace import StatusCode
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import Bury, Done, Fate, Release, Task
 from shoal.registry.extras import install_command
-from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.telemetry import tracing
-from shoal.worker.telemetry.observer import ObservedStepMarkers
 from shoal.worker.telemetry.tracing import MAX_OPEN, Tracing, check_tracing
 from tests.unit.builders import make_lease
 
@@ -38,9 +36,8 @@ def observer(exporter):
 
 
 def test_a_task_has_a_span_with_its_parts_in_it(observer, exporter):
-    observer.record_numbers(range(5, 6), [lease()])
     observer.on_fetch(URL, 1.0, 2.0, 200)
-    observer.on_step_end(5, 2.0, 2.5)
+    observer.on_step_end(lease(), 2.0, 2.5)
     observer.on_settle(Done(lease()), Fate.ACCEPTED, 3.0, 4.0)
     spans = {span.name: span for span in exporter.get_finished_spans()}
     assert set(spans) == {"task", "fetch", "handle", "settle"}
@@ -63,27 +60,13 @@ def test_a_span_has_the_outcome_of_the_task_and_no_secret(observer, exporter):
 def test_tasks_that_are_never_settled_do_not_pile_up(observer):
     for number in range(MAX_OPEN + 100):
         observer.on_fetch(f"https://example.com/{number}", 0.0, 1.0, 200)
-        observer.record_numbers(range(number, number + 1), [lease()])
-    assert len(observer._fetches) == len(observer._leases) == MAX_OPEN
+        observer.on_step_end(lease(number), 0.0, 1.0)
+    assert len(observer._fetches) == len(observer._handled) == MAX_OPEN
 
 
 def test_a_task_that_was_released_before_its_start_has_a_span_too(observer, exporter):
     observer.on_settle(Release(lease()), Fate.ACCEPTED, 3.0, 4.0)
     assert [span.name for span in exporter.get_finished_spans()] == ["settle", "task"]
-
-
-async def test_a_step_is_timed_in_the_loop_and_in_a_thread():
-    timed = []
-    markers = ObservedStepMarkers(StepMarkers(make_file()), lambda *facts: timed.append(facts))
-
-    async def step():
-        return markers._markers.running_steps()[0].number
-
-    assert await markers.run_marked(7, step()) == 7
-    with markers.mark_thread(8):
-        pass
-    assert [number for number, _, _ in timed] == [7, 8]
-    assert all(began <= ended for _, began, ended in timed)
 
 
 def test_an_unknown_exporter_is_rejected(monkeypatch):
