@@ -1,6 +1,5 @@
 """Dead letters: the list with its filters, a single letter, replay, drop and edit."""
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -20,9 +19,8 @@ from shoal.web.api.dead import failed_page_response
 from shoal.web.api.requests import Letter, Operator, RunId, Text
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_names, load_run, page_links, path_of_run, run_tab_data
-from shoal.web.sampler import MAX_CLASSIFIED, class_of
 from shoal.web.views.form import Form, form_field, payload_text, read_form, read_headers, read_payload
-from shoal.web.views.models import worker_data
+from shoal.web.views.models import dead_data, worker_data
 from shoal.web.views.paging import cursor_page, search_page, take
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
 from shoal.worker.failures.pages import read_failed_page
@@ -60,7 +58,7 @@ async def dead(
             await search_page(source, lambda letter: part in (letter.task.url or ""), ROWS) if part else None
         )
         found = search.page if search else await cursor_page(source, ROWS)
-        classified = await take(queue.dead(run_id), MAX_CLASSIFIED)
+        dead_errors = await context_of(request).dead_errors.read(run_id, snapshot.stats.dead)
     return await render_page(
         request,
         "dead.html",
@@ -74,11 +72,10 @@ async def dead(
         part=part,
         filter=urlencode(fields),
         filter_fields=fields,
-        classes=_classes(f"{root_of(request)}{path_of_run(run_id)}", classified),
-        classes_cut=len(classified) >= MAX_CLASSIFIED,
         is_replayed=is_replayed,
         **(
             run_tab_data(run_id, "Dead letters", snapshot)
+            | dead_data(dead_errors)
             | await worker_data(context_of(request), sample, snapshot)
             | page_links(request, found.next, {**fields, "part": part})
         ),
@@ -114,16 +111,6 @@ async def failed_page(request: Request, run_id: RunId, letter: Letter) -> Respon
     """Show the page that failed, as plain text."""
     async with queue_timeout(context_of(request)):
         return await failed_page_response(context_of(request).app.queue, run_id, letter)
-
-
-def _classes(base: str, letters: Sequence[DeadLetter]) -> list[tuple[str, int, str]]:
-    """Return the error classes with their counts and the URLs of their lists."""
-    counts = Counter(class_of(letter.error) for letter in letters)
-    return [
-        (name, count, f"{base}/dead?{urlencode({'error': name})}")
-        for name, count in counts.most_common(10)
-        if name
-    ]
 
 
 def count_words(letters: int, is_more: bool) -> str:

@@ -36,7 +36,7 @@ async def run_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> d
     """Return the data of a run page, except its hosts."""
     dead = await context.dead_errors.read(snapshot.run.id, snapshot.stats.dead)
     workers = await worker_data(context, sample, snapshot) | {"are_listed": True}
-    return _run_data(sample, snapshot) | _dead_data(dead) | workers
+    return _run_data(sample, snapshot) | dead_data(dead) | workers
 
 
 async def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
@@ -73,7 +73,8 @@ async def worker_command(context: WebContext, snapshot: Snapshot) -> str:
     return joined([*words, *queue_option(context.app.queue_url)])
 
 
-def _dead_data(dead: DeadErrors) -> dict[str, Any]:
+def dead_data(dead: DeadErrors) -> dict[str, Any]:
+    """Return the error classes of dead letters with their counts and the queries of their lists."""
     classes = [(name, count, urlencode({"error": name})) for name, count in dead.classes[:MAX_ERRORS]]
     return {"dead_classes": classes, "dead_cut": dead.is_cut}
 
