@@ -14,10 +14,10 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from shoal.core.errors import QueueError, QueueUnavailable
 from shoal.fleet.status.rates import read_rates
-from shoal.web.api.requests import RunId
 from shoal.web.auth import may_act
 from shoal.web.context import WebContext, context_of
 from shoal.web.pages.runs import run_tab_data
+from shoal.web.requests import RunId
 from shoal.web.sampler import FLEET, RatePoint, Sample, chart, merge_rates
 from shoal.web.views.models import overview_data, overview_title, run_data, run_title
 from shoal.web.views.render import queue_of, queue_timeout, render_part, root_of

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 from shoal.cli.configuration import current_project
 from shoal.cli.options import common
-from shoal.core.errors import InvalidSetting
 from shoal.core.events import read_level
-from shoal.core.values import read_choice, read_positive_duration, read_size, read_typed
+from shoal.core.values import read_choice, read_pair, read_positive_duration, read_size, read_typed
 from shoal.fleet.build_job import check_served, is_mode, load, make_job
 from shoal.fleet.job import Job
 from shoal.fleet.partitions.table import read_table_file
@@ -79,11 +78,9 @@ def _setting_parameter(name: str) -> inspect.Parameter:
 
 
 def read_change(text: str) -> tuple[str, Any]:
-    """Read KEY=VALUE; the value is parsed as JSON if possible, else taken as text; None and none are null."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InvalidSetting("--set", f"takes KEY=VALUE such as rate=5/s, not {text!r}")
-    return key.strip(), read_typed(value)
+    """Read NAME=VALUE; the value is JSON or text; None and none are null."""
+    key, value = read_pair("--set", text, "rate=5/s")
+    return key, read_typed(value)
 
 
 def read_telemetry(
@@ -157,15 +154,11 @@ def _sharing_mode(project: Project) -> list[str] | None:
 
 def read_args(texts: Iterable[str]) -> dict[str, Any]:
     """Read NAME=VALUE for each argument; one that is given several times is a list."""
-    found: dict[str, Any] = {}
+    found: dict[str, list[str]] = {}
     for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise InvalidSetting("-a", f"takes NAME=VALUE such as category=books, not {text!r}")
-        before = found.get(name.strip())
-        listed = before if isinstance(before, list) else [] if before is None else [before]
-        found[name.strip()] = [*listed, value] if listed else value
-    return found
+        name, value = read_pair("-a", text, "category=books")
+        found.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
 WORKERS = (

@@ -109,6 +109,20 @@ def read_change(given: Mapping[str, Any]) -> LetterChange:
     return LetterChange(**given)
 
 
+def read_headers(texts: Iterable[str]) -> dict[str, str | None]:
+    """Read 'NAME: VALUE' from each text; no value removes the header."""
+    found = dict[str, str | None]()
+    for text in texts:
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():
+            # Without the text: it may be a secret.
+            raise InvalidInput(
+                "A header must be 'NAME: VALUE', such as 'Accept: text/html'. Nothing was changed."
+            )
+        found[name.strip()] = value.strip() or None
+    return found
+
+
 _OPTIONAL = ("url", "url_replace", "step", "payload", "priority", "method", "body")
 
 

@@ -12,14 +12,15 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
-from shoal.core.values import counted, read_duration
-from shoal.fleet.run.letters import EditReport, LetterChange, method_of, read_change
+from shoal.core.values import counted, read_duration, read_priority
+from shoal.fleet.run.letters import EditReport, LetterChange, method_of, read_headers
 from shoal.fleet.status.letter_ids import find_letter
+from shoal.web.actions import Operator
 from shoal.web.api.dead import failed_page_response
-from shoal.web.api.requests import Letter, Operator, RunId, Text
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_names, load_run, page_links, path_of_run, run_tab_data
-from shoal.web.views.form import Form, form_field, payload_text, read_form, read_headers, read_payload
+from shoal.web.requests import Letter, RunId, Text
+from shoal.web.views.form import Form, form_field, payload_text, read_form, read_payload
 from shoal.web.views.models import dead_data, worker_data
 from shoal.web.views.paging import cursor_page, search_page, take
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
@@ -231,26 +232,19 @@ async def edit(request: Request, run_id: RunId, letter: Letter, actions: Operato
 
 def changes_in(form: Form, letter: DeadLetter) -> LetterChange | None:
     """Return what a form changes in a letter; None if nothing. Raises InvalidInput."""
-    task, given = letter.task, dict[str, Any]()
-    url, step, priority = (form_field(form, name).strip() for name in ("url", "step", "priority"))
-    if url and url != task.url:
-        given["url"] = url
-    if step and step != task.step:
-        given["step"] = step
-    if priority and priority != str(task.priority):
-        if not priority.isdecimal():
-            raise InvalidInput("The priority must be a number from 0 to 9. Nothing was changed.")
-        given["priority"] = int(priority)
+    task = letter.task
+    before = {"url": task.url, "step": task.step, "priority": str(task.priority), "method": method_of(task)}
+    typed = {name: form_field(form, name).strip() for name in before}
+    given: dict[str, Any] = {name: text for name, text in typed.items() if text not in ("", before[name])}
+    if "priority" in given:
+        given["priority"] = read_priority("priority", given["priority"])
     if "payload" in form and (payload := read_payload(form_field(form, "payload"))) != dict(task.payload):
         given["payload"] = payload
-    method = form_field(form, "method").strip().upper()
-    if method and method != method_of(task):
-        given["method"] = method
     if body := form_field(form, "body"):
         given["body"] = body.replace("\r\n", "\n")  # as it was typed: forms send both
-    if headers := read_headers(form_field(form, "headers")):
+    if headers := read_headers(filter(None, map(str.strip, form_field(form, "headers").splitlines()))):
         given["headers"] = headers
-    return read_change(given) if given else None
+    return LetterChange(**given) if given else None
 
 
 @router.get("/runs/{run_id}/edit")

@@ -11,10 +11,11 @@ from shoal.core.model import WorkerState
 from shoal.fleet.status.at_work import RECENT
 from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.overview import worker_row
-from shoal.web.api.requests import Operator, Text
+from shoal.web.actions import Operator
 from shoal.web.audit import read_actions
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, page_links
+from shoal.web.requests import Text
 from shoal.web.views.form import form_field, read_form
 from shoal.web.views.paging import as_async, cursor_page, scan_page
 from shoal.web.views.render import queue_timeout, redirect_after, render_page

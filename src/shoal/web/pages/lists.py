@@ -15,9 +15,9 @@ from shoal.fleet.status.proxies import TROUBLED
 from shoal.fleet.status.proxies import proxies as proxies_of
 from shoal.fleet.status.rows import ProxyRow, TokenRow
 from shoal.fleet.status.tokens import tokens as tokens_of
-from shoal.web.api.requests import RunId, Text
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, run_tab_data
+from shoal.web.requests import RunId, Text
 from shoal.web.views.format import cells_of, columns_of
 from shoal.web.views.paging import as_async, cursor_page, id_page, scan_page, search_page, take
 from shoal.web.views.render import queue_timeout, render_page, root_of

@@ -13,10 +13,10 @@ from shoal.core.model import ZERO
 from shoal.core.values import counted
 from shoal.fleet.run import retention
 from shoal.fleet.run.retention import RetentionRule
-from shoal.web.actions import check_scraper
-from shoal.web.api.requests import Operator, RunId, Text
+from shoal.web.actions import Operator, check_scraper
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, path_of_run
+from shoal.web.requests import RunId, Text
 from shoal.web.views.form import form_field, read_form
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, root_of
 

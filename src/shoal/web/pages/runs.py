@@ -19,10 +19,10 @@ from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.overview import MAX_RUNS
 from shoal.fleet.status.progress import Snapshot, snapshot_of, with_details
 from shoal.scrape.settings.scraper import SETTINGS
-from shoal.web.actions import WEB_SETTINGS, check_workers
-from shoal.web.api.requests import Operator, RunId
+from shoal.web.actions import WEB_SETTINGS, Operator, check_workers
 from shoal.web.context import WebContext, context_of
 from shoal.web.errors import path_of
+from shoal.web.requests import RunId
 from shoal.web.sampler import Sample
 from shoal.web.views.form import form_field, read_form
 from shoal.web.views.models import overview_data, overview_title, run_data, run_title, worker_command

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 import msgspec
 from starlette.requests import Request
 
-from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.core.text import shorten
+from shoal.core.errors import InvalidInput
+from shoal.core.values import read_pair, read_typed
 
 MAX_BYTES = 256 << 10  # bytes
 MAX_FIELDS = 5_000
@@ -36,17 +36,10 @@ def form_field(form: Form, name: str) -> str:
 
 
 def read_settings(text: str) -> dict[str, Any]:
-    """Read KEY=VALUE from each line; a value is parsed as JSON if possible, else taken as text."""
-    settings: dict[str, Any] = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
-        key, equals, value = (part.strip() for part in line.partition("="))
-        if not equals or not key:
-            raise InvalidSetting("settings", f"take KEY=VALUE such as rate=5/s, not {shorten(line)!r}")
-        try:
-            settings[key] = msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            settings[key] = value
-    return settings
+    """Read NAME=VALUE from each line; a value is parsed as JSON if possible, else taken as text."""
+    lines = filter(None, map(str.strip, text.splitlines()))
+    pairs = (read_pair("settings", line, "rate=5/s") for line in lines)
+    return {name: read_typed(value) for name, value in pairs}
 
 
 def payload_text(payload: Mapping[str, Any]) -> str | None:
@@ -61,15 +54,3 @@ def read_payload(text: str) -> dict[str, Any]:
         return msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise InvalidInput(f"The payload is not a JSON object: {error}. Nothing was changed.") from error
-
-
-def read_headers(text: str) -> dict[str, str | None]:
-    """Read header fields, one on each line; one without a value is None."""
-    found = dict[str, str | None]()
-    for line in filter(None, map(str.strip, text.splitlines())):
-        name, colon, value = line.partition(":")
-        if not colon:
-            # Without the text: it may be a secret.
-            raise InvalidInput("Each line of the headers must be 'Name: value'. Nothing was changed.")
-        found[name.strip()] = value.strip() or None
-    return found
