@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from fastapi import Depends
 from starlette.requests import Request
@@ -39,10 +39,6 @@ from shoal.web.requests import SeedsBody, StartRunBody
 Ids = Sequence[str] | None  # of dead letters; None means all
 
 WEB_SETTINGS = tuple(name for name, declared in SETTINGS.items() if declared.web)
-
-
-class _DeadLetterAction(Protocol):
-    def __call__(self, run_id: str, ids: Ids, *, where: DeadFilter) -> Awaitable[int]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +100,19 @@ class OperatorActions:
         self, run_id: str, ids: Ids = None, *, where: DeadFilter = DeadFilter(), delay: timedelta = ZERO
     ) -> int:
         """Put dead letters back to pending, after a delay if one is given; return how many."""
-        verb = partial(self._queue.replay, delay=delay)
-        return await self._change_letters("replay", verb, run_id, ids, where)
+        chosen = await self._whole(run_id, ids)
+        count = await self._queue.replay(run_id, chosen, where=where, delay=delay)
+        await self.record("replay", run_id, letters=count)
+        return count
 
     async def drop(self, run_id: str, ids: Ids = None, *, where: DeadFilter = DeadFilter()) -> int:
         """Drop dead letters permanently; return how many."""
-        return await self._change_letters("drop", self._queue.drop, run_id, ids, where)
+        count = await self._queue.drop(run_id, await self._whole(run_id, ids), where=where)
+        await self.record("drop", run_id, letters=count)
+        return count
+
+    async def _whole(self, run_id: str, ids: Ids) -> Ids:
+        return None if ids is None else await whole_ids(self._queue, run_id, ids)
 
     async def edit_letter(self, run_id: str, letter_id: str, change: LetterChange) -> DeadLetter:
         """Change one dead letter and return it; raises RunConflict if it has changed or is a duplicate."""
@@ -140,14 +143,6 @@ class OperatorActions:
         app = self.context.app
         job_of = partial(job_of_run, app.project, app.queue_url)
         await letters.check_step(app.queue, await app.queue.run(run_id), change.step, job_of)
-
-    async def _change_letters(
-        self, name: str, verb: _DeadLetterAction, run_id: str, ids: Ids, where: DeadFilter
-    ) -> int:
-        chosen = None if ids is None else await whole_ids(self._queue, run_id, ids)
-        count = await verb(run_id, chosen, where=where)
-        await self.record(name, run_id, letters=count)
-        return count
 
     async def pause_host(self, host: str, duration: timedelta) -> None:
         """Send a host no requests for a while, in any run; zero ends a pause."""

@@ -292,12 +292,3 @@ class Sampler:
 
     def _add_point(self, run_id: str, point: Point) -> None:
         self._histories.setdefault(run_id, deque(maxlen=MAX_POINTS)).append(point)
-
-
-def errors_of_run(overview: Overview, run_id: str) -> dict[str, int]:
-    """Return the error counts of a run's workers by class, most frequent first."""
-    total: Counter[str] = Counter()
-    for worker in overview.workers:
-        if worker.run_id == run_id and isinstance(found := worker.info.get("errors"), Mapping):
-            total.update(found)
-    return dict(total.most_common())

@@ -133,7 +133,7 @@ async def _events(context: WebContext, sample: Sample, run_id: str | None, viewe
     snapshot = sample.snapshot(run_id)
     if snapshot is None:
         return {name: render_part(name, **common) for name in ("status", "queue_error")}
-    values = common | run_tab_data(run_id, "Run", snapshot)
+    values = common | run_tab_data("Run", snapshot)
     with suppress(QueueError, TimeoutError):  # the next sample reports it
         async with asyncio.timeout(READ_TIMEOUT.total_seconds()):
             values |= await run_data(context, sample, snapshot)

@@ -116,9 +116,7 @@ def read_headers(texts: Iterable[str]) -> dict[str, str | None]:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
             # Without the text: it may be a secret.
-            raise InvalidInput(
-                "A header must be 'NAME: VALUE', such as 'Accept: text/html'. Nothing was changed."
-            )
+            raise InvalidInput("Nothing was changed: a header must be 'NAME: VALUE', as 'Accept: text/html'.")
         found[name.strip()] = value.strip() or None
     return found
 

@@ -18,12 +18,12 @@ from shoal.fleet.status.letter_ids import find_letter
 from shoal.web.actions import Operator
 from shoal.web.api.dead import failed_page_response
 from shoal.web.context import context_of
-from shoal.web.pages.runs import command_line, load_names, load_run, page_links, path_of_run, run_tab_data
+from shoal.web.pages.runs import command_line, load_names, load_run, page_links, path_of_run, render_tab
 from shoal.web.requests import Letter, RunId, Text
 from shoal.web.views.form import Form, form_field, payload_text, read_form, read_payload
 from shoal.web.views.models import dead_data, worker_data
 from shoal.web.views.paging import cursor_page, search_page, take
-from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
+from shoal.web.views.render import queue_timeout, redirect_after, render_confirm
 from shoal.worker.failures.pages import read_failed_page
 
 router = APIRouter()
@@ -60,13 +60,13 @@ async def dead(
         )
         found = search.page if search else await cursor_page(source, ROWS)
         dead_errors = await context_of(request).dead_errors.read(run_id, snapshot.stats.dead)
-    return await render_page(
+    return await render_tab(
         request,
         "dead.html",
-        title=f"{counted(snapshot.stats.dead, 'dead letter')} · {snapshot.run.scraper}",
-        heading=snapshot.run.scraper,
+        "Dead letters",
+        (sample, snapshot),
+        subject=counted(snapshot.stats.dead, "dead letter"),
         command=command_line("dead", "list", run_id, **fields),
-        sample=sample,
         letters=found.rows,
         where=where,
         search=search,
@@ -75,8 +75,7 @@ async def dead(
         filter_fields=fields,
         is_replayed=is_replayed,
         **(
-            run_tab_data(run_id, "Dead letters", snapshot)
-            | dead_data(dead_errors)
+            dead_data(dead_errors)
             | await worker_data(context_of(request), sample, snapshot)
             | page_links(request, found.next, {**fields, "part": part})
         ),
@@ -86,24 +85,23 @@ async def dead(
 @router.get("/runs/{run_id}/dead/{letter}")
 async def show(request: Request, run_id: RunId, letter: Letter) -> Response:
     """Show one dead letter with its attempts as a timeline."""
-    sample, snapshot = await load_run(request, run_id)
+    seen = await load_run(request, run_id)
     async with queue_timeout(context_of(request)):
         queue = context_of(request).app.queue
         found = await find_letter(queue, run_id, letter)
         page = await read_failed_page(queue, run_id, letter)
-    return await render_page(
+    return await render_tab(
         request,
         "dead_letter.html",
-        title=f"Dead letter · {snapshot.run.scraper}",
-        heading=snapshot.run.scraper,
+        "Dead letters",
+        seen,
+        subject="Dead letter",
         command=command_line("dead", "show", run_id, letter),
-        sample=sample,
         letter=found,
         page=page,
         payload=dict(found.task.payload),
         payload_text=payload_text(found.task.payload),
         method=method_of(found.task),
-        **run_tab_data(run_id, "Dead letters", snapshot),
     )
 
 
@@ -180,7 +178,7 @@ async def _confirm(
 ) -> Response:
     sample, _ = await load_run(request, run_id)
     count, is_more = await _count(request, run_id, ids, where)
-    run_path = f"{root_of(request)}{path_of_run(run_id)}"
+    run_path = path_of_run(run_id)
     words = count_words(count, is_more)
     return await render_confirm(
         request,
@@ -256,7 +254,7 @@ async def confirm_replace(
     sample, _ = await load_run(request, run_id)
     async with queue_timeout(context_of(request)):
         report = await actions.edit_letters(run_id, change, where=where, dry_run=True)
-    run_path, letters = f"{root_of(request)}{path_of_run(run_id)}", count_words(report.edited, False)
+    run_path, letters = path_of_run(run_id), counted(report.edited, "dead letter")
     return await render_confirm(
         request,
         title="Edit dead letters",

@@ -17,13 +17,13 @@ from shoal.core.errors import InvalidInput, InvalidUrl, ShoalError
 from shoal.core.model import Run
 from shoal.core.text import shorten
 from shoal.core.urls import canonical
-from shoal.core.values import counted, read_pair
+from shoal.core.values import counted, read_pair, read_whole
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.queue.requests import new_run_id
 from shoal.web.actions import WEB_SETTINGS, Operator, OperatorActions
 from shoal.web.context import WebContext, context_of
-from shoal.web.pages.runs import command_line, load_run, path_of_run, run_tab_data
-from shoal.web.requests import RunId, SeedsBody, StartRunBody, Text
+from shoal.web.pages.runs import command_line, load_run, path_of_run, render_tab
+from shoal.web.requests import MAX_STARTED, RunId, SeedsBody, StartRunBody, Text
 from shoal.web.views.form import Form, form_field, read_form, read_settings
 from shoal.web.views.render import queue_timeout, redirect_after, render_page
 
@@ -46,8 +46,6 @@ def typed_in(form: Form) -> Typed:
 
 def read_body(typed: Typed, run_id: str | None = None) -> StartRunBody:
     """Return what the form starts; raises InvalidInput."""
-    if not typed["workers"].isdecimal() or len(typed["workers"]) > 4:
-        raise InvalidInput(f"Workers must be a whole number, got {typed['workers'][:20]!r}")
     try:
         return StartRunBody(
             scraper=typed["scraper"],
@@ -57,7 +55,7 @@ def read_body(typed: Typed, run_id: str | None = None) -> StartRunBody:
             feed_hosts=typed["feed_hosts"].replace(",", " ").split(),
             args=dict(read_pair("arguments", line, "tag=life") for line in _lines(typed["args"])),
             settings=read_settings(typed["settings"]),
-            workers=int(typed["workers"]),
+            workers=read_whole("workers", typed["workers"], least=0, most=MAX_STARTED),
             run_id=run_id,
         )
     except ValidationError as error:
@@ -270,18 +268,17 @@ async def enqueue(request: Request, run_id: RunId, actions: Operator) -> Respons
 async def _enqueue_form(
     request: Request, run_id: str, *, urls: str = "", error: str = "", refused: list[str] | None = None
 ) -> Response:
-    sample, snapshot = await load_run(request, run_id)
-    scraper, redact = snapshot.run.scraper, context_of(request).redact
-    return await render_page(
+    seen = await load_run(request, run_id)
+    redact = context_of(request).redact
+    return await render_tab(
         request,
         "enqueue.html",
-        title=f"Add URLs · {scraper}",
-        heading=scraper,
-        command=command_line("enqueue", scraper, run=run_id, url="https://…"),
-        sample=sample,
+        "Run",
+        seen,
+        subject="Add URLs",
+        command=command_line("enqueue", seen[1].run.scraper, run=run_id, url="https://…"),
         status=422 if error else 200,
         urls=urls,
         error=redact(error),
         refused=[redact(line) for line in refused or ()],
-        **run_tab_data(run_id, "Run", snapshot),
     )

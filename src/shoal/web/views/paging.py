@@ -96,9 +96,7 @@ async def scan_page(
         if len(rows) > limit:
             break
     if not is_found:
-        raise InvalidSetting(
-            "after", "is the `next` of no row that is still in the list. Start again without it"
-        )
+        raise InvalidSetting("after", "stands for no row that is still in the list. Start again without it")
     page_rows = rows[:limit]
     return ListPage(page_rows, _digest(key(page_rows[-1])) if len(rows) > limit else None)
 
