@@ -32,7 +32,6 @@ router = APIRouter()
 START_TIMEOUT = timedelta(seconds=8)  # to wait for a start; then it continues in the background
 SHOWN_URLS = 3  # in a command; more are shown as a file
 MAX_SHOWN = 5  # URLs, and lines that are none, on the page that asks for confirmation
-MAX_FORM = 1 << 20  # bytes
 FIELDS = ("scraper", "urls", "sitemap", "feed", "feed_hosts", "args", "settings", "workers")
 MAX_REASON = 500  # characters of an error in the audit log
 
@@ -112,7 +111,7 @@ async def form(request: Request, actions: Operator, scraper: Text = "") -> Respo
 @router.post("/start")
 async def review(request: Request, actions: Operator) -> Response:
     """Check the form and ask for confirmation; nothing is changed yet."""
-    submitted = await read_form(request, MAX_FORM)
+    submitted = await read_form(request)
     typed = typed_in(submitted)
     if form_field(submitted, "edit"):
         return await _form(request, typed)
@@ -134,7 +133,7 @@ async def review(request: Request, actions: Operator) -> Response:
 @router.post("/start/run")
 async def start(request: Request, actions: Operator) -> Response:
     """Start the run. A source that takes long to read, such as a large sitemap, is read in the background."""
-    context, typed = context_of(request), typed_in(await read_form(request, MAX_FORM))
+    context, typed = context_of(request), typed_in(await read_form(request))
     run_id = new_run_id(datetime.now(UTC))
     starting = asyncio.create_task(_start(actions, typed, run_id))
     context.starts[run_id] = starting
@@ -245,7 +244,7 @@ async def enqueue_form(request: Request, run_id: RunId, actions: Operator) -> Re
 @router.post("/runs/{run_id}/enqueue")
 async def enqueue(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Add URLs to a run; lines that cannot be queued are shown again with the reason."""
-    urls = form_field(await read_form(request, MAX_FORM), "urls")
+    urls = form_field(await read_form(request), "urls")
     lines = _lines(urls)
     try:
         if not lines:

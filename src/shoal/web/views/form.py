@@ -10,22 +10,17 @@ from starlette.requests import Request
 from shoal.core.errors import InvalidInput
 from shoal.core.values import read_pair, read_typed
 
-MAX_BYTES = 256 << 10  # bytes
 MAX_FIELDS = 5_000
 MAX_PAYLOAD = 32 << 10  # bytes of a payload that a form shows
 
 Form = dict[str, list[str]]
 
 
-async def read_form(request: Request, max_bytes: int = MAX_BYTES) -> Form:
-    """Read the fields of a form; raises InvalidInput if it is too large or malformed."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > max_bytes:
-            raise InvalidInput(f"The form is larger than {max_bytes:,} bytes. Send less at a time.")
+async def read_form(request: Request) -> Form:
+    """Read the fields of a form, whose size the middleware limits; raises InvalidInput if it is malformed."""
     try:
-        return parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+        body = (await request.body()).decode()
+        return parse_qs(body, keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError as error:
         raise InvalidInput(f"The form cannot be read: {error}") from error
 
