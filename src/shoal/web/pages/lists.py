@@ -17,7 +17,7 @@ from shoal.fleet.status.rows import ProxyRow, TokenRow
 from shoal.fleet.status.tokens import tokens as tokens_of
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, render_tab
-from shoal.web.requests import RunId, Text
+from shoal.web.requests import Number, RunId, Text
 from shoal.web.views.format import cells_of, columns_of
 from shoal.web.views.paging import as_async, cursor_page, id_page, scan_page, search_page, take
 from shoal.web.views.render import queue_timeout, root_of
@@ -29,9 +29,9 @@ STATES = [str(state) for state in TaskState]
 
 
 @router.get("/runs/{run_id}/items")
-async def items(request: Request, run_id: RunId, step: Text = "", after: str | None = None) -> Response:
+async def items(request: Request, run_id: RunId, step: Text = "", after: Number = 0) -> Response:
     """Preview the items of a run."""
-    found = context_of(request).app.queue.items(run_id, step=step or None, after=_number(after))
+    found = context_of(request).app.queue.items(run_id, step=step or None, after=after)
     return await _records(
         request,
         run_id,
@@ -45,9 +45,9 @@ async def items(request: Request, run_id: RunId, step: Text = "", after: str | N
 
 
 @router.get("/runs/{run_id}/rejects")
-async def rejects(request: Request, run_id: RunId, step: Text = "", after: str | None = None) -> Response:
+async def rejects(request: Request, run_id: RunId, step: Text = "", after: Number = 0) -> Response:
     """Preview the rejects with their reasons."""
-    found = context_of(request).app.queue.rejects(run_id, step=step or None, after=_number(after))
+    found = context_of(request).app.queue.rejects(run_id, step=step or None, after=after)
     return await _records(
         request,
         run_id,
@@ -81,10 +81,6 @@ async def _records(
         with_reason=tab == "Rejects",
         **(page_links(request, found.next, {"step": step}) | values),
     )
-
-
-def _number(after: str | None) -> int:
-    return int(after) if after and after.isdecimal() and len(after) < 19 else 0
 
 
 def _exports(request: Request, run_id: str, step: str) -> list[tuple[str, str]]:

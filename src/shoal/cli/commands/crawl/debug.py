@@ -9,10 +9,9 @@ from typing import Any, NoReturn
 
 import typer
 
-from shoal.cli.commands.crawl.findings import item_lines
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
-from shoal.cli.left_out import left_out_lines
+from shoal.cli.left_out import item_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.progress import Printer
 from shoal.core.errors import InvalidInput, InvalidSetting

@@ -10,10 +10,9 @@ import typer
 
 from shoal.cli.commands.crawl.cache_options import check_settings, playback_seeds
 from shoal.cli.commands.crawl.enqueue import fill, report
-from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.console import counted, duration, print_error, put_json, say
 from shoal.cli.exits import Exit
-from shoal.cli.left_out import file_words, hook_lines, left_out_lines
+from shoal.cli.left_out import error_lines, file_words, hook_lines, item_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import choose_seeds, start_options, takes_sources
