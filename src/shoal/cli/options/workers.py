@@ -1,7 +1,7 @@
 """The options of every command that starts workers, and the job that they make."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -83,25 +83,19 @@ def read_change(text: str) -> tuple[str, Any]:
     return key, read_typed(value)
 
 
-def read_telemetry(
-    log_dir: str | None,
-    log_format: str,
-    log_level: str,
-    metrics: str | None,
-    trace: bool,
-    *,
-    has_data: bool = False,
-) -> dict[str, Any]:
+def read_telemetry(typed: Mapping[str, Any], *, has_data: bool = False) -> dict[str, Any]:
     """Return the fields of a job; raises for a wrong option or a missing library before anything starts.
 
     With `has_data` the command writes data to stdout, so log lines go to stderr.
     """
-    level = read_level("--log-level", log_level)
-    look = LogFormat(read_choice("--log-format", log_format, [str(one) for one in LogFormat]))
-    plan = LogPlan(folder=read_log_target(log_dir), format=look, level=level) if log_dir else None
+    given = TELEMETRY | {name: value for name, value in typed.items() if name in TELEMETRY}
+    level = read_level("--log-level", given["log_level"])
+    look = LogFormat(read_choice("--log-format", given["log_format"], [str(one) for one in LogFormat]))
+    folder = given["log_dir"]
+    plan = LogPlan(folder=read_log_target(folder), format=look, level=level) if folder else None
     if plan and has_data:
         plan = plan.off_stdout()
-    return open_telemetry(plan, metrics, trace, key="--metrics")
+    return open_telemetry(plan, given["metrics"], given["trace"], key="--metrics")
 
 
 def read_job(
@@ -232,10 +226,7 @@ class WorkerOptions:
         return {
             **{name: self.typed[name] for name in named if name in self.typed},
             **{name: common.words(self.typed[name]) for name in lists if name in self.typed},
-            **read_telemetry(
-                **{name: self.typed.get(name, default) for name, default in TELEMETRY.items()},
-                has_data=has_data,
-            ),
+            **read_telemetry(self.typed, has_data=has_data),
         }
 
     def job(
