@@ -3,9 +3,8 @@
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import typer
@@ -30,91 +29,55 @@ NO_WIDTH = 10_000
 MEGABYTE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class TableLayout:
-    """The columns that fit, with their widths, and those that do not."""
-
-    widths: Mapping[str, int]
-    left_out: Sequence[str]
-
-    @property
-    def width(self) -> int:
-        """The width of the whole table."""
-        return sum(self.widths.values()) + GAP * max(len(self.widths) - 1, 0)
+Cells = Mapping[str, Sequence[str]]  # the texts of each column
 
 
-def lay_out(
-    cells: Mapping[str, Sequence[str]], width: int, *, drops: Sequence[str] = (), folds: Collection[str] = ()
-) -> TableLayout:
-    """Choose the columns and their widths; `cells` are the texts of each column.
+def choose_columns(
+    cells: Cells, width: int, *, drops: Sequence[str] = (), folds: Collection[str] = ()
+) -> list[str]:
+    """Return the columns that are shown in a width.
 
-    Columns in `drops` are left out in that order until the rest fits, where those in `folds` may wrap. If
-    that is not enough, every column may wrap.
+    Columns in `drops` are left out in that order until the rest fits, where those in `folds` may wrap.
     """
-    # A header may wrap between its words.
-    compact = {name: _widest(*_header(name).split(), *texts) for name, texts in cells.items()}
     left_out = list[str]()
-
-    def remaining(without: Collection[str]) -> dict[str, int]:
-        return {name: size for name, size in compact.items() if name not in without}
-
-    def fits(without: Collection[str]) -> bool:
-        return _total(_least(remaining(without), folds, MIN_FOLDED)) <= width
-
     for name in drops:
-        if fits(left_out):
+        if _fits(cells, width, left_out, folds):
             break
         if name in cells:
             left_out.append(name)
     for name in reversed(left_out):  # a narrow column may fit where a wide one was
-        if fits(without := [one for one in left_out if one != name]):
+        if _fits(cells, width, without := [one for one in left_out if one != name], folds):
             left_out = without
-    chosen = remaining(left_out)
-    tries = (_least(chosen, folds, MIN_FOLDED), _least(chosen, folds, MIN_ANY))
-    least = next((one for one in tries if _total(one) <= width), _least(chosen, chosen, MIN_ANY))
-    wanted = {name: max(cell_len(_header(name)), size) for name, size in chosen.items()}
-    return TableLayout(_share(least, wanted, width), left_out)
+    return [name for name in cells if name not in left_out]
 
 
-def draw(cells: Mapping[str, Sequence[str]], layout: TableLayout, numeric: Collection[str] = ()) -> Table:
-    """Return the table of a layout."""
+def _fits(
+    cells: Cells, width: int, without: Collection[str], folds: Collection[str], least: int = MIN_FOLDED
+) -> bool:
+    widths = [
+        min(wide, least) if name in folds else wide
+        for name, texts in cells.items()
+        if name not in without and (wide := max(map(cell_len, (_header(name), *texts))))
+    ]
+    return sum(widths) + GAP * (len(widths) - 1) <= width
+
+
+def draw(cells: Cells, width: int, *, folds: Collection[str] = (), numeric: Collection[str] = ()) -> Table:
+    """Return a table that fits a width: columns in `folds` wrap, or all of them if that is not enough."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for name, width in layout.widths.items():
-        is_number = name in numeric
+    is_wide = _fits(cells, width, (), folds, least=MIN_ANY)
+    for name in cells:
+        justify: Literal["left", "right"] = "right" if name in numeric else "left"
         table.add_column(
-            _header(name), justify="right" if is_number else "left", overflow="fold", width=width
+            _header(name), justify=justify, overflow="fold", no_wrap=is_wide and name not in folds
         )
-    for row in zip(*(cells[name] for name in layout.widths), strict=True):
+    for row in zip(*cells.values(), strict=True):
         table.add_row(*map(Text, row))  # rich would parse a plain str as markup
     return table
 
 
 def _header(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _widest(*texts: str) -> int:
-    return max(map(cell_len, texts), default=0) or 1
-
-
-def _least(widths: Mapping[str, int], folds: Collection[str], least: int) -> dict[str, int]:
-    return {name: min(width, least) if name in folds else width for name, width in widths.items()}
-
-
-def _total(widths: Mapping[str, int]) -> int:
-    return TableLayout(widths, ()).width
-
-
-def _share(least: Mapping[str, int], wanted: Mapping[str, int], width: int) -> dict[str, int]:
-    """Give the remaining width to the columns that need more, in equal parts."""
-    widths, left = dict(least), width - _total(least)
-    while left > 0 and (needy := [name for name in widths if widths[name] < wanted[name]]):
-        part = max(left // len(needy), 1)
-        for name in needy[:left]:
-            more = min(part, wanted[name] - widths[name])
-            widths[name] += more
-            left -= more
-    return widths
 
 
 @cache
@@ -207,12 +170,14 @@ def put_rows(
     }
     # A pipe has no width, and its reader wants each row on one line.
     width = Console().width if sys.stdout.isatty() and not wide else NO_WIDTH
-    layout = lay_out(cells, width, drops=table.drops, folds=table.folds)
-    # rich cuts what is wider than its console; a terminal wraps it.
-    Console(highlight=False, width=max(layout.width, 1), soft_wrap=True).print(draw(cells, layout, numeric))
-    if layout.left_out:
-        names = ", ".join(name.replace("_", " ") for name in layout.left_out)
-        say(f"Left out in this width: {names}. To see all columns, add --wide or --json")
+    chosen = {
+        name: cells[name] for name in choose_columns(cells, width, drops=table.drops, folds=table.folds)
+    }
+    drawn = draw(chosen, width, folds=table.folds, numeric=numeric)
+    Console(highlight=False, width=width, soft_wrap=True).print(drawn)
+    if len(chosen) < len(cells):
+        left_out = ", ".join(_header(name) for name in table.drops if name in cells and name not in chosen)
+        say(f"Left out in this width: {left_out}. To see all columns, add --wide or --json")
 
 
 def _fields(row: Any) -> dict[str, Any]:

@@ -115,13 +115,35 @@ def _pairs(*pairs: tuple[str, str], style: str = "cyan") -> Text:
     return text
 
 
-class ProgressView(RunObserver):
+class Printer(RunObserver):
+    """Prints what happens to workers and what they print: as text, or as lines of JSON."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+
+    def on_message(self, text: str) -> None:
+        """Print an event of a worker."""
+        put_message(text) if self.as_json else say(text)
+
+    def on_output(self, line: str) -> None:
+        """Print a line that a step has printed."""
+        put_line({"output": line}) if self.as_json else say(line)
+
+    def on_warning(self, warned: Warned) -> None:
+        """Print what a worker has logged: with its fields as JSON, else like the output of a step."""
+        if self.as_json:
+            put_line(warned.as_json())
+        else:
+            super().on_warning(warned)
+
+
+class ProgressView(Printer):
     """Shows the progress of a run: a live view in a terminal, else one line at intervals."""
 
     shows_progress = True
 
     def __init__(self, *, as_json: bool = False, logs: LogPlan | None = None, queue_url: str = "") -> None:
-        self._as_json = as_json
+        super().__init__(as_json=as_json)
         # Log lines in the same terminal would break the live view.
         has_lines = logs is not None and logs.is_stream
         self._view = None if as_json or has_lines else open_view()
@@ -142,7 +164,7 @@ class ProgressView(RunObserver):
         """Print the id of the run and its queue."""
         if self._view:
             self._view.name(run.scraper)
-        if not self._as_json:
+        if not self.as_json:
             say(f"Run {run.id}{self._place}")
 
     def on_progress(self, snapshot: Snapshot, pool: WorkerPool) -> None:
@@ -170,30 +192,15 @@ class ProgressView(RunObserver):
             self.on_message(f"The run is paused. To resume it, run: {shoal_command(f'resume {run.id}')}")
 
     def on_message(self, text: str) -> None:
-        """Print an event of a worker."""
-        if self._as_json:
+        """Print an event of a worker; in a terminal, it stands out from the output of steps."""
+        if self.as_json:
             put_message(text)
         else:
             console().print(f"[yellow]{escaped(text)}")
 
-    def on_output(self, line: str) -> None:
-        """Print a line that a step has printed."""
-        if self._as_json:
-            put_line({"output": line})
-        else:
-            console().print(escaped(line))
-
-    def on_warning(self, warned: Warned) -> None:
-        """Print what a worker has logged: with its fields as JSON, else like the output of a step."""
-        if self._as_json:
-            put_line(warned.as_json())
-            return
-        for line in warned.text.split("\n"):
-            self.on_output(line)
-
     def _line(self, snapshot: Snapshot, pool: WorkerPool) -> None:
         waits_for = snapshot.waits_for or retry_words(snapshot.stats, pool.tally, time.time())
-        if self._as_json:
+        if self.as_json:
             put_progress(snapshot, waits_for)
             return
         stats = snapshot.stats

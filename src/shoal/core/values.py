@@ -153,6 +153,14 @@ def read_typed(text: str) -> Any:
         return text.strip()
 
 
+def read_pair(key: str, text: str, example: str) -> tuple[str, str]:
+    """Read NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidSetting(key, f"takes NAME=VALUE such as {example}, not {shorten(text)!r}")
+    return name.strip(), value
+
+
 def no_match(noun: str, total: int, filters: Mapping[str, object]) -> str:
     """Return what an empty list says: that there is nothing, or that nothing matches the filters in use."""
     used = ", ".join(f"{name} {value}" for name, value in filters.items() if value)

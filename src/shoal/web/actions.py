@@ -5,12 +5,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Annotated, Any
 
+from fastapi import Depends
 from starlette.requests import Request
 
 from shoal.core.errors import InvalidInput, InvalidSetting, UnknownScraper
-from shoal.core.model import NOTHING, ZERO, DeadFilter, DeadLetter, EnqueueReport, Run, Task
+from shoal.core.model import ZERO, DeadFilter, DeadLetter, EnqueueReport, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import hint
 from shoal.fleet.build_job import job_of_run, project_job
@@ -20,7 +21,7 @@ from shoal.fleet.project.file import Project
 from shoal.fleet.run import change, letters, lifecycle, retention
 from shoal.fleet.run.change import SettingRow
 from shoal.fleet.run.enqueue import fill, filled_row
-from shoal.fleet.run.feed import InvalidPolicy, InvalidSeeds
+from shoal.fleet.run.feed import InvalidSeeds
 from shoal.fleet.run.letters import EditReport, LetterChange
 from shoal.fleet.run.open_run import RunEnqueueReport, StartOptions, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule
@@ -33,14 +34,11 @@ from shoal.scrape.settings.scraper import SETTINGS
 from shoal.web.audit import record_action
 from shoal.web.auth import Principal, check_operator, principal_of
 from shoal.web.context import WebContext, context_of
+from shoal.web.requests import SeedsBody, StartRunBody
 
 Ids = Sequence[str] | None  # of dead letters; None means all
 
 WEB_SETTINGS = tuple(name for name, declared in SETTINGS.items() if declared.web)
-
-
-class _DeadLetterAction(Protocol):
-    def __call__(self, run_id: str, ids: Ids, *, where: DeadFilter) -> Awaitable[int]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +100,19 @@ class OperatorActions:
         self, run_id: str, ids: Ids = None, *, where: DeadFilter = DeadFilter(), delay: timedelta = ZERO
     ) -> int:
         """Put dead letters back to pending, after a delay if one is given; return how many."""
-        verb = partial(self._queue.replay, delay=delay)
-        return await self._change_letters("replay", verb, run_id, ids, where)
+        chosen = await self._whole(run_id, ids)
+        count = await self._queue.replay(run_id, chosen, where=where, delay=delay)
+        await self.record("replay", run_id, letters=count)
+        return count
 
     async def drop(self, run_id: str, ids: Ids = None, *, where: DeadFilter = DeadFilter()) -> int:
         """Drop dead letters permanently; return how many."""
-        return await self._change_letters("drop", self._queue.drop, run_id, ids, where)
+        count = await self._queue.drop(run_id, await self._whole(run_id, ids), where=where)
+        await self.record("drop", run_id, letters=count)
+        return count
+
+    async def _whole(self, run_id: str, ids: Ids) -> Ids:
+        return None if ids is None else await whole_ids(self._queue, run_id, ids)
 
     async def edit_letter(self, run_id: str, letter_id: str, change: LetterChange) -> DeadLetter:
         """Change one dead letter and return it; raises RunConflict if it has changed or is a duplicate."""
@@ -139,14 +144,6 @@ class OperatorActions:
         job_of = partial(job_of_run, app.project, app.queue_url)
         await letters.check_step(app.queue, await app.queue.run(run_id), change.step, job_of)
 
-    async def _change_letters(
-        self, name: str, verb: _DeadLetterAction, run_id: str, ids: Ids, where: DeadFilter
-    ) -> int:
-        chosen = None if ids is None else await whole_ids(self._queue, run_id, ids)
-        count = await verb(run_id, chosen, where=where)
-        await self.record(name, run_id, letters=count)
-        return count
-
     async def pause_host(self, host: str, duration: timedelta) -> None:
         """Send a host no requests for a while, in any run; zero ends a pause."""
         await self._queue.pause_host(host, duration)
@@ -157,39 +154,31 @@ class OperatorActions:
         await self._queue.slow_host(host, delay)
         await self.record("slow host", host, seconds=delay.total_seconds())
 
-    async def start(
-        self,
-        scraper: str,
-        *,
-        urls: Sequence[str] = (),
-        tasks: Sequence[Task] = (),
-        settings: Mapping[str, Any] | None = None,
-        args: Mapping[str, Any] = NOTHING,
-        sitemaps: Sequence[str] = (),
-        feeds: Sequence[str] = (),
-        feed_hosts: Sequence[str] = (),
-        run_id: str | None = None,
-        invalid: InvalidPolicy = "skip",
-        workers: int = 0,
-        needs_tasks: bool = False,
-    ) -> dict[str, Any]:
+    async def prepare(self, body: StartRunBody) -> tuple[Job, Seeds]:
+        """Return what a start works on; raises InvalidInput for what cannot be started."""
+        app = self.context.app
+        check_settings(body.settings)
+        check_workers(self.context, body.workers)
+        job = await asyncio.to_thread(
+            project_job, app.project, app.queue_url, body.scraper, body.settings, body.args
+        )
+        others = {"sitemap": body.sitemaps, "feed": body.feeds, "feed_hosts": body.feed_hosts}
+        tasks = [task.task() for task in body.tasks]
+        return job, read_sources(body.urls, tasks, others) or seeds_of_job(app.project, job)
+
+    async def start(self, body: StartRunBody, *, needs_tasks: bool = False) -> dict[str, Any]:
         """Start a run of a project scraper, enqueue its tasks, and return what `shoal enqueue --json` prints.
 
-        Without any of these sources the run gets the seeds that the project or the scraper declares. An
-        existing run id is continued: tasks that are already in the run are not added again. `workers` start
-        on this machine; with them, or with `needs_tasks`, a new run that gets no task is deleted, and
-        InvalidInput says why.
+        Without any source the run gets the seeds that the project or the scraper declares. An existing run id
+        is continued: tasks that are already in the run are not added again. The workers start here; with
+        them, or with `needs_tasks`, a new run that gets no task is deleted, and InvalidInput says why.
         """
-        check_settings(settings or {})
-        check_workers(self.context, workers)
-        app = self.context.app
-        job = await asyncio.to_thread(project_job, app.project, app.queue_url, scraper, settings, args)
-        others = {"sitemap": list(sitemaps), "feed": list(feeds), "feed_hosts": list(feed_hosts)}
-        seeds = read_sources(urls, tasks, others) or seeds_of_job(app.project, job)
+        app, workers = self.context.app, body.workers
+        job, seeds = await self.prepare(body)
         options = StartOptions(
-            run_id=run_id,
+            run_id=body.run_id,
             routes=app.project.routes,
-            invalid=InvalidSeeds(invalid),
+            invalid=InvalidSeeds(body.invalid),
             adds=True,
             keeps_empty=True,
             creates_first=True,
@@ -205,7 +194,7 @@ class OperatorActions:
                     await app.local_workers.start(run, job, workers)
         details: dict[str, Any] = _enqueue_counts(report) | ({"workers": workers} if workers else {})
         details |= {"refused": _first_refusal(report)} if report.refused else {}
-        await self.record("start", run.id, scraper=scraper, **details)
+        await self.record("start", run.id, scraper=body.scraper, **details)
         return await filled_row(app.queue, job, run, report)
 
     async def start_workers(self, run_id: str, workers: int) -> int:
@@ -222,20 +211,13 @@ class OperatorActions:
         await self.record("stop workers", run_id, workers=stopped)
         return stopped
 
-    async def enqueue(
-        self,
-        run_id: str,
-        *,
-        urls: Sequence[str] = (),
-        tasks: Sequence[Task] = (),
-        invalid: InvalidPolicy = "skip",
-    ) -> dict[str, Any]:
+    async def enqueue(self, run_id: str, body: SeedsBody) -> dict[str, Any]:
         """Add tasks to a run of a project scraper; return what `shoal enqueue --json` prints."""
         app = self.context.app
         run = await app.queue.run(run_id)
         job = await asyncio.to_thread(job_of_run, app.project, app.queue_url, run)
-        seeds = read_sources(urls, tasks, {})
-        report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=invalid)
+        seeds = read_sources(body.urls, [task.task() for task in body.tasks], {})
+        report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=body.invalid)
         await self.record("enqueue", run.id, **_enqueue_counts(report))
         return await filled_row(app.queue, job, run, report)
 
@@ -265,6 +247,9 @@ class OperatorActions:
 def operator_actions(request: Request) -> OperatorActions:
     """Return the actions of who sent a request; raises a 403 if they may not make changes."""
     return OperatorActions(context_of(request), principal_of(request))
+
+
+Operator = Annotated[OperatorActions, Depends(operator_actions)]
 
 
 def _enqueue_counts(report: EnqueueReport) -> dict[str, int]:

@@ -14,7 +14,7 @@ from shoal.core.version import VERSION
 from shoal.fleet.telemetry.metrics import QueueMetrics
 from shoal.web import health, stream
 from shoal.web.api import dead, fleet, lists, runs
-from shoal.web.api.requests import ERROR_RESPONSES
+from shoal.web.api.responses import ERROR_RESPONSES
 from shoal.web.auth import Credentials
 from shoal.web.context import WebContext
 from shoal.web.errors import add_handlers

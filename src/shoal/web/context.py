@@ -37,40 +37,23 @@ class WebSettings:
     max_workers: int = MAX_WORKERS  # on this machine, of all runs together; 0 for none
 
     @classmethod
-    def read(
-        cls,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 8700,
-        allowed_hosts: Sequence[str] = (),
-        operator_token: str | None = None,
-        reader_token: str | None = None,
-        read_only: bool = False,
-        is_behind_https: bool = False,
-        max_workers: int = MAX_WORKERS,
-    ) -> Self:
+    def read(cls, *, operator_token: str | None = None, **given: Any) -> Self:
         """Validate the settings; generates a missing token, on loopback only. Raises InvalidSetting."""
-        if operator_token is None and not is_loopback(host):
+        token = operator_token or secrets.token_urlsafe(32)
+        settings = cls(operator_token=token, is_chosen=operator_token is not None, **given)
+        if operator_token is None and not is_loopback(settings.host):
             raise InvalidSetting(
                 "--host",
-                f"{host} is reachable from other machines, so you must set a token. "
+                f"{settings.host} is reachable from other machines, so you must set a token. "
                 'Run: export SHOAL_WEB_TOKEN="$(openssl rand -hex 24)"',
             )
-        for name, token in (("SHOAL_WEB_TOKEN", operator_token), ("SHOAL_WEB_READER_TOKEN", reader_token)):
-            _check_token(name, token)
-        if reader_token is not None and reader_token == operator_token:
+        _check_token("SHOAL_WEB_TOKEN", operator_token)
+        _check_token("SHOAL_WEB_READER_TOKEN", settings.reader_token)
+        if settings.reader_token == settings.operator_token:
             raise InvalidSetting("SHOAL_WEB_READER_TOKEN", "must differ from the operator token")
-        return cls(
-            host=host,
-            port=port,
-            allowed_hosts=tuple(_check_name(name) for name in allowed_hosts),
-            operator_token=operator_token or secrets.token_urlsafe(32),
-            reader_token=reader_token,
-            is_chosen=operator_token is not None,
-            read_only=read_only,
-            is_behind_https=is_behind_https,
-            max_workers=max_workers,
-        )
+        for name in settings.allowed_hosts:
+            _check_name(name)
+        return settings
 
     @property
     def scheme(self) -> str:
@@ -141,10 +124,9 @@ def _check_token(name: str, token: str | None) -> None:
         )
 
 
-def _check_name(name: str) -> str:
+def _check_name(name: str) -> None:
     if not name or any(char in name for char in "/*@ \t") or not name.isprintable():
         raise InvalidSetting("--allow-host", f"must be NAME or NAME:PORT such as shoal.example, not {name!r}")
-    return name
 
 
 def _forms(name: str, port: int) -> list[str]:

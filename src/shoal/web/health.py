@@ -14,8 +14,7 @@ from shoal.core.errors import QueueError
 from shoal.fleet.telemetry.metrics import QueueMetrics
 from shoal.fleet.telemetry.setup import TEXT
 from shoal.queue.contract import Queue
-from shoal.web.api.requests import ERROR_RESPONSES
-from shoal.web.api.responses import HealthResponse
+from shoal.web.api.responses import ERROR_RESPONSES, HealthResponse
 
 router = APIRouter(tags=["health"])
 CHECK_TIMEOUT = timedelta(seconds=2)

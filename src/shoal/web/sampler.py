@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -40,84 +40,41 @@ class Point(NamedTuple):
 
     at: float  # Unix time in seconds
     rate: float
-    completed: int
-    pending: int
-    dead: int
     errors: int = 0
 
 
-class History:
-    """A bounded list of points, oldest first."""
-
-    def __init__(self) -> None:
-        self._points: deque[Point] = deque(maxlen=MAX_POINTS)
-
-    def __len__(self) -> int:
-        return len(self._points)
-
-    @property
-    def last_at(self) -> float:
-        """The time of the newest point; zero if there is none."""
-        return self._points[-1].at if self._points else 0.0
-
-    def add(self, point: Point) -> None:
-        """Add a point, and drop points older than an hour."""
-        self._points.append(point)
-        while self._points[0].at < point.at - HISTORY_SPAN.total_seconds():
-            self._points.popleft()
-
-    def points(self) -> list[Point]:
-        """Return the points, oldest first."""
-        return list(self._points)
-
-    def new_errors(self, now: datetime, within: timedelta) -> int:
-        """Return the number of new errors within a period.
-
-        The total falls when a worker leaves and takes its errors along; such a fall does not count.
-        """
-        start = (now - within).timestamp()
-        counts = [point.errors for point in self._points if point.at >= start]
-        return sum(max(0, after - before) for before, after in pairwise(counts))
+RatePoint = tuple[float, float | None]  # a time and a rate; None where the chart has a gap
 
 
-def columns(points: list[Point]) -> list[list[float | None]]:
-    """Return times, rates, completed, pending and dead for a chart.
+def chart(points: Sequence[Point]) -> list[RatePoint]:
+    """Return what a chart shows of points.
 
     A gap has no rate, and neither has the first point: a rate needs two samples.
     """
-    table: list[list[float | None]] = [[], [], [], [], []]
-    before = points[0].at if points else 0.0
+    found = list[RatePoint]()
     for point in points:
-        if point.at - before > GAP:
-            _append(table, (before + GAP / 2, None, None, None, None))
-        rate = round(point.rate, 2) if table[0] else None
-        _append(table, (point.at, rate, point.completed, point.pending, point.dead))
-        before = point.at
-    return table
+        if found and point.at - found[-1][0] > GAP:
+            found.append((found[-1][0] + GAP / 2, None))
+        found.append((point.at, round(point.rate, 2) if found else None))
+    return found
 
 
 def merge_rates(
-    stored: list[tuple[float, float | None]], sampled: list[list[float | None]], *, is_over: bool
-) -> list[list[float | None]]:
-    """Return times and rates: the stored ones, then those that were sampled later.
+    stored: Sequence[RatePoint], sampled: Sequence[RatePoint], *, is_over: bool
+) -> list[RatePoint]:
+    """Return the stored rates, then those that were sampled later.
 
     The samples of a run that is over only show that nothing happens any more.
     """
     if not stored:
-        return sampled
+        return list(sampled)
     last = stored[-1][0]
-    later = [] if is_over else [pair for pair in zip(*sampled, strict=True) if (pair[0] or 0) > last]
-    if later and (later[0][0] or 0) - last > GAP:
+    later = [] if is_over else [pair for pair in sampled if pair[0] > last]
+    if later and later[0][0] - last > GAP:
         later = [(last + 0.1, None), *later]
     elif later and later[0][1] is None:
         later = later[1:]  # the first sample has no rate, but here is one before it
-    pairs = [*stored, *later]
-    return [[at for at, _ in pairs], [rate for _, rate in pairs]]
-
-
-def _append(table: list[list[float | None]], row: tuple[float | None, ...]) -> None:
-    for column, value in zip(table, row, strict=True):
-        column.append(value)
+    return [*stored, *later]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +150,7 @@ class Sampler:
         self._queue, self._interval = queue, interval
         self._overview_reader = OverviewReader(queue)
         self._latest = Sample(at=NEVER)
-        self._histories: dict[str, History] = {}
+        self._histories: dict[str, deque[Point]] = {}
         self._watched: dict[str, tuple[ProgressReader, float]] = {}
         self._touched_at = float("-inf")
         self._touched, self._new = asyncio.Event(), asyncio.Event()
@@ -209,20 +166,19 @@ class Sampler:
         self._touch()
         return self._latest
 
-    @property
-    def interval(self) -> timedelta:
-        """The time between two samples."""
-        return self._interval
-
     def history(self, run_id: str = FLEET) -> list[Point]:
-        """Return the last hour of a run, or of all runs combined, as far as it was sampled."""
-        found = self._histories.get(run_id)
-        return found.points() if found else []
+        """Return the last hour of a run, or of all runs combined, as far as it was sampled; oldest first."""
+        oldest = self._latest.at.timestamp() - HISTORY_SPAN.total_seconds()
+        return [point for point in self._histories.get(run_id, ()) if point.at >= oldest]
 
     def new_errors(self, within: timedelta) -> int:
-        """Return the number of new worker errors within a period, as far as it was sampled."""
-        found = self._histories.get(FLEET)
-        return found.new_errors(self._latest.at, within) if found else 0
+        """Return the number of new worker errors within a period, as far as it was sampled.
+
+        The total falls when a worker leaves and takes its errors along; such a fall does not count.
+        """
+        start = (self._latest.at - within).timestamp()
+        counts = [point.errors for point in self.history() if point.at >= start]
+        return sum(max(0, after - before) for before, after in pairwise(counts))
 
     async def fresh_sample(self, run_id: str | None = None) -> Sample:
         """Return a sample at most two intervals old, with the given run in it.
@@ -252,15 +208,6 @@ class Sampler:
                 async with asyncio.timeout(IDLE_TIMEOUT.total_seconds() / 2):
                     await self._new.wait()
         return None if self.is_closed else self._latest
-
-    async def samples(self, run_id: str | None = None) -> AsyncIterator[Sample]:
-        """Yield the latest sample and then each new one, until the sampler is closed."""
-        sample: Sample | None = await self.fresh_sample(run_id)
-        while sample is not None:
-            yield sample
-            if run_id is not None:
-                self.keep_watched(run_id)
-            sample = await self.next_sample(sample)
 
     def keep_watched(self, run_id: str) -> None:
         """Mark that an existing run has a viewer: it may become too old for the overview."""
@@ -335,33 +282,13 @@ class Sampler:
 
     def _add_to_history(self) -> None:
         at, seen = self._latest.at.timestamp(), self._latest
-        snapshots = [*seen.overview.runs, *seen.watched.values()]
-        points = {snapshot.run.id: _point(at, snapshot) for snapshot in snapshots}
-        self._history_of(FLEET).add(_sum(at, list(points.values()), sum(seen.overview.errors.values())))
-        for run_id, point in points.items():
-            self._history_of(run_id).add(point)
-        for run_id in sorted(self._histories, key=lambda key: -self._histories[key].last_at)[MAX_HISTORIES:]:
+        rates = {one.run.id: one.rate for one in [*seen.overview.runs, *seen.watched.values()]}
+        self._add_point(FLEET, Point(at, sum(rates.values()), sum(seen.overview.errors.values())))
+        for run_id, rate in rates.items():
+            self._add_point(run_id, Point(at, rate))
+        newest = sorted(self._histories, key=lambda key: self._histories[key][-1].at, reverse=True)
+        for run_id in newest[MAX_HISTORIES:]:
             del self._histories[run_id]
 
-    def _history_of(self, run_id: str) -> History:
-        return self._histories.setdefault(run_id, History())
-
-
-def errors_of_run(overview: Overview, run_id: str) -> dict[str, int]:
-    """Return the error counts of a run's workers by class, most frequent first."""
-    total: Counter[str] = Counter()
-    for worker in overview.workers:
-        if worker.run_id == run_id and isinstance(found := worker.info.get("errors"), Mapping):
-            total.update(found)
-    return dict(total.most_common())
-
-
-def _point(at: float, snapshot: Snapshot) -> Point:
-    stats = snapshot.stats
-    return Point(at, snapshot.rate, stats.completed, stats.pending + stats.delayed, stats.dead)
-
-
-def _sum(at: float, points: list[Point], errors: int) -> Point:
-    rate = sum(point.rate for point in points)
-    counts = [sum(point[index] for point in points) for index in (2, 3, 4)]
-    return Point(at, rate, int(counts[0]), int(counts[1]), int(counts[2]), errors)
+    def _add_point(self, run_id: str, point: Point) -> None:
+        self._histories.setdefault(run_id, deque(maxlen=MAX_POINTS)).append(point)

@@ -1,95 +1,26 @@
-"""Serves the app over HTTP until a signal arrives, and bounds the number and the age of idle connections."""
+"""Serves the app over HTTP until a signal arrives."""
 
 import asyncio
 import logging
 import signal
 import socket
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from fastapi import FastAPI
 from uvicorn import Config, Server
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import Redact
 from shoal.web.context import WebContext
-
-# From the first byte, or the last response, to the end of a request's headers.
-HEAD_TIMEOUT_SECONDS = 10.0
-MAX_IDLE = 256
 
 log = logging.getLogger(__name__)
 BACKLOG = 128  # connections that wait to be accepted
 SHUTDOWN_TIMEOUT_SECONDS = 1  # for responses in progress when the server stops
 
 
-class IdleConnections:
-    """The connections without a request in progress, the oldest first.
-
-    uvicorn has no deadline for the headers of a request, and its `limit_concurrency` counts idle connections:
-    with as many silent ones, it would reject every request instead of closing them.
-    """
-
-    def __init__(self, max_idle: int = MAX_IDLE, head_timeout: float = HEAD_TIMEOUT_SECONDS) -> None:
-        self._max_idle, self._head_timeout = max_idle, head_timeout
-        self._timers: OrderedDict[H11Protocol, asyncio.TimerHandle] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._timers)
-
-    def add(self, connection: H11Protocol) -> None:
-        """Give a connection its deadline; beyond the limit, the oldest is closed."""
-        if connection not in self._timers:
-            self._timers[connection] = connection.loop.call_later(self._head_timeout, self._close, connection)
-        if len(self._timers) > self._max_idle:
-            self._close(next(iter(self._timers)))
-
-    def remove(self, connection: H11Protocol) -> None:
-        """Remove the deadline: a request arrived, or the connection is closed."""
-        timer = self._timers.pop(connection, None)
-        if timer:
-            timer.cancel()
-
-    def _close(self, connection: H11Protocol) -> None:
-        self.remove(connection)
-        connection.transport.abort()
-
-
-def protocol_with(idle: IdleConnections) -> type[asyncio.Protocol]:
-    """Return uvicorn's HTTP protocol with these limits."""
-
-    class LimitedProtocol(H11Protocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            idle.add(self)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            idle.remove(self)
-            super().connection_lost(exc)
-
-        def handle_events(self) -> None:
-            super().handle_events()
-            self._update_idle()
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._update_idle()
-
-        def _update_idle(self) -> None:
-            cycle: Any = self.cycle
-            if cycle is not None and not cycle.response_complete:
-                idle.remove(self)
-            elif not self.transport.is_closing():
-                idle.add(self)
-
-    return LimitedProtocol
-
-
 def bind(host: str, port: int) -> socket.socket:
-    """Bind a socket for the server; raises InvalidSetting if the address is not available."""
+    """Listen at an address for the server; raises InvalidSetting if it is not available."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
@@ -100,6 +31,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
         reason = f"{port} cannot be used at {host}: {error.strerror}. Try another: --port {port + 1}"
@@ -107,11 +39,11 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def server_config(app: FastAPI, *, is_behind_https: bool, idle: IdleConnections | None = None) -> Config:
+def server_config(app: FastAPI, *, is_behind_https: bool) -> Config:
     """Return the uvicorn configuration."""
     return Config(
         app,
-        http=protocol_with(IdleConnections() if idle is None else idle),
+        http="h11",
         backlog=BACKLOG,
         log_config=None,
         access_log=False,
@@ -123,10 +55,10 @@ def server_config(app: FastAPI, *, is_behind_https: bool, idle: IdleConnections 
     )
 
 
-async def serve(app: FastAPI, at: socket.socket, on_ready: Callable[[], None] = lambda: None) -> None:
+async def serve(app: FastAPI, at: socket.socket) -> None:
     """Serve the app until SIGTERM or Ctrl-C; stops within two seconds."""
     context: WebContext = app.state.context
-    server = _UvicornServer(server_config(app, is_behind_https=context.settings.is_behind_https), on_ready)
+    server = _UvicornServer(server_config(app, is_behind_https=context.settings.is_behind_https))
 
     def stop() -> None:
         # Close the streams first: they never end by themselves.
@@ -145,19 +77,11 @@ async def serve(app: FastAPI, at: socket.socket, on_ready: Callable[[], None] = 
 
 
 class _UvicornServer(Server):
-    """Leaves signals to us, and calls back when it is ready."""
-
-    def __init__(self, config: Config, on_ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_ready = on_ready
+    """Leaves signals to us."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._on_ready()
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from shoal.core.errors import QueueError, QueueUnavailable
 from shoal.fleet.status.rates import read_rates
-from shoal.web.api.requests import RunId
 from shoal.web.auth import may_act
 from shoal.web.context import WebContext, context_of
 from shoal.web.pages.runs import run_tab_data
-from shoal.web.sampler import FLEET, Sample, columns, merge_rates
+from shoal.web.requests import RunId
+from shoal.web.sampler import FLEET, RatePoint, Sample, chart, merge_rates
 from shoal.web.views.models import overview_data, overview_title, run_data, run_title
 from shoal.web.views.render import queue_of, queue_timeout, render_part, root_of
 
@@ -105,15 +105,18 @@ async def _wait_for_sample(context: WebContext, sample: Sample, run_id: str | No
 
 
 async def _history(context: WebContext, sample: Sample, run_id: str | None) -> list[list[float | None]]:
-    """Return the chart so far: for a run, what its worker pools have stored, then what was sampled."""
-    sampled = columns(context.sampler.history(run_id or FLEET))[:2]
-    if run_id is None:
-        return sampled
-    stored: list[tuple[float, float | None]] = []
-    with suppress(QueueError, TimeoutError):
-        async with asyncio.timeout(READ_TIMEOUT.total_seconds()):
-            stored = (await read_rates(context.app.queue, run_id)).rates()
-    return merge_rates(stored, sampled, is_over=_is_over(sample, run_id))
+    """Return the times and the rates of the chart so far.
+
+    For a run, that is what its worker pools have stored, then what was sampled.
+    """
+    rates = chart(context.sampler.history(run_id or FLEET))
+    if run_id is not None:
+        stored: list[RatePoint] = []
+        with suppress(QueueError, TimeoutError):
+            async with asyncio.timeout(READ_TIMEOUT.total_seconds()):
+                stored = (await read_rates(context.app.queue, run_id)).rates()
+        rates = merge_rates(stored, rates, is_over=_is_over(sample, run_id))
+    return [[at for at, _ in rates], [rate for _, rate in rates]]
 
 
 def _is_over(sample: Sample, run_id: str) -> bool:
@@ -130,7 +133,7 @@ async def _events(context: WebContext, sample: Sample, run_id: str | None, viewe
     snapshot = sample.snapshot(run_id)
     if snapshot is None:
         return {name: render_part(name, **common) for name in ("status", "queue_error")}
-    values = common | run_tab_data(run_id, "Run", snapshot)
+    values = common | run_tab_data("Run", snapshot)
     with suppress(QueueError, TimeoutError):  # the next sample reports it
         async with asyncio.timeout(READ_TIMEOUT.total_seconds()):
             values |= await run_data(context, sample, snapshot)
@@ -143,7 +146,7 @@ async def _events(context: WebContext, sample: Sample, run_id: str | None, viewe
 
 def _point(context: WebContext, run_id: str) -> Events:
     points = context.sampler.history(run_id)
-    return {"point": _json(points[-1][:5])} if points else {}
+    return {"point": _json(points[-1][:2])} if points else {}
 
 
 def _changed(before: Mapping[str, str], events: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from shoal.web.app import make_app
 from shoal.web.auth import Credentials
 from shoal.web.context import WebContext, WebSettings
 from shoal.web.sampler import Sampler
-from shoal.web.server import IdleConnections, bind, server_config
+from shoal.web.server import bind, server_config
 from tests.conftest import or_skip
 from tests.integration.web.browser import BrowserTab, chromium, find_browser, open_tab
 
@@ -63,9 +63,9 @@ class Dashboard:
 
 
 @asynccontextmanager
-async def serving(web: FastAPI, at: Any, idle: IdleConnections | None = None) -> AsyncIterator[None]:
+async def serving(web: FastAPI, at: Any) -> AsyncIterator[None]:
     """Serve an app in this process."""
-    server = Server(server_config(web, is_behind_https=False, idle=idle))
+    server = Server(server_config(web, is_behind_https=False))
     running = asyncio.create_task(server.serve(sockets=[at]))
     while not server.started:
         await asyncio.sleep(0.01)
@@ -78,7 +78,7 @@ async def serving(web: FastAPI, at: Any, idle: IdleConnections | None = None) ->
 
 @asynccontextmanager
 async def open_dashboard(
-    folder: Path, interval: timedelta = INTERVAL, url: str | None = None, idle: IdleConnections | None = None
+    folder: Path, interval: timedelta = INTERVAL, url: str | None = None
 ) -> AsyncIterator[Dashboard]:
     """Start a server for a queue in a folder, or at a URL."""
     async with AsyncExitStack() as stack:
@@ -86,7 +86,7 @@ async def open_dashboard(
         at = bind("127.0.0.1", 0)
         settings = WebSettings.read(port=at.getsockname()[1], operator_token=OPERATOR, reader_token=READER)
         context = WebContext(app, Sampler(app.queue, interval=interval), settings)
-        await stack.enter_async_context(serving(make_app(context), at, idle))
+        await stack.enter_async_context(serving(make_app(context), at))
         stack.callback(context.sampler.close)  # before the server, which waits for its streams
         yield Dashboard(app, context)
 

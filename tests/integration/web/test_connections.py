@@ -1,15 +1,14 @@
-"""Idle and incomplete connections do not block other clients."""
+"""Silent connections do not block other clients."""
 
 import asyncio
 import resource
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 
 import pytest
 
 from shoal.web import middleware
-from shoal.web.server import MAX_IDLE, IdleConnections
-from tests.integration.web.conftest import OPERATOR, Dashboard, open_dashboard
+from tests.integration.web.conftest import Dashboard
 
 SILENT = 2_000
 
@@ -23,51 +22,22 @@ def many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def connected(stack: AsyncExitStack, dashboard: Dashboard, sent: bytes = b"") -> asyncio.StreamReader:
-    reader, writer = await asyncio.open_connection("127.0.0.1", dashboard.context.settings.port)
+async def connected(stack: AsyncExitStack, dashboard: Dashboard, sent: bytes) -> None:
+    _, writer = await asyncio.open_connection("127.0.0.1", dashboard.context.settings.port)
     stack.callback(writer.close)
     writer.write(sent)
-    return reader
 
 
 @pytest.mark.long
 async def test_requests_are_served_next_to_two_thousand_silent_connections(dashboard, many_files):
     async with AsyncExitStack() as stack:
-        readers = []
         for start in range(0, SILENT, 100):
             head = b"GET /healthz HTTP/1.1\r\nHost: x\r\n" if start % 200 else b""
-            readers += [await connected(stack, dashboard, head) for _ in range(100)]
+            for _ in range(100):
+                await connected(stack, dashboard, head)
         async with dashboard.client() as client:
             assert (await client.get("/healthz")).status_code == 200
             assert (await client.get("/api/runs")).status_code == 200
-        open_ones = [reader for reader in readers if not reader.at_eof()]
-        assert len(open_ones) <= MAX_IDLE
-
-
-@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nX: 1\r\n"])
-async def test_a_request_that_never_ends_its_headers_is_closed(tmp_path, sent):
-    async with (
-        open_dashboard(tmp_path, idle=IdleConnections(head_timeout=0.2)) as dashboard,
-        AsyncExitStack() as stack,
-    ):
-        reader = await connected(stack, dashboard, sent)
-        with suppress(ConnectionResetError):
-            async with asyncio.timeout(10):
-                assert await reader.read() == b""
-
-
-async def test_a_request_in_progress_has_no_such_deadline(tmp_path):
-    async with (
-        open_dashboard(tmp_path, idle=IdleConnections(head_timeout=0.2)) as dashboard,
-        AsyncExitStack() as stack,
-    ):
-        head = f"GET /live HTTP/1.1\r\nHost: 127.0.0.1:{dashboard.context.settings.port}\r\n"
-        head += f"Authorization: Bearer {OPERATOR}\r\n\r\n"
-        reader = await connected(stack, dashboard, head.encode())
-        began = asyncio.get_running_loop().time()
-        async with asyncio.timeout(10):
-            while asyncio.get_running_loop().time() < began + 0.6:
-                assert await reader.read(1024) != b""
 
 
 async def test_a_keep_alive_connection_serves_several_requests(dashboard):

@@ -11,6 +11,7 @@ from shoal.core.values import (
     read_choice,
     read_duration,
     read_flag,
+    read_pair,
     read_positive_duration,
     read_priority,
     read_range,
@@ -219,3 +220,10 @@ def test_a_hint_suggests_the_nearest_word_or_lists_the_known_ones():
 def test_a_rate_that_is_shown_is_read_as_the_same_delay(text):
     delay = read_rate("rate", text)
     assert read_rate("rate", rate_of(delay)) == delay
+
+
+def test_a_pair_is_split_at_its_first_sign():
+    assert read_pair("-a", " tag = a=b", "tag=life") == ("tag", " a=b")
+    for text in ("tag", "=life", ""):
+        with pytest.raises(InvalidSetting, match="-a takes NAME=VALUE such as tag=life"):
+            read_pair("-a", text, "tag=life")

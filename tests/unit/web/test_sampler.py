@@ -1,16 +1,17 @@
 """One sample serves all viewers, and without viewers none is taken."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from shoal.core.errors import UnknownRun
-from shoal.core.model import Done, Task
+from shoal.core.model import Task
 from shoal.queue.contract import Queue
 from shoal.web import sampler as sampling
-from shoal.web.sampler import GAP, MAX_POINTS, History, Point, Sampler, columns
+from shoal.web.sampler import FLEET, GAP, Point, Sampler, chart
 
 INTERVAL = timedelta(milliseconds=20)
 TABS = 20
@@ -26,13 +27,13 @@ async def sampler(queue: Queue) -> AsyncIterator[Sampler]:
     await asyncio.wait([running])
 
 
-async def take(sampler: Sampler, count: int, run_id: str | None = None) -> list[sampling.Sample]:
+async def take(sampler: Sampler, count: int) -> list[sampling.Sample]:
     """Return `count` samples, each a new one."""
-    found: list[sampling.Sample] = []
-    async for sample in sampler.samples(run_id):
-        found.append(sample)
-        if len(found) >= count:
-            break
+    found = [await sampler.fresh_sample()]
+    while len(found) < count:
+        newer = await sampler.next_sample(found[-1])
+        assert newer is not None
+        found.append(newer)
     return found
 
 
@@ -90,42 +91,32 @@ async def test_an_unknown_run_cannot_be_watched(queue):
         await Sampler(queue).fresh_sample("20250101_000000_none")
 
 
-async def test_history_has_the_completed_tasks(queue):
+async def test_history_has_the_last_hour_of_each_run(queue):
     run = await queue.start_run("books")
-    await queue.enqueue(run.id, [Task(url=f"https://books.example/{n}") for n in range(2)])
     sampler = Sampler(queue, interval=timedelta(0))
     await sampler.fresh_sample()
-    grant = await queue.claim("me", run_id=run.id, limit=1)
-    await queue.settle([Done(grant.leases[0])])
     await sampler.fresh_sample()
-    assert [point.completed for point in sampler.history(run.id)] == [0, 1]
-    assert [point.completed for point in sampler.history()] == [0, 1]
-
-
-def test_history_is_bounded_by_time_and_by_count():
-    history = History()
-    for second in range(2 * MAX_POINTS):
-        history.add(_point(second))
-    assert len(history) <= MAX_POINTS
-    history.add(_point(10 * MAX_POINTS))
-    assert len(history) == 1
+    assert len(sampler.history(run.id)) == len(sampler.history()) == 2
+    sampler._histories[FLEET].appendleft(_point(sampler.latest.at.timestamp() - 3_601))
+    assert len(sampler.history()) == 2
 
 
 def test_a_period_without_samples_is_a_gap_in_the_chart():
-    times, rates, *_ = columns([_point(0), _point(2), _point(4), _point(4 + 10 * GAP)])
-    assert rates == [None, 1.0, 1.0, None, 1.0]
-    assert times == sorted(times)
+    pairs = chart([_point(0), _point(2), _point(4), _point(4 + 10 * GAP)])
+    assert [rate for _, rate in pairs] == [None, 1.0, 1.0, None, 1.0]
+    assert pairs == sorted(pairs, key=lambda pair: pair[0])
 
 
-def test_errors_of_a_worker_that_left_are_not_subtracted():
-    history = History()
-    for second, errors in enumerate([5, 8, 2, 3]):
-        history.add(_point(second, errors))
-    assert history.new_errors(datetime.fromtimestamp(3, UTC), timedelta(minutes=5)) == 4
+async def test_errors_of_a_worker_that_left_are_not_subtracted(queue):
+    sampler = Sampler(queue)
+    await sampler.fresh_sample()
+    now = sampler.latest.at.timestamp()
+    sampler._histories[FLEET] = deque(_point(now, errors) for errors in [5, 8, 2, 3])
+    assert sampler.new_errors(timedelta(minutes=5)) == 4
 
 
 def _point(second: float, errors: int = 0) -> Point:
-    return Point(float(second), 1.0, 0, 0, 0, errors)
+    return Point(float(second), 1.0, errors)
 
 
 async def test_an_unexpected_error_is_reported_and_sampling_continues(sampler, monkeypatch):

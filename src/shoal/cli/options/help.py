@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from typer import BadParameter
@@ -74,6 +75,10 @@ SECTION_OF = {name: section for section, names in SECTIONS.items() for name in n
 SECTION_OF |= {name: one.option.section for name, one in SETTINGS.items() if one.option}
 
 
+# The context of the command that is carried out, from which `resume_command` rebuilds it.
+typed_command: ContextVar[Any] = ContextVar("typed_command", default=None)
+
+
 class SectionedCommand(TyperCommand):
     """A command whose help shows its options in sections, and that knows settings typed as options."""
 
@@ -87,6 +92,11 @@ class SectionedCommand(TyperCommand):
                 _refuse_setting(ctx, name, value or following)
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry out the command, and remember how it was typed."""
+        typed_command.set(ctx)
+        return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options section by section."""

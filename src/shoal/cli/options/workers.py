@@ -1,7 +1,7 @@
 """The options of every command that starts workers, and the job that they make."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 from shoal.cli.configuration import current_project
 from shoal.cli.options import common
-from shoal.core.errors import InvalidSetting
 from shoal.core.events import read_level
-from shoal.core.values import read_choice, read_positive_duration, read_size, read_typed
+from shoal.core.values import read_choice, read_pair, read_positive_duration, read_size, read_typed
 from shoal.fleet.build_job import check_served, is_mode, load, make_job
 from shoal.fleet.job import Job
 from shoal.fleet.partitions.table import read_table_file
@@ -79,32 +78,24 @@ def _setting_parameter(name: str) -> inspect.Parameter:
 
 
 def read_change(text: str) -> tuple[str, Any]:
-    """Read KEY=VALUE; the value is parsed as JSON if possible, else taken as text; None and none are null."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InvalidSetting("--set", f"takes KEY=VALUE such as rate=5/s, not {text!r}")
-    return key.strip(), read_typed(value)
+    """Read NAME=VALUE; the value is JSON or text; None and none are null."""
+    key, value = read_pair("--set", text, "rate=5/s")
+    return key, read_typed(value)
 
 
-def read_telemetry(
-    log_dir: str | None,
-    log_format: str,
-    log_level: str,
-    metrics: str | None,
-    trace: bool,
-    *,
-    has_data: bool = False,
-) -> dict[str, Any]:
+def read_telemetry(typed: Mapping[str, Any], *, has_data: bool = False) -> dict[str, Any]:
     """Return the fields of a job; raises for a wrong option or a missing library before anything starts.
 
     With `has_data` the command writes data to stdout, so log lines go to stderr.
     """
-    level = read_level("--log-level", log_level)
-    look = LogFormat(read_choice("--log-format", log_format, [str(one) for one in LogFormat]))
-    plan = LogPlan(folder=read_log_target(log_dir), format=look, level=level) if log_dir else None
+    given = TELEMETRY | {name: value for name, value in typed.items() if name in TELEMETRY}
+    level = read_level("--log-level", given["log_level"])
+    look = LogFormat(read_choice("--log-format", given["log_format"], [str(one) for one in LogFormat]))
+    folder = given["log_dir"]
+    plan = LogPlan(folder=read_log_target(folder), format=look, level=level) if folder else None
     if plan and has_data:
         plan = plan.off_stdout()
-    return open_telemetry(plan, metrics, trace, key="--metrics")
+    return open_telemetry(plan, given["metrics"], given["trace"], key="--metrics")
 
 
 def read_job(
@@ -157,15 +148,11 @@ def _sharing_mode(project: Project) -> list[str] | None:
 
 def read_args(texts: Iterable[str]) -> dict[str, Any]:
     """Read NAME=VALUE for each argument; one that is given several times is a list."""
-    found: dict[str, Any] = {}
+    found: dict[str, list[str]] = {}
     for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise InvalidSetting("-a", f"takes NAME=VALUE such as category=books, not {text!r}")
-        before = found.get(name.strip())
-        listed = before if isinstance(before, list) else [] if before is None else [before]
-        found[name.strip()] = [*listed, value] if listed else value
-    return found
+        name, value = read_pair("-a", text, "category=books")
+        found.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
 WORKERS = (
@@ -239,10 +226,7 @@ class WorkerOptions:
         return {
             **{name: self.typed[name] for name in named if name in self.typed},
             **{name: common.words(self.typed[name]) for name in lists if name in self.typed},
-            **read_telemetry(
-                **{name: self.typed.get(name, default) for name, default in TELEMETRY.items()},
-                has_data=has_data,
-            ),
+            **read_telemetry(self.typed, has_data=has_data),
         }
 
     def job(

@@ -4,6 +4,7 @@ import atexit
 import code
 import os
 import readline
+import rlcompleter
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -27,12 +28,7 @@ def interact(names: dict[str, Any], banner: str) -> None:
 
 
 def _complete(names: dict[str, Any]) -> None:
-    """Complete names with the Tab key, and remember what was typed; where Python has readline."""
-    try:
-        import readline
-        import rlcompleter
-    except ImportError:
-        return
+    """Complete names with the Tab key, and remember what was typed."""
     readline.set_completer(rlcompleter.Completer(names).complete)
     readline.parse_and_bind("tab: complete")
     file = _history_file()

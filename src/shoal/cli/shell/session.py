@@ -4,12 +4,11 @@ import asyncio
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import invalidate_caches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import uvloop
 from msgspec import structs
@@ -38,8 +37,6 @@ from shoal.worker.process.main import USER_AGENT
 _HEAD = (
     '<!doctype html><meta http-equiv="Content-Security-Policy" content="script-src \'none\'"><base href="{}">'
 )
-
-T = TypeVar("T")
 
 
 class ShellSession:
@@ -71,7 +68,7 @@ class ShellSession:
 
     def load(self, url: str, headers: Mapping[str, str] = NOTHING, task: Task | None = None) -> Page:
         """Fetch a page, of a task if one is given, and print nothing."""
-        page = _run_loop(lambda: self._fetch(canonical(url), headers, task))
+        page = uvloop.run(self._fetch(canonical(url), headers, task))
         self._set_subject(page)
         return page
 
@@ -197,16 +194,6 @@ def forget_modules(folder: Path) -> None:
         if file and library_of(file) is None and Path(file).is_relative_to(folder):
             del sys.modules[name]
     invalidate_caches()
-
-
-def _run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end; in another thread if this one has a running event loop, as in notebooks."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return uvloop.run(work())
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: uvloop.run(work())).result()
 
 
 def _has_display() -> bool:

@@ -109,6 +109,18 @@ def read_change(given: Mapping[str, Any]) -> LetterChange:
     return LetterChange(**given)
 
 
+def read_headers(texts: Iterable[str]) -> dict[str, str | None]:
+    """Read 'NAME: VALUE' from each text; no value removes the header."""
+    found = dict[str, str | None]()
+    for text in texts:
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():
+            # Without the text: it may be a secret.
+            raise InvalidInput("Nothing was changed: a header must be 'NAME: VALUE', as 'Accept: text/html'.")
+        found[name.strip()] = value.strip() or None
+    return found
+
+
 _OPTIONAL = ("url", "url_replace", "step", "payload", "priority", "method", "body")
 
 

@@ -66,7 +66,7 @@ class OverviewReader:
             runs=sorted(runs, key=lambda snapshot: snapshot.is_over),
             workers=sorted(workers, key=_worker_order),
             hosts=await self._read_hosts(),
-            errors=_errors(at_work.values()),
+            errors=errors_of(at_work.values()),
             store=await self._read_size(),
         )
 
@@ -135,7 +135,8 @@ def _busy(host: HostStatus) -> tuple[timedelta, int, int]:
     return host.paused_for or ZERO, host.counts.leased, host.counts.pending
 
 
-def _errors(workers: Iterable[WorkerStatus]) -> dict[str, int]:
+def errors_of(workers: Iterable[WorkerStatus]) -> dict[str, int]:
+    """Return the error counts of workers by class, most frequent first."""
     total: Counter[str] = Counter()
     for worker in workers:
         total.update(worker.info.get("errors") or {})

@@ -11,7 +11,10 @@ from shoal.fleet.status.letter_ids import find_letter
 from shoal.fleet.status.rows import DeadLetterRow, WholeLetterRow, fields_of, letter_row, whole_letter_row
 from shoal.queue.contract import Queue
 from shoal.scrape.page import Page
-from shoal.web.api.requests import (
+from shoal.web.actions import Operator
+from shoal.web.api.responses import DropResponse, EditResponse, ReplayResponse
+from shoal.web.errors import ApiError
+from shoal.web.requests import (
     LIMIT,
     After,
     Context,
@@ -21,13 +24,10 @@ from shoal.web.api.requests import (
     Letter,
     LetterChangeBody,
     Limit,
-    Operator,
     ReplayBody,
     RunId,
     Step,
 )
-from shoal.web.api.responses import DropResponse, EditResponse, ReplayResponse
-from shoal.web.errors import ApiError
 from shoal.web.views.paging import ListPage, cursor_page
 from shoal.worker.failures.pages import read_failed_page
 

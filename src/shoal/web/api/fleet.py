@@ -22,7 +22,7 @@ from shoal.fleet.status.rows import (
 )
 from shoal.fleet.status.stale import state_of
 from shoal.fleet.status.tokens import TokenStatus, tokens
-from shoal.web.api.requests import LIMIT, After, Context, HostBody, Limit, Operator, ScrapeBody
+from shoal.web.actions import Operator
 from shoal.web.api.responses import (
     ErrorResponse,
     FleetStats,
@@ -35,6 +35,7 @@ from shoal.web.api.responses import (
 from shoal.web.audit import Action, read_actions
 from shoal.web.context import WebContext
 from shoal.web.errors import ApiError
+from shoal.web.requests import LIMIT, After, Context, HostBody, Limit, ScrapeBody
 from shoal.web.sampler import Sample
 from shoal.web.views.paging import ListPage, as_async, cursor_page, scan_page
 

@@ -32,7 +32,7 @@ from shoal.fleet.status.rows import (
 )
 from shoal.fleet.status.stale import StaleHolder, stale_holders
 from shoal.fleet.status.tokens import tokens
-from shoal.web.api.requests import LIMIT, After, Context, Label, Limit, Number, RunId, States, Step
+from shoal.web.requests import LIMIT, After, Context, Label, Limit, Number, RunId, States, Step
 from shoal.web.views.paging import ListPage, as_async, cursor_page, id_page, scan_page, take
 
 Format = Literal["jsonl", "csv"]

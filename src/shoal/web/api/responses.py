@@ -17,6 +17,26 @@ class ErrorResponse:
     message: str
 
 
+# Shared by every route; a route declares its own ones itself.
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    401: {"model": ErrorResponse, "description": "Missing or unknown token"},
+    403: {
+        "model": ErrorResponse,
+        "description": "A reader cannot make changes; or the request came from another site's page",
+    },
+    404: {"model": ErrorResponse, "description": "No such run, scraper or dead letter"},
+    409: {
+        "model": ErrorResponse,
+        "description": "The run exists, but in another state or with other settings",
+    },
+    413: {"model": ErrorResponse, "description": "The body is too large"},
+    421: {"model": ErrorResponse, "description": "The Host header is not allowed"},
+    422: {"model": ErrorResponse, "description": "Invalid input"},
+    429: {"model": ErrorResponse, "description": "Too many failed logins"},
+    503: {"model": ErrorResponse, "description": "The queue cannot be reached"},
+}
+
+
 @dataclass(frozen=True)
 class HealthResponse:
     """Whether the server, or its queue, is available."""

@@ -10,25 +10,25 @@ from shoal.fleet.run.retention import PurgeReportRow
 from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader, Snapshot, read_run_row, with_details
 from shoal.fleet.status.rows import RunReport, RunRow, RunStateRow
-from shoal.web.api.requests import (
-    LIMIT,
-    After,
-    Context,
-    EnqueueBody,
-    Limit,
-    Operator,
-    PurgeBody,
-    RunId,
-    SettingsBody,
-    StartRunBody,
-    WorkersBody,
-)
+from shoal.web.actions import Operator
 from shoal.web.api.responses import (
     EnqueueResponse,
     LocalWorkersResponse,
     PurgeResponse,
     SettingsResponse,
     StoppedWorkersResponse,
+)
+from shoal.web.requests import (
+    LIMIT,
+    After,
+    Context,
+    EnqueueBody,
+    Limit,
+    PurgeBody,
+    RunId,
+    SettingsBody,
+    StartRunBody,
+    WorkersBody,
 )
 from shoal.web.views.paging import ListPage, as_async, scan_page
 
@@ -61,26 +61,13 @@ async def start(actions: Operator, body: StartRunBody) -> dict[str, Any]:
 
     `workers` start on the server's machine when the tasks are queued.
     """
-    return await actions.start(
-        body.scraper,
-        urls=body.urls,
-        tasks=[task.task() for task in body.tasks],
-        sitemaps=body.sitemaps,
-        feeds=body.feeds,
-        feed_hosts=body.feed_hosts,
-        settings=body.settings,
-        args=body.args,
-        run_id=body.run_id,
-        invalid=body.invalid,
-        workers=body.workers,
-    )
+    return await actions.start(body)
 
 
 @router.post("/runs/{run_id}/enqueue", response_model=EnqueueResponse)
 async def enqueue(actions: Operator, run_id: RunId, body: EnqueueBody) -> dict[str, Any]:
     """Add URLs and tasks to a run; tasks that are already in it are not added again."""
-    tasks = [task.task() for task in body.tasks]
-    return await actions.enqueue(run_id, urls=body.urls, tasks=tasks, invalid=body.invalid)
+    return await actions.enqueue(run_id, body)
 
 
 @router.post("/runs/{run_id}/workers")

@@ -1,6 +1,5 @@
 """Dead letters: the list with its filters, a single letter, replay, drop and edit."""
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -13,18 +12,18 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
-from shoal.core.values import counted, read_duration
-from shoal.fleet.run.letters import EditReport, LetterChange, method_of, read_change
+from shoal.core.values import counted, read_duration, read_priority
+from shoal.fleet.run.letters import EditReport, LetterChange, method_of, read_headers
 from shoal.fleet.status.letter_ids import find_letter
+from shoal.web.actions import Operator
 from shoal.web.api.dead import failed_page_response
-from shoal.web.api.requests import Letter, Operator, RunId, Text
 from shoal.web.context import context_of
-from shoal.web.pages.runs import command_line, load_names, load_run, page_links, path_of_run, run_tab_data
-from shoal.web.sampler import MAX_CLASSIFIED, class_of
-from shoal.web.views.form import Form, form_field, payload_text, read_form, read_headers, read_payload
-from shoal.web.views.models import worker_data
+from shoal.web.pages.runs import command_line, load_names, load_run, page_links, path_of_run, render_tab
+from shoal.web.requests import Letter, RunId, Text
+from shoal.web.views.form import Form, form_field, payload_text, read_form, read_payload
+from shoal.web.views.models import dead_data, worker_data
 from shoal.web.views.paging import cursor_page, search_page, take
-from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
+from shoal.web.views.render import queue_timeout, redirect_after, render_confirm
 from shoal.worker.failures.pages import read_failed_page
 
 router = APIRouter()
@@ -60,25 +59,23 @@ async def dead(
             await search_page(source, lambda letter: part in (letter.task.url or ""), ROWS) if part else None
         )
         found = search.page if search else await cursor_page(source, ROWS)
-        classified = await take(queue.dead(run_id), MAX_CLASSIFIED)
-    return await render_page(
+        dead_errors = await context_of(request).dead_errors.read(run_id, snapshot.stats.dead)
+    return await render_tab(
         request,
         "dead.html",
-        title=f"{counted(snapshot.stats.dead, 'dead letter')} · {snapshot.run.scraper}",
-        heading=snapshot.run.scraper,
+        "Dead letters",
+        (sample, snapshot),
+        subject=counted(snapshot.stats.dead, "dead letter"),
         command=command_line("dead", "list", run_id, **fields),
-        sample=sample,
         letters=found.rows,
         where=where,
         search=search,
         part=part,
         filter=urlencode(fields),
         filter_fields=fields,
-        classes=_classes(f"{root_of(request)}{path_of_run(run_id)}", classified),
-        classes_cut=len(classified) >= MAX_CLASSIFIED,
         is_replayed=is_replayed,
         **(
-            run_tab_data(run_id, "Dead letters", snapshot)
+            dead_data(dead_errors)
             | await worker_data(context_of(request), sample, snapshot)
             | page_links(request, found.next, {**fields, "part": part})
         ),
@@ -88,24 +85,23 @@ async def dead(
 @router.get("/runs/{run_id}/dead/{letter}")
 async def show(request: Request, run_id: RunId, letter: Letter) -> Response:
     """Show one dead letter with its attempts as a timeline."""
-    sample, snapshot = await load_run(request, run_id)
+    seen = await load_run(request, run_id)
     async with queue_timeout(context_of(request)):
         queue = context_of(request).app.queue
         found = await find_letter(queue, run_id, letter)
         page = await read_failed_page(queue, run_id, letter)
-    return await render_page(
+    return await render_tab(
         request,
         "dead_letter.html",
-        title=f"Dead letter · {snapshot.run.scraper}",
-        heading=snapshot.run.scraper,
+        "Dead letters",
+        seen,
+        subject="Dead letter",
         command=command_line("dead", "show", run_id, letter),
-        sample=sample,
         letter=found,
         page=page,
         payload=dict(found.task.payload),
         payload_text=payload_text(found.task.payload),
         method=method_of(found.task),
-        **run_tab_data(run_id, "Dead letters", snapshot),
     )
 
 
@@ -114,16 +110,6 @@ async def failed_page(request: Request, run_id: RunId, letter: Letter) -> Respon
     """Show the page that failed, as plain text."""
     async with queue_timeout(context_of(request)):
         return await failed_page_response(context_of(request).app.queue, run_id, letter)
-
-
-def _classes(base: str, letters: Sequence[DeadLetter]) -> list[tuple[str, int, str]]:
-    """Return the error classes with their counts and the URLs of their lists."""
-    counts = Counter(class_of(letter.error) for letter in letters)
-    return [
-        (name, count, f"{base}/dead?{urlencode({'error': name})}")
-        for name, count in counts.most_common(10)
-        if name
-    ]
 
 
 def count_words(letters: int, is_more: bool) -> str:
@@ -192,7 +178,7 @@ async def _confirm(
 ) -> Response:
     sample, _ = await load_run(request, run_id)
     count, is_more = await _count(request, run_id, ids, where)
-    run_path = f"{root_of(request)}{path_of_run(run_id)}"
+    run_path = path_of_run(run_id)
     words = count_words(count, is_more)
     return await render_confirm(
         request,
@@ -244,26 +230,19 @@ async def edit(request: Request, run_id: RunId, letter: Letter, actions: Operato
 
 def changes_in(form: Form, letter: DeadLetter) -> LetterChange | None:
     """Return what a form changes in a letter; None if nothing. Raises InvalidInput."""
-    task, given = letter.task, dict[str, Any]()
-    url, step, priority = (form_field(form, name).strip() for name in ("url", "step", "priority"))
-    if url and url != task.url:
-        given["url"] = url
-    if step and step != task.step:
-        given["step"] = step
-    if priority and priority != str(task.priority):
-        if not priority.isdecimal():
-            raise InvalidInput("The priority must be a number from 0 to 9. Nothing was changed.")
-        given["priority"] = int(priority)
+    task = letter.task
+    before = {"url": task.url, "step": task.step, "priority": str(task.priority), "method": method_of(task)}
+    typed = {name: form_field(form, name).strip() for name in before}
+    given: dict[str, Any] = {name: text for name, text in typed.items() if text not in ("", before[name])}
+    if "priority" in given:
+        given["priority"] = read_priority("priority", given["priority"])
     if "payload" in form and (payload := read_payload(form_field(form, "payload"))) != dict(task.payload):
         given["payload"] = payload
-    method = form_field(form, "method").strip().upper()
-    if method and method != method_of(task):
-        given["method"] = method
     if body := form_field(form, "body"):
         given["body"] = body.replace("\r\n", "\n")  # as it was typed: forms send both
-    if headers := read_headers(form_field(form, "headers")):
+    if headers := read_headers(filter(None, map(str.strip, form_field(form, "headers").splitlines()))):
         given["headers"] = headers
-    return read_change(given) if given else None
+    return LetterChange(**given) if given else None
 
 
 @router.get("/runs/{run_id}/edit")
@@ -275,7 +254,7 @@ async def confirm_replace(
     sample, _ = await load_run(request, run_id)
     async with queue_timeout(context_of(request)):
         report = await actions.edit_letters(run_id, change, where=where, dry_run=True)
-    run_path, letters = f"{root_of(request)}{path_of_run(run_id)}", count_words(report.edited, False)
+    run_path, letters = path_of_run(run_id), counted(report.edited, "dead letter")
     return await render_confirm(
         request,
         title="Edit dead letters",

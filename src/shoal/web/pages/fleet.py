@@ -1,27 +1,26 @@
 """Pages that span all runs: workers, hosts and the audit log."""
 
-from datetime import timedelta
-
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import WorkerState
+from shoal.core.values import read_duration
 from shoal.fleet.status.at_work import RECENT
 from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.overview import worker_row
-from shoal.web.api.requests import Operator, Text
+from shoal.web.actions import Operator
 from shoal.web.audit import read_actions
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, page_links
+from shoal.web.requests import Text
 from shoal.web.views.form import form_field, read_form
 from shoal.web.views.paging import as_async, cursor_page, scan_page
 from shoal.web.views.render import queue_timeout, redirect_after, render_page
 
 router = APIRouter()
 ROWS = 50
-MAX_SECONDS = 86_400.0  # maximum pause or gap that the page accepts
 
 
 @router.get("/workers")
@@ -68,7 +67,7 @@ async def hosts(request: Request, run: Text = "", host: Text = "", after: str | 
 async def change_host(request: Request, actions: Operator) -> Response:
     """Pause a host, or set the minimum gap between request starts on it."""
     form = await read_form(request)
-    host, duration = form_field(form, "host").strip(), _duration(form_field(form, "seconds"))
+    host, duration = form_field(form, "host").strip(), read_duration("seconds", form_field(form, "seconds"))
     if not host:
         raise InvalidSetting("host", "is required")
     if form_field(form, "action") == "slow":
@@ -87,13 +86,3 @@ async def audit_log(request: Request, after: str | None = None) -> Response:
     return await render_page(
         request, "audit_log.html", title="Actions", actions=found.rows, **page_links(request, found.next, {})
     )
-
-
-def _duration(text: str) -> timedelta:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= MAX_SECONDS:
-        raise InvalidSetting("seconds", f"must be from 0 to {MAX_SECONDS:,.0f}, got {text[:20]!r}")
-    return timedelta(seconds=seconds)

@@ -15,12 +15,12 @@ from shoal.fleet.status.proxies import TROUBLED
 from shoal.fleet.status.proxies import proxies as proxies_of
 from shoal.fleet.status.rows import ProxyRow, TokenRow
 from shoal.fleet.status.tokens import tokens as tokens_of
-from shoal.web.api.requests import RunId, Text
 from shoal.web.context import context_of
-from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, run_tab_data
+from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, render_tab
+from shoal.web.requests import Number, RunId, Text
 from shoal.web.views.format import cells_of, columns_of
 from shoal.web.views.paging import as_async, cursor_page, id_page, scan_page, search_page, take
-from shoal.web.views.render import queue_timeout, render_page, root_of
+from shoal.web.views.render import queue_timeout, root_of
 
 router = APIRouter()
 ITEM_ROWS = 25
@@ -29,9 +29,9 @@ STATES = [str(state) for state in TaskState]
 
 
 @router.get("/runs/{run_id}/items")
-async def items(request: Request, run_id: RunId, step: Text = "", after: str | None = None) -> Response:
+async def items(request: Request, run_id: RunId, step: Text = "", after: Number = 0) -> Response:
     """Preview the items of a run."""
-    found = context_of(request).app.queue.items(run_id, step=step or None, after=_number(after))
+    found = context_of(request).app.queue.items(run_id, step=step or None, after=after)
     return await _records(
         request,
         run_id,
@@ -45,9 +45,9 @@ async def items(request: Request, run_id: RunId, step: Text = "", after: str | N
 
 
 @router.get("/runs/{run_id}/rejects")
-async def rejects(request: Request, run_id: RunId, step: Text = "", after: str | None = None) -> Response:
+async def rejects(request: Request, run_id: RunId, step: Text = "", after: Number = 0) -> Response:
     """Preview the rejects with their reasons."""
-    found = context_of(request).app.queue.rejects(run_id, step=step or None, after=_number(after))
+    found = context_of(request).app.queue.rejects(run_id, step=step or None, after=after)
     return await _records(
         request,
         run_id,
@@ -63,28 +63,24 @@ async def rejects(request: Request, run_id: RunId, step: Text = "", after: str |
 async def _records(
     request: Request, run_id: str, source: Any, tab: str, step: str, **values: Any
 ) -> Response:
-    sample, snapshot = await load_run(request, run_id)
+    seen = await load_run(request, run_id)
     async with queue_timeout(context_of(request)):
         found = id_page(await take(source, ITEM_ROWS + 1), lambda row: row.id, ITEM_ROWS)
     columns, more = columns_of(row.data for row in found.rows)
-    count = snapshot.stats.items if tab == "Items" else snapshot.stats.rejected
-    return await render_page(
+    stats = seen[1].stats
+    return await render_tab(
         request,
         "records.html",
-        title=f"{counted(count, tab.lower().removesuffix('s'))} · {snapshot.run.scraper}",
-        heading=snapshot.run.scraper,
-        sample=sample,
+        tab,
+        seen,
+        subject=counted(stats.items if tab == "Items" else stats.rejected, tab.lower().removesuffix("s")),
         rows=[(row, cells_of(row.data, columns)) for row in found.rows],
         columns=columns,
         more_columns=more,
         step=step,
         with_reason=tab == "Rejects",
-        **(run_tab_data(run_id, tab, snapshot) | page_links(request, found.next, {"step": step}) | values),
+        **(page_links(request, found.next, {"step": step}) | values),
     )
-
-
-def _number(after: str | None) -> int:
-    return int(after) if after and after.isdecimal() and len(after) < 19 else 0
 
 
 def _exports(request: Request, run_id: str, step: str) -> list[tuple[str, str]]:
@@ -110,7 +106,7 @@ async def tasks(
     if state and state not in STATES:
         raise InvalidSetting("state", f"must be one of {', '.join(STATES)}")
     chosen = {"key": key, "part": part, "state": state, "step": step}
-    sample, snapshot = await load_run(request, run_id)
+    seen = await load_run(request, run_id)
     source = context_of(request).app.queue.tasks(
         run_id,
         step=step or None,
@@ -121,23 +117,17 @@ async def tasks(
     async with queue_timeout(context_of(request)):
         search = await search_page(source, lambda task: part in (task.url or ""), ROWS) if part else None
         found = search.page if search else await cursor_page(source, ROWS)
-    return await render_page(
+    return await render_tab(
         request,
         "tasks.html",
-        title=f"Tasks · {snapshot.run.scraper}",
-        heading=snapshot.run.scraper,
+        "Tasks",
+        seen,
+        subject="Tasks",
         command=command_line("records", run_id, *([key] if key else []), state=state, step=step),
-        sample=sample,
         tasks=found.rows,
         states=STATES,
         search=search,
-        key=key,
-        part=part,
-        state=state,
-        step=step,
-        **(
-            run_tab_data(run_id, "Tasks", snapshot) | page_links(request, None if key else found.next, chosen)
-        ),
+        **(chosen | page_links(request, None if key else found.next, chosen)),
     )
 
 
@@ -161,16 +151,10 @@ async def api_tokens(request: Request, run_id: RunId, after: str | None = None) 
 async def _list_by_name(
     request: Request, run_id: str, rows: Sequence[ProxyRow | TokenRow], tab: str, key: str, after: str | None
 ) -> Response:
-    sample, snapshot = await load_run(request, run_id)
+    seen = await load_run(request, run_id)
     found = await scan_page(as_async(rows), lambda row: str(getattr(row, key)), limit=ROWS, after=after)
     name = tab.lower()
-    values = {name: found.rows} | run_tab_data(run_id, tab, snapshot) | page_links(request, found.next, {})
-    return await render_page(
-        request,
-        f"{name}.html",
-        title=f"{tab} · {snapshot.run.scraper}",
-        heading=snapshot.run.scraper,
-        command=command_line(name, run_id),
-        sample=sample,
-        **values,
+    values = {name: found.rows, "command": command_line(name, run_id)}
+    return await render_tab(
+        request, f"{name}.html", tab, seen, subject=tab, **values, **page_links(request, found.next, {})
     )

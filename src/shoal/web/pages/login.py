@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict
-from urllib.parse import parse_qs
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -12,10 +11,10 @@ from shoal.web.auth import SESSION, Credentials, Role, Throttle, Tickets
 from shoal.web.context import context_of
 from shoal.web.errors import render_standalone
 from shoal.web.middleware import too_many_failures
+from shoal.web.views.form import form_field, read_form
 from shoal.web.views.render import root_of
 
 router = APIRouter(include_in_schema=False)
-MAX_FORM_BYTES = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class _CookieOptions(TypedDict):
 
 
 @router.get("/login")
-async def form(request: Request, ticket: str = "", next: str = "/") -> Response:
+async def show_form(request: Request, ticket: str = "", next: str = "/") -> Response:
     """Show the login form, or log in with a ticket."""
     if not ticket:
         return _form(request, next)
@@ -52,8 +51,8 @@ async def log_in(request: Request) -> Response:
     logins, address = _logins(request), _address(request)
     if wait := logins.throttle.wait_seconds(address):
         raise too_many_failures(wait)
-    given = parse_qs((await request.body())[:MAX_FORM_BYTES].decode("latin-1"))
-    token, next = given.get("token", [""])[0].strip(), given.get("next", ["/"])[0]
+    form = await read_form(request)
+    token, next = form_field(form, "token").strip(), form_field(form, "next") or "/"
     role = logins.credentials.role_of_token(token)
     if role:
         return _log_in(request, role, next)

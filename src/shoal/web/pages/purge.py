@@ -8,17 +8,15 @@ from fastapi import APIRouter, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.core.errors import InvalidInput
-from shoal.core.model import ZERO
-from shoal.core.values import counted
+from shoal.core.values import counted, read_whole
 from shoal.fleet.run import retention
 from shoal.fleet.run.retention import RetentionRule
-from shoal.web.actions import check_scraper
-from shoal.web.api.requests import Operator, RunId, Text
+from shoal.web.actions import Operator, check_scraper
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, path_of_run
+from shoal.web.requests import RunId, Text
 from shoal.web.views.form import form_field, read_form
-from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, root_of
+from shoal.web.views.render import queue_timeout, redirect_after, render_confirm
 
 router = APIRouter()
 ScraperName = Annotated[str, Path(max_length=200)]
@@ -26,11 +24,9 @@ ScraperName = Annotated[str, Path(max_length=200)]
 
 def read_rule(days: str, keep: str, scraper: str) -> RetentionRule:
     """Read which runs to delete; raises InvalidInput."""
-    for name, value in (("days", days), ("keep", keep)):
-        if value and not (value.isdecimal() and len(value) < 6):
-            raise InvalidInput(f"{name} must be a whole number, got {value[:20]!r}.")
-    older = timedelta(days=int(days)) if days else ZERO
-    return RetentionRule(older=older, keep=int(keep or 0), scraper=scraper.strip() or None)
+    older = timedelta(days=read_whole("days", days or 0, least=0, most=99_999))
+    kept = read_whole("keep", keep or 0, least=0)
+    return RetentionRule(older=older, keep=kept, scraper=scraper.strip() or None)
 
 
 @router.get("/purge")
@@ -53,9 +49,9 @@ async def confirm_purge(
         consequence=f"With {lost}, {report.total('dead'):,} dead letters. {kept}",
         can_do=bool(report.runs),
         verb=f"Delete {runs}",
-        action=f"{root_of(request)}/purge",
+        action="/purge",
         fields=[("days", days), ("keep", keep), ("scraper", scraper)],
-        back=f"{root_of(request)}/runs",
+        back="/runs",
     )
 
 
@@ -71,7 +67,7 @@ async def purge(request: Request, actions: Operator) -> Response:
 @router.get("/runs/{run_id}/purge")
 async def confirm_purge_of_run(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Ask for confirmation before a run is deleted; an error if workers run on it."""
-    context, run_path = context_of(request), f"{root_of(request)}{path_of_run(run_id)}"
+    context = context_of(request)
     async with queue_timeout(context):
         found = await retention.purge_run(context.app.queue, run_id, dry_run=True)
     stats = found.stats
@@ -84,8 +80,8 @@ async def confirm_purge_of_run(request: Request, run_id: RunId, actions: Operato
         consequence=f"With {counted(stats.tasks, 'task')}, {counted(stats.items, 'item')} and "
         f"{counted(stats.dead, 'dead letter')}. This cannot be undone.{left}",
         verb="Delete run",
-        action=f"{run_path}/purge",
-        back=run_path,
+        action=f"{path_of_run(run_id)}/purge",
+        back=path_of_run(run_id),
     )
 
 
@@ -107,8 +103,8 @@ async def confirm_forget(request: Request, scraper: ScraperName, actions: Operat
         question=f"Forget what runs of {scraper} with dedup have queued?",
         consequence="Its next run queues all of it again. Runs and items are kept.",
         verb="Forget",
-        action=f"{root_of(request)}/scrapers/{quote(scraper, safe='')}/forget",
-        back=f"{root_of(request)}/scrapers",
+        action=f"/scrapers/{quote(scraper, safe='')}/forget",
+        back="/scrapers",
     )
 
 

@@ -11,18 +11,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.core.commands import shoal_command
-from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
-from shoal.core.values import counted, read_typed
+from shoal.core.values import counted, read_typed, read_whole
 from shoal.fleet.run.change import list_settings
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.overview import MAX_RUNS
 from shoal.fleet.status.progress import Snapshot, snapshot_of, with_details
 from shoal.scrape.settings.scraper import SETTINGS
-from shoal.web.actions import WEB_SETTINGS, check_workers
-from shoal.web.api.requests import Operator, RunId
+from shoal.web.actions import WEB_SETTINGS, Operator, check_workers
 from shoal.web.context import WebContext, context_of
 from shoal.web.errors import path_of
+from shoal.web.requests import MAX_STARTED, RunId
 from shoal.web.sampler import Sample
 from shoal.web.views.form import form_field, read_form
 from shoal.web.views.models import overview_data, overview_title, run_data, run_title, worker_command
@@ -41,7 +40,6 @@ TABS = (
     ("Tokens", "/tokens"),
 )
 RUNS_PER_PAGE = 25
-MAX_STARTED = 1_000
 STOP_HERE = (
     "They finish their running tasks first. The other tasks stay in the queue, and workers elsewhere "
     "continue. To stop those too, pause the run."
@@ -74,9 +72,10 @@ async def load_run(request: Request, run_id: str) -> tuple[Sample, Snapshot]:
     return sample, snapshot
 
 
-def run_tab_data(run_id: str, tab: str, snapshot: Snapshot) -> dict[str, Any]:
+def run_tab_data(tab: str, snapshot: Snapshot) -> dict[str, Any]:
     """Return what every tab of a run shows."""
-    base, stats = path_of_run(run_id), snapshot.stats
+    run_id, stats = snapshot.run.id, snapshot.stats
+    base = path_of_run(run_id)
     counts = {
         "Items": stats.items,
         "Rejects": stats.rejected,
@@ -84,11 +83,23 @@ def run_tab_data(run_id: str, tab: str, snapshot: Snapshot) -> dict[str, Any]:
         "Tasks": stats.tasks,
     }
     return {
+        "heading": snapshot.run.scraper,
         "run_id": run_id,
         "tab": tab,
         "tabs": [(name, f"{base}{path}", counts.get(name)) for name, path in TABS],
         "steps": sorted(snapshot.stats.steps),
     }
+
+
+async def render_tab(
+    request: Request, template: str, tab: str, seen: tuple[Sample, Snapshot], *, subject: str, **values: Any
+) -> Response:
+    """Render a page of a run; `subject` is what its title names first."""
+    sample, snapshot = seen
+    data = run_tab_data(tab, snapshot) | values
+    return await render_page(
+        request, template, title=f"{subject} · {snapshot.run.scraper}", sample=sample, **data
+    )
 
 
 async def load_names(context: WebContext) -> None:
@@ -127,7 +138,6 @@ async def run(request: Request, run_id: RunId) -> Response:
         request,
         "run.html",
         title=run_title(snapshot),
-        heading=snapshot.run.scraper,
         command=command_line("watch", run_id),
         sample=sample,
         live=f"/live{path_of_run(run_id)}",
@@ -140,7 +150,7 @@ async def run(request: Request, run_id: RunId) -> Response:
         lost=LOST if report.lost_counts else "",
         settings=settings,
         web_settings=WEB_SETTINGS,
-        **(run_tab_data(run_id, "Run", snapshot) | data),
+        **(run_tab_data("Run", snapshot) | data),
     )
 
 
@@ -174,7 +184,6 @@ async def change_settings(request: Request, run_id: RunId, actions: Operator) ->
 async def confirm_cancel(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Ask for confirmation before a run is cancelled."""
     sample, snapshot = await load_run(request, run_id)
-    run_path = f"{root_of(request)}{path_of_run(run_id)}"
     return await render_confirm(
         request,
         title=f"Cancel {run_id}",
@@ -184,8 +193,8 @@ async def confirm_cancel(request: Request, run_id: RunId, actions: Operator) -> 
         consequence=f"{counted(snapshot.stats.remaining, 'remaining task')} will not be processed. "
         "Items are kept.",
         verb="Cancel run",
-        action=f"{run_path}/cancel",
-        back=run_path,
+        action=f"{path_of_run(run_id)}/cancel",
+        back=path_of_run(run_id),
     )
 
 
@@ -247,7 +256,6 @@ async def confirm_start(request: Request, run_id: RunId, actions: Operator, work
     context = context_of(request)
     sample, snapshot = await load_run(request, run_id)
     check_workers(context, workers)
-    run_path = f"{root_of(request)}{path_of_run(run_id)}"
     await load_names(context)
     command = await worker_command(context, snapshot)
     words = counted(workers, "worker")
@@ -261,22 +269,20 @@ async def confirm_start(request: Request, run_id: RunId, actions: Operator, work
         "are done, when you stop them, or when this server stops; what is left then stays in the queue.",
         is_destructive=False,
         verb=f"Start {words}",
-        action=f"{run_path}/start-workers",
+        action=f"{path_of_run(run_id)}/start-workers",
         fields=[("workers", str(workers))],
-        back=run_path,
+        back=path_of_run(run_id),
     )
 
 
 @router.post("/runs/{run_id}/start-workers")
 async def start(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Start workers on the server's machine."""
-    given = form_field(await read_form(request), "workers")
-    if not given.isdecimal() or not 1 <= int(given[:6]) <= MAX_STARTED:
-        raise InvalidSetting(
-            "workers", f"must be a whole number from 1 to {MAX_STARTED:,}, got {given[:20]!r}"
-        )
-    await actions.start_workers(run_id, int(given))
-    return redirect_after(request, path_of_run(run_id), "workers", count=int(given))
+    workers = read_whole(
+        "workers", form_field(await read_form(request), "workers"), least=1, most=MAX_STARTED
+    )
+    await actions.start_workers(run_id, workers)
+    return redirect_after(request, path_of_run(run_id), "workers", count=workers)
 
 
 @router.get("/runs/{run_id}/stop-workers")
@@ -284,7 +290,6 @@ async def confirm_stop(request: Request, run_id: RunId, actions: Operator) -> Re
     """Ask for confirmation before the workers on the server's machine are stopped."""
     sample, snapshot = await load_run(request, run_id)
     here = context_of(request).app.local_workers.count(run_id)
-    run_path = f"{root_of(request)}{path_of_run(run_id)}"
     words = counted(here, "worker")
     return await render_confirm(
         request,
@@ -295,8 +300,8 @@ async def confirm_stop(request: Request, run_id: RunId, actions: Operator) -> Re
         consequence=STOP_HERE if here else NONE_HERE,
         can_do=bool(here),
         verb=f"Stop {words}",
-        action=f"{run_path}/stop-workers",
-        back=run_path,
+        action=f"{path_of_run(run_id)}/stop-workers",
+        back=path_of_run(run_id),
     )
 
 

@@ -7,25 +7,20 @@ from urllib.parse import parse_qs
 import msgspec
 from starlette.requests import Request
 
-from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.core.text import shorten
+from shoal.core.errors import InvalidInput
+from shoal.core.values import read_pair, read_typed
 
-MAX_BYTES = 256 << 10  # bytes
 MAX_FIELDS = 5_000
 MAX_PAYLOAD = 32 << 10  # bytes of a payload that a form shows
 
 Form = dict[str, list[str]]
 
 
-async def read_form(request: Request, max_bytes: int = MAX_BYTES) -> Form:
-    """Read the fields of a form; raises InvalidInput if it is too large or malformed."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > max_bytes:
-            raise InvalidInput(f"The form is larger than {max_bytes:,} bytes. Send less at a time.")
+async def read_form(request: Request) -> Form:
+    """Read the fields of a form, whose size the middleware limits; raises InvalidInput if it is malformed."""
     try:
-        return parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+        body = (await request.body()).decode()
+        return parse_qs(body, keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError as error:
         raise InvalidInput(f"The form cannot be read: {error}") from error
 
@@ -36,17 +31,10 @@ def form_field(form: Form, name: str) -> str:
 
 
 def read_settings(text: str) -> dict[str, Any]:
-    """Read KEY=VALUE from each line; a value is parsed as JSON if possible, else taken as text."""
-    settings: dict[str, Any] = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
-        key, equals, value = (part.strip() for part in line.partition("="))
-        if not equals or not key:
-            raise InvalidSetting("settings", f"take KEY=VALUE such as rate=5/s, not {shorten(line)!r}")
-        try:
-            settings[key] = msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            settings[key] = value
-    return settings
+    """Read NAME=VALUE from each line; a value is parsed as JSON if possible, else taken as text."""
+    lines = filter(None, map(str.strip, text.splitlines()))
+    pairs = (read_pair("settings", line, "rate=5/s") for line in lines)
+    return {name: read_typed(value) for name, value in pairs}
 
 
 def payload_text(payload: Mapping[str, Any]) -> str | None:
@@ -61,15 +49,3 @@ def read_payload(text: str) -> dict[str, Any]:
         return msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise InvalidInput(f"The payload is not a JSON object: {error}. Nothing was changed.") from error
-
-
-def read_headers(text: str) -> dict[str, str | None]:
-    """Read header fields, one on each line; one without a value is None."""
-    found = dict[str, str | None]()
-    for line in filter(None, map(str.strip, text.splitlines())):
-        name, colon, value = line.partition(":")
-        if not colon:
-            # Without the text: it may be a secret.
-            raise InvalidInput("Each line of the headers must be 'Name: value'. Nothing was changed.")
-        found[name.strip()] = value.strip() or None
-    return found

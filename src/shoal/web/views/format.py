@@ -10,6 +10,7 @@ import msgspec
 from shoal.core.model import Counts
 from shoal.core.redact import shown_address
 from shoal.core.values import counted
+from shoal.fleet.status.rows import join_names
 
 NOTHING = "\u2013"  # a dash
 MAX_COLUMNS = 12
@@ -64,13 +65,6 @@ def megabytes(value: Any) -> str:
         return NOTHING
     count = value / MEGABYTE
     return f"{count:,.1f} MB" if 0 < count < 9.95 else f"{count:,.0f} MB"
-
-
-def join_names(value: Any) -> str:
-    """Join a list of names; "all" if it is empty."""
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "all"
-    return str(value) if value else "all"
 
 
 def percent(part: float, whole: float) -> float:

@@ -6,11 +6,11 @@ from urllib.parse import urlencode
 
 from shoal.core.model import Counts, HostStatus, ReportedState, RunState, WorkerState
 from shoal.fleet.command_hints import joined, queue_option
-from shoal.fleet.status.overview import Overview, worker_row
+from shoal.fleet.status.overview import Overview, errors_of, worker_row
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.stale import state_of
 from shoal.web.context import WebContext
-from shoal.web.sampler import DeadErrors, Sample, Sampler, errors_of_run
+from shoal.web.sampler import DeadErrors, Sample, Sampler
 from shoal.worker.run_settings import options_for, read_note
 
 RECENT = timedelta(minutes=5)
@@ -36,7 +36,7 @@ async def run_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> d
     """Return the data of a run page, except its hosts."""
     dead = await context.dead_errors.read(snapshot.run.id, snapshot.stats.dead)
     workers = await worker_data(context, sample, snapshot) | {"are_listed": True}
-    return _run_data(sample, snapshot) | _dead_data(dead) | workers
+    return _run_data(sample, snapshot) | dead_data(dead) | workers
 
 
 async def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
@@ -73,7 +73,8 @@ async def worker_command(context: WebContext, snapshot: Snapshot) -> str:
     return joined([*words, *queue_option(context.app.queue_url)])
 
 
-def _dead_data(dead: DeadErrors) -> dict[str, Any]:
+def dead_data(dead: DeadErrors) -> dict[str, Any]:
+    """Return the error classes of dead letters with their counts and the queries of their lists."""
     classes = [(name, count, urlencode({"error": name})) for name, count in dead.classes[:MAX_ERRORS]]
     return {"dead_classes": classes, "dead_cut": dead.is_cut}
 
@@ -81,18 +82,18 @@ def _dead_data(dead: DeadErrors) -> dict[str, Any]:
 def _run_data(sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
     run_id = snapshot.run.id
     partitions = sorted(snapshot.stats.partitions.items())
-    workers = [worker_row(worker) for worker in sample.overview.workers if worker.run_id == run_id]
+    seen = [worker for worker in sample.overview.workers if worker.run_id == run_id]
     return {
         "snapshot": snapshot,
         "run_id": run_id,
         "steps": sorted(snapshot.stats.steps.items(), key=_step_order)[:MAX_STEPS],
         "partitions": partitions[:MAX_PARTITIONS],
         "more_partitions": len(partitions[MAX_PARTITIONS:]),
-        "workers": workers[:MAX_WORKERS],
+        "workers": [worker_row(worker) for worker in seen[:MAX_WORKERS]],
         "with_run": False,
         # With tasks left, `who_works` says it.
         "no_workers": "" if snapshot.stats.remaining else "No workers on this run.",
-        "errors": list(errors_of_run(sample.overview, run_id).items())[:MAX_ERRORS],
+        "errors": list(errors_of(seen).items())[:MAX_ERRORS],
     }
 
 

@@ -7,7 +7,6 @@ from typing import Generic, Protocol, TypeVar
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.tasks import first
-from shoal.core.text import shorten
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -15,7 +14,6 @@ R = TypeVar("R")
 DEFAULT_LIMIT, MAX_LIMIT = 50, 1_000
 MAX_SEARCHED = 5_000  # rows that a search reads per page
 MAX_SCANNED = 100_000  # rows that are read to find a page of a list without cursors
-SLACK = 500  # rows to search for a row that has moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +52,6 @@ class Search(Generic[T]):
         return self.page.next is None
 
 
-@dataclass(frozen=True, slots=True)
-class PageCursor:
-    """The last row of a page: its position, and a hash of its key."""
-
-    position: int = 0
-    digest: str = ""
-
-    @classmethod
-    def read(cls, text: str | None) -> "PageCursor":
-        """Parse the `next` of a page; raises InvalidSetting."""
-        if not text:
-            return cls()
-        position, _, digest = text.partition(".")
-        if not (position.isdecimal() and len(position) < 12 and len(digest) == 16 and digest.isalnum()):
-            raise InvalidSetting("after", f"must be the `next` of a page, not {shorten(text)!r}")
-        if int(position) > MAX_SCANNED:
-            reason = f"is beyond {MAX_SCANNED:,} rows. Filter the list, for example by step or state"
-            raise InvalidSetting("after", reason)
-        return cls(int(position), digest)
-
-    def __str__(self) -> str:
-        return f"{self.position}.{self.digest}"
-
-
 async def cursor_page(source: AsyncIterator[P], limit: int = DEFAULT_LIMIT) -> ListPage[P]:
     """Return the first page of a list that the queue reads from a cursor; all pages cost the same."""
     rows = await take(source, limit + 1)
@@ -107,25 +81,24 @@ async def scan_page(
     limit: int = DEFAULT_LIMIT,
     after: str | None = None,
 ) -> ListPage[T]:
-    """Return the rows after a cursor in a list without cursors of its own; holds one page at most.
-
-    A row that has left the list is searched for in `SLACK` rows only; then the page starts where it
-    would have been.
-    """
-    cursor, position = PageCursor.read(after), 0
-    is_found = not cursor.digest
+    """Return the rows after the one that `after` stands for, in a list without cursors of its own."""
     rows: list[T] = []
+    is_found, read = not after, 0
     async for row in source:
-        position += 1
-        if not is_found and _digest(key(row)) == cursor.digest:
-            is_found = True
-            rows = []
-            cursor = PageCursor(position, cursor.digest)
-        elif is_found or position > cursor.position:
+        read += 1
+        if is_found:
             rows.append(row)
-        if len(rows) > (limit if is_found else limit + SLACK):
+        elif _digest(key(row)) == after:
+            is_found = True
+        elif read >= MAX_SCANNED:
+            reason = f"is beyond {MAX_SCANNED:,} rows. Filter the list, for example by step or state"
+            raise InvalidSetting("after", reason)
+        if len(rows) > limit:
             break
-    return _cut(rows, cursor.position, key, limit)
+    if not is_found:
+        raise InvalidSetting("after", "stands for no row that is still in the list. Start again without it")
+    page_rows = rows[:limit]
+    return ListPage(page_rows, _digest(key(page_rows[-1])) if len(rows) > limit else None)
 
 
 async def as_async(rows: Iterable[T]) -> AsyncIterator[T]:
@@ -143,13 +116,6 @@ def id_page(rows: list[T], number: Callable[[T], int], limit: int) -> ListPage[T
 async def take(source: AsyncIterator[T], count: int) -> list[T]:
     """Return the first rows, and read no more."""
     return [row async for row in first(source, count)]
-
-
-def _cut(rows: list[T], before: int, key: Callable[[T], str], limit: int) -> ListPage[T]:
-    page_rows = rows[:limit]
-    if len(rows) <= limit:
-        return ListPage(page_rows, None)
-    return ListPage(page_rows, str(PageCursor(before + limit, _digest(key(page_rows[-1])))))
 
 
 def _digest(key: str) -> str:

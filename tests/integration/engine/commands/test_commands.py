@@ -243,7 +243,7 @@ async def test_ctrl_c_finishes_what_is_in_hand_and_says_how_to_go_on(folder, sit
             Exit.USAGE,
             "Did you mean 'rate'",
         ),
-        (["run", "pages.py", "--url", "http://x.example", "--set", "rate"], Exit.USAGE, "KEY=VALUE"),
+        (["run", "pages.py", "--url", "http://x.example", "--set", "rate"], Exit.USAGE, "NAME=VALUE"),
         (["run", "pages.py", "--urls-file", "none.txt"], Exit.USAGE, "none.txt"),
         (["run", "pages.py", "--url", "http://x.example", "--out", "x.doc"], Exit.USAGE, ".jsonl"),
         (

@@ -151,11 +151,11 @@ async def test_the_chart_of_a_past_run_is_read_from_the_queue(dashboard):
 async def test_a_live_run_continues_its_stored_chart(dashboard):
     run = await dashboard.make_run()
     await add_rate(dashboard.queue, run.id)
-    stored, sampled = [(10.0, None), (12.0, 5.0)], [[11.0, 13.0, 15.0], [None, 6.0, 7.0]]
-    assert merge_rates(stored, sampled, is_over=False) == [[10, 12, 13, 15], [None, 5, 6, 7]]
-    assert merge_rates(stored, sampled, is_over=True) == [[10, 12], [None, 5]]
-    assert merge_rates(stored, [[90.0], [1.0]], is_over=False) == [[10, 12, 12.1, 90], [None, 5, None, 1]]
-    assert merge_rates(stored, [[13.0, 15.0], [None, 7.0]], is_over=False) == [[10, 12, 15], [None, 5, 7]]
+    stored, sampled = [(10.0, None), (12.0, 5.0)], [(11.0, None), (13.0, 6.0), (15.0, 7.0)]
+    assert merge_rates(stored, sampled, is_over=False) == [*stored, (13, 6), (15, 7)]
+    assert merge_rates(stored, sampled, is_over=True) == stored
+    assert merge_rates(stored, [(90.0, 1.0)], is_over=False) == [*stored, (12.1, None), (90, 1)]
+    assert merge_rates(stored, [(13.0, None), (15.0, 7.0)], is_over=False) == [*stored, (15, 7)]
     assert merge_rates([], sampled, is_over=True) == sampled
 
 

@@ -95,7 +95,7 @@ async def test_a_confirmed_form_starts_the_run_and_its_workers(dashboard, operat
     [
         ({"urls": ""}, "Give URLs, a sitemap or a feed"),
         ({"urls": "nonsense"}, "No line is a URL"),
-        ({"settings": "rate"}, "KEY=VALUE"),
+        ({"settings": "rate"}, "NAME=VALUE"),
         ({"settings": "headers={}"}, "cannot be set through the API or the pages"),
         ({"settings": "rtae=2"}, "Did you mean 'rate'?"),
         ({"settings": "rate=often"}, "rate"),
@@ -182,7 +182,7 @@ async def test_a_feed_is_read_as_a_source_and_one_that_cannot_be_is_named(dashbo
     assert response.status_code == 422 and f"feed {feed}: " in response.text
     hosts = {"scraper": "books", "urls": URL, "feed_hosts": "*", "workers": "0"}
     alone = await operator.post("/start", data=hosts)
-    assert alone.status_code == 422 and "need a feed" in alone.text
+    assert alone.status_code == 422 and "add feed" in alone.text
     body = {"scraper": "books", "feeds": [feed], "feed_hosts": ["*"]}
     refused = await operator.post("/api/runs", json=body | {"workers": 1})
     assert refused.status_code == 422 and f"feed {feed}: " in refused.json()["message"]

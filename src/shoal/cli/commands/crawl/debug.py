@@ -9,32 +9,23 @@ from typing import Any, NoReturn
 
 import typer
 
-from shoal.cli.commands.crawl.findings import item_lines
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
-from shoal.cli.left_out import left_out_lines
+from shoal.cli.left_out import item_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
+from shoal.cli.progress import Printer
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import ReportedState, Run, RunState
 from shoal.fleet.job import Job
 from shoal.fleet.run.inline_pool import DebugPool, temporary_queue
 from shoal.fleet.run.launch import launch
 from shoal.fleet.run.open_run import StartOptions, open_run
-from shoal.fleet.run.pool import RunObserver
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.findings import RunFindings, read_findings
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
-
-
-class DebugView(RunObserver):
-    """Prints what happens to the worker in this terminal."""
-
-    def on_message(self, text: str) -> None:
-        """Print an event."""
-        say(text)
 
 
 def debug(job: Job, seeds: Seeds, start: StartOptions, out: str | None, *, keeps_queue: bool) -> Exit:
@@ -97,7 +88,7 @@ class Debugged:
             if sys.stdin.isatty():
                 say("Debugging in this process, one task at a time. Ctrl-C ends it; in the debugger, q does.")
             self.job, self.run = opened.job, opened.run
-            summary = await launch(opened, DebugView(), make_pool=self._make_pool)
+            summary = await launch(opened, Printer(), make_pool=self._make_pool)
             if summary.queued_nothing:
                 invalid = f"{summary.enqueued.invalid:,} invalid"
                 raise InvalidInput(f"Nothing could be queued ({invalid}), so no run was created.")

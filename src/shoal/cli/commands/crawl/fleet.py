@@ -25,10 +25,10 @@ from shoal.cli.console import (
 from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.options.sources import SOURCES, choose_seeds, start_options, takes_sources
+from shoal.cli.options.sources import choose_seeds, start_options, takes_sources
 from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView, first_error_lines
-from shoal.cli.resume_command import remember_options, resume_command
+from shoal.cli.resume_command import resume_command
 from shoal.cli.signals import obey_signals
 from shoal.core.errors import InvalidInput
 from shoal.core.tasks import first
@@ -63,7 +63,6 @@ class Prepared:
     is_new: bool  # whether this command created the run
 
 
-@remember_options(sources=SOURCES)
 @takes_sources
 @takes_worker_options(sections=(FETCHING, SEEDS), log_dir="logs")
 def fleet(

@@ -10,16 +10,15 @@ import typer
 
 from shoal.cli.commands.crawl.cache_options import check_settings, playback_seeds
 from shoal.cli.commands.crawl.enqueue import fill, report
-from shoal.cli.commands.crawl.findings import error_lines, item_lines
 from shoal.cli.console import counted, duration, print_error, put_json, say
 from shoal.cli.exits import Exit
-from shoal.cli.left_out import file_words, hook_lines, left_out_lines
+from shoal.cli.left_out import error_lines, file_words, hook_lines, item_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
-from shoal.cli.options.sources import SOURCES, choose_seeds, start_options, takes_sources
+from shoal.cli.options.sources import choose_seeds, start_options, takes_sources
 from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView, first_error_lines
-from shoal.cli.resume_command import remember_options, resume_command
+from shoal.cli.resume_command import resume_command
 from shoal.cli.signals import obey_signals
 from shoal.core.errors import InvalidInput
 from shoal.core.model import ReportedState, Run, RunState
@@ -84,7 +83,6 @@ async def _unfinished_before(queue: "Queue", run: "Run") -> "Run | None":
 ALLOW_PRIVATE = re.compile(r"--allow-private (\S+)")  # in the error of a worker
 
 
-@remember_options(sources=(*SOURCES, "again"))
 @takes_sources
 @takes_worker_options(sections=(FETCHING, SEEDS, RECORDING))
 def run(

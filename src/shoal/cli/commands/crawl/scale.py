@@ -1,34 +1,28 @@
 """`shoal scale`: scale the workers of a run between a minimum and a maximum."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from shoal.cli.console import counted, put_json, put_line, put_message, say
+from shoal.cli.console import counted, put_json, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
 from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.progress import Printer
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting, ShoalError
+from shoal.core.model import Run
 from shoal.core.values import read_duration, read_positive_duration
 from shoal.fleet.job import Job
-from shoal.fleet.run.pool import RunObserver
 from shoal.fleet.run.settings import use_settings
 from shoal.fleet.scale.autoscaler import Autoscaler, ScaleDecision
 from shoal.fleet.scale.decide import PACE, ScaleBounds, pace_of
 from shoal.fleet.scale.drivers import ComposeWorkers, Driver, KubernetesWorkers
 from shoal.fleet.scale.local import LocalWorkers, NoWorkers, SharedForkServer
-from shoal.fleet.status.find import find_run
 from shoal.queue.contract import Queue
-
-if TYPE_CHECKING:
-    Tell = Callable[[ScaleDecision], None]
-    Speak = Callable[[str], None]
-    Paced = Callable[[Queue], Awaitable[dict[str, Any]]]
-
 
 NOT_FOR_SCALE = ("workers", "span", "partition_table", "heartbeat", "metrics", "trace")
 
@@ -115,51 +109,61 @@ def scale(
         tasks_per_worker=tasks_per_worker,
         cooldown=read_duration("--cooldown", cooldown),
     )
-    wanted = {"bounds": bounds, "every": read_positive_duration("--every", every)}
-    tell, speak = decision_printer(as_json), put_message if as_json else say
+    interval = read_positive_duration("--every", every)
+    printer = Printer(as_json=as_json)
+    driver = driver_for(place, service, deployment, namespace)
+    # Before any thread, and only where workers start on this machine.
+    fork_server = SharedForkServer(here=True) if driver is None and not once else None
 
-    def job_of(name: str) -> "Job":
+    def job_of(name: str) -> Job:
         return worker_options.job(scraper or name, queue)
 
-    async def paced(opened: "Queue") -> dict[str, Any]:
-        """Return the settings with the pace that was typed or that the scraper's pause allows."""
-        found = pace or await _pace(opened, run_id, job_of, must_load=scraper is not None)
-        return wanted | {"pace": found}
+    async def scaled(opened: Queue, found: str) -> None:
+        run = await opened.run(found)
+        options: dict[str, Any] = {
+            "bounds": bounds,
+            "every": interval,
+            "pace": pace or _pace(run, job_of, must_load=scraper is not None),
+            "on_decision": decision_printer(as_json),
+            "on_trouble": printer.on_message,
+        }
+        if fork_server is None:
+            scaler = Autoscaler(opened, found, driver or NoWorkers(), **options)
+            if once:
+                options["on_decision"](await scaler.step())
+                return
+            on_signals(lambda advice: scaler.stop())
+            await scaler.run(until_drained=until_drained)
+            printer.on_message("Stopped scaling; the workers keep running.")
+            return
+        job, notice = await use_settings(opened, replace(job_of(run.scraper), joins=True), run)
+        if notice:
+            printer.on_message(notice)
+        async with LocalWorkers(opened, job, run, printer, fork_server=fork_server) as workers:
+            scaler = Autoscaler(opened, found, workers, **options)
+            obey_signals(_BothOutputs(scaler, workers), printer.on_message)
+            await scaler.run(until_drained=until_drained)
+            await workers.wait_until_ended()
 
-    if place is not WorkerLocation.LOCAL:
-        driver = elsewhere(place, service, deployment, namespace)
-        with_run(
-            queue,
-            run_id,
-            lambda opened, found: _elsewhere(opened, found, driver, paced, tell, speak, once, until_drained),
-        )
-        return
-    if once:
-        with_run(queue, run_id, lambda opened, found: _look(opened, found, paced, tell))
-        return
-    fork_server = SharedForkServer(here=True)
-    with_run(
-        queue,
-        run_id,
-        lambda opened, found: _locally(
-            opened, found, job_of, fork_server, paced, tell, speak, until_drained, as_json=as_json
-        ),
-    )
+    with_run(queue, run_id, scaled)
 
 
-def elsewhere(place: WorkerLocation, service: str, deployment: str, namespace: str | None) -> "Driver":
+def driver_for(place: WorkerLocation, service: str, deployment: str, namespace: str | None) -> Driver | None:
     """Return the driver for Compose or Kubernetes; raises InvalidInput when its program is missing."""
+    match place:
+        case WorkerLocation.LOCAL:
+            return None
+        case WorkerLocation.COMPOSE:
+            return ComposeWorkers(service)
+        case WorkerLocation.KUBERNETES:
+            return KubernetesWorkers(deployment, namespace=namespace)
 
-    if place is WorkerLocation.COMPOSE:
-        return ComposeWorkers(service)
-    return KubernetesWorkers(deployment, namespace=namespace)
 
-
-def decision_printer(as_json: bool) -> "Tell":
+def decision_printer(as_json: bool) -> Callable[[ScaleDecision], None]:
     """Return a function that prints decisions: all of them as JSON, else only those that change something."""
     last: list[tuple[int, bool]] = []
 
-    def tell(decision: "ScaleDecision") -> None:
+    def tell(decision: ScaleDecision) -> None:
         if as_json:
             put_json(decision.as_json())
             return
@@ -171,8 +175,8 @@ def decision_printer(as_json: bool) -> "Tell":
     return tell
 
 
-async def _pace(queue: "Queue", run_id: str, job_of: "Callable[[str], Job]", *, must_load: bool) -> float:
-    run = await find_run(queue, run_id)
+def _pace(run: Run, job_of: Callable[[str], Job], *, must_load: bool) -> float:
+    """Return the pace that the scraper's pause allows."""
     try:
         return pace_of(job_of(run.scraper).scraper.settings.pause)
     except ShoalError:
@@ -181,72 +185,10 @@ async def _pace(queue: "Queue", run_id: str, job_of: "Callable[[str], Job]", *, 
         return PACE  # a machine that only scales others need not have the scraper's code
 
 
-async def _look(queue: "Queue", run_id: str, paced: "Paced", tell: "Tell") -> None:
-    tell(await Autoscaler(queue, run_id, NoWorkers(), **await paced(queue)).step())
-
-
-async def _elsewhere(
-    queue: "Queue",
-    run_id: str,
-    driver: "Driver",
-    paced: "Paced",
-    tell: "Tell",
-    speak: "Speak",
-    once: bool,
-    until_drained: bool,
-) -> None:
-    scaler = Autoscaler(queue, run_id, driver, **await paced(queue), on_decision=tell, on_trouble=speak)
-    if once:
-        tell(await scaler.step())
-        return
-    on_signals(lambda advice: scaler.stop())
-    await scaler.run(until_drained=until_drained)
-    speak("Stopped scaling; the workers keep running.")
-
-
-async def _locally(
-    queue: "Queue",
-    run_id: str,
-    job_of: "Callable[[str], Job]",
-    fork_server: "SharedForkServer",
-    paced: "Paced",
-    tell: "Tell",
-    speak: "Speak",
-    until_drained: bool,
-    *,
-    as_json: bool,
-) -> None:
-    run = await queue.run(run_id)
-    job, notice = await use_settings(queue, replace(job_of(run.scraper), joins=True), run)
-    if notice:
-        speak(notice)
-    async with LocalWorkers(queue, job, run, ScaleView(as_json), fork_server=fork_server) as workers:
-        wanted = await paced(queue)
-        scaler = Autoscaler(queue, run_id, workers, **wanted, on_decision=tell, on_trouble=speak)
-        obey_signals(_BothOutputs(scaler, workers), speak)
-        await scaler.run(until_drained=until_drained)
-        await workers.wait_until_ended()
-
-
-class ScaleView(RunObserver):
-    """Prints what happens to the workers, and what they print."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-
-    def on_message(self, text: str) -> None:
-        """Print an event."""
-        put_message(text) if self._as_json else say(text)
-
-    def on_output(self, line: str) -> None:
-        """Print a line that a step has printed."""
-        put_line({"output": line}) if self._as_json else say(line)
-
-
 class _BothOutputs:
     """A scaler and its workers, stopped together."""
 
-    def __init__(self, scaler: "Autoscaler", workers: "LocalWorkers") -> None:
+    def __init__(self, scaler: Autoscaler, workers: LocalWorkers) -> None:
         self._scaler, self._workers = scaler, workers
 
     @property

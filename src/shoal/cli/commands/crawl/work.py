@@ -10,7 +10,6 @@ from shoal.cli.open_queue import with_existing_queue
 from shoal.cli.options import common
 from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView
-from shoal.cli.resume_command import remember_options
 from shoal.cli.signals import obey_signals
 from shoal.fleet.job import Job
 from shoal.fleet.run.launch import Summary, launch
@@ -21,7 +20,6 @@ from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 
 
-@remember_options()
 @takes_worker_options()
 def work(
     scraper: common.Scraper,

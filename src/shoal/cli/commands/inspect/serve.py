@@ -124,8 +124,10 @@ async def _serve(queue: "Queue", url: str, settings: "WebSettings", at: "socket.
 
     app = App(queue, url, current_project())
     web = make_app(WebContext(app, Sampler(queue), settings))
+    # The socket listens already: who connects now is served in a moment.
+    _print_address(settings, web.state.logins.tickets.issue)
     try:
-        await serve(web, at, lambda: _print_address(settings, web.state.logins.tickets.issue))
+        await serve(web, at)
     finally:
         await app.close()
 

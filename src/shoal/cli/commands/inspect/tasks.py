@@ -1,5 +1,6 @@
 """`shoal records`, `partitions` and `stale`: the tasks of a run by record, by partition and by old lease."""
 
+from collections.abc import AsyncIterator
 from shlex import quote
 from typing import Annotated, Any
 
@@ -54,14 +55,16 @@ def records(
 
     Example: shoal records newest --step profile --state leased
     """
-    if as_json:
-        run_id, count = with_run(
-            queue, run_id, lambda opened, run: _put_records(opened, run, key, step, state, limit)
-        )
-    else:
-        run_id, count = with_run(
-            queue, run_id, lambda opened, run: _show_records(opened, run, key, step, state, limit or 50, wide)
-        )
+
+    async def write(opened: Queue, run: str) -> int:
+        source = read_records(opened, run, step=step, states=state, key=key)
+        if as_json:
+            return await _put_records(source, limit)
+        used = {"--step": step, "--state": ", ".join(map(str, state or ()))}
+        nothing = "" if key else no_match("task", (await opened.stats(run)).tasks, used)
+        return await _show_records(source, limit or 50, nothing, wide)
+
+    run_id, count = with_run(queue, run_id, write)
     if not (count or key or state or as_json):
         again = command_on(queue, f"records {run_id} --state completed")
         say(f"To list completed records, run: {again}")
@@ -70,41 +73,20 @@ def records(
         raise InvalidInput(f"Run {run_id} has no record {key!r}. List its records with: {again}")
 
 
-async def _put_records(
-    queue: "Queue",
-    run_id: str,
-    key: str | None,
-    step: str | None,
-    states: list[TaskState] | None,
-    limit: int | None,
-) -> int:
+async def _put_records(source: AsyncIterator[Record], limit: int | None) -> int:
     """Print a line of JSON for each record as it is read."""
-
     count = 0
-    source = read_records(queue, run_id, step=step, states=states, key=key)
     async for record in first(source, limit) if limit else source:
         put_json(record.row())
         count += 1
     return count
 
 
-async def _show_records(
-    queue: "Queue",
-    run_id: str,
-    key: str | None,
-    step: str | None,
-    states: list[TaskState] | None,
-    limit: int,
-    wide: bool,
-) -> int:
+async def _show_records(source: AsyncIterator[Record], limit: int, nothing: str, wide: bool) -> int:
     """Print a table of the first `limit` records."""
-
-    used = {"--step": step, "--state": ", ".join(map(str, states or ()))}
-    source = read_records(queue, run_id, step=step, states=states, key=key)
     listed = [record async for record in first(source, limit + 1)]
     steps = list(dict.fromkeys(step for record in listed for step in record.stages))
     rows = [row(record) for record in listed[:limit]]
-    nothing = "" if key else no_match("task", (await queue.stats(run_id)).tasks, used)
     columns = TableColumns(("record", *steps), folds=("record", *steps))
     put_rows(rows, columns, as_json=False, nothing=nothing, wide=wide)
     if len(listed) > limit:

@@ -3,13 +3,12 @@
 import asyncio
 import os
 import signal
-import stat
 import sys
 import termios
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -42,15 +41,12 @@ STATES: dict[str, str] = {
     ReportedState.CANCELLED: "dim",
     WorkerState.LATE: "bold red",
     WorkerState.FROZEN: "bold red",
+    WorkerState.DIED: "red",
+    WorkerState.ENDED: "dim",
 }
 
 FIRST_INTERVAL_SECONDS = 0.5  # between the first two samples: a rate needs two
 FILE_HEIGHT = 60  # lines of a screen that is written to a file
-
-
-STATES |= {WorkerState.DIED: "red", WorkerState.ENDED: "dim"}
-
-
 WIDE = 110  # characters; below, a few columns are left out
 
 
@@ -212,58 +208,26 @@ def top(
     with_queue(queue, lambda opened: _show(opened, queue, every, once, as_json))
 
 
-async def _show(queue: "Queue", url: str, every: float, once: bool, as_json: bool) -> None:
+async def _show(queue: Queue, url: str, every: float, once: bool, as_json: bool) -> None:
     console = Console(highlight=False)
-    if as_json:
-        await _write_json(queue, shown_queue(url), every, once)
-    elif once or not (console.is_terminal and sys.stdin.isatty()):
-        await _write_once(queue, shown_queue(url), console)
-    else:
+    if console.is_terminal and sys.stdin.isatty() and not (once or as_json):
         await _live(queue, shown_queue(url), every, console)
-
-
-async def _write_json(queue: "Queue", url: str, every: float, once: bool) -> None:
-    reader = OverviewReader(queue)
-    if once:
-        await reader.read()
-        await asyncio.sleep(FIRST_INTERVAL_SECONDS)
-    with reader_gone(sys.stdout) as gone:
-        while not gone.is_set():
-            put_json((await reader.read()).row(), queue=url)
-            if once:
-                return
-            await wait_for_event(gone, every)
-
-
-@contextmanager
-def reader_gone(output: TextIO) -> Iterator[asyncio.Event]:
-    """Yield an event that is set when nobody reads the pipe any more, before the next write would fail."""
-    loop, gone = asyncio.get_running_loop(), asyncio.Event()
-    try:
-        pipe = output.fileno()
-        is_pipe = stat.S_ISFIFO(os.fstat(pipe).st_mode)
-    except (OSError, ValueError):  # it is no file, as in a test, or is closed
-        is_pipe = False
-    if not is_pipe:
-        yield gone
         return
-    # The end that is written to becomes "readable" only by the error of having no reader.
-    loop.add_reader(pipe, gone.set)
-    try:
-        yield gone
-    finally:
-        loop.remove_reader(pipe)
-
-
-async def _write_once(queue: "Queue", url: str, console: "Console") -> None:
     reader = OverviewReader(queue)
     await reader.read()
     await asyncio.sleep(FIRST_INTERVAL_SECONDS)
-    height = console.size.height if console.is_terminal else FILE_HEIGHT
-    console.print(screen(await reader.read(), url, width=console.size.width, height=height))
+    if not as_json:
+        height = console.size.height if console.is_terminal else FILE_HEIGHT
+        console.print(screen(await reader.read(), shown_queue(url), width=console.size.width, height=height))
+        return
+    while True:
+        put_json((await reader.read()).row(), queue=shown_queue(url))
+        if once:
+            return
+        await asyncio.sleep(every)
 
 
-async def _live(queue: "Queue", url: str, every: float, console: "Console") -> None:
+async def _live(queue: Queue, url: str, every: float, console: Console) -> None:
     reader, seen, trouble = OverviewReader(queue), Overview(), ""
     with _quit_event() as leave, Live(console=console, screen=True, auto_refresh=False) as live:
         wait = FIRST_INTERVAL_SECONDS

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli.commands.manage.dead_edit import edit
+from shoal.cli.commands.manage.dead_edit import Error, Host, Ids, edit
 from shoal.cli.console import confirm, counted, duration, put_json, put_rows, put_text, say
 from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_run
 from shoal.cli.options import common
@@ -24,20 +24,11 @@ from shoal.queue.contract import Queue, QueueReports
 app = typer.Typer(no_args_is_help=True, help="List, show, edit, replay and drop dead letters.")
 app.command()(edit)
 
-Ids = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[ID]...", help="Ids of dead letters, or their ends; all that match by default."),
-]
+LetterId = Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter, or its end.")]
 Step = Annotated[str | None, typer.Option("--step", help="Only this step.", metavar="STEP")]
-Host = Annotated[
-    str | None, typer.Option("--host", help="Only this host; without a port, on any.", metavar="HOST")
-]
 Delay = Annotated[
     str | None,
     typer.Option("--delay", help="Wait this long before they are tried: 90s, 10m, 2h.", metavar="TIME"),
-]
-Error = Annotated[
-    str | None, typer.Option("--error", help="Only errors that contain this text.", metavar="TEXT")
 ]
 
 
@@ -83,7 +74,7 @@ def list_(
 @app.command()
 def show(
     run_id: common.RunId,
-    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter, or its end.")],
+    letter_id: LetterId,
     page: Annotated[
         bool,
         typer.Option("--page", help="Write the page that failed to a temporary file and print its path."),
@@ -123,7 +114,7 @@ def show(
 @app.command()
 def shell(
     run_id: common.RunId,
-    letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter, or its end.")],
+    letter_id: LetterId,
     scraper: Annotated[
         str | None,
         typer.Argument(metavar="[SCRAPER]", help="FILE[:NAME] of the scraper, unless shoal.toml has it."),

@@ -1,12 +1,18 @@
 """`shoal dead edit`: change dead letters by options, or one of them in your editor."""
 
 import getpass
+import os
+import shlex
+import subprocess
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-import click
 import msgspec
 import typer
+from msgspec import UNSET, UnsetType
 
 from shoal.cli.configuration import current_project
 from shoal.cli.console import confirm, counted, put_json, say
@@ -14,11 +20,19 @@ from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.core.errors import InvalidInput
-from shoal.core.model import DeadFilter, DeadLetter
-from shoal.core.values import hint
+from shoal.core.model import DeadFilter, DeadLetter, Run
+from shoal.core.values import read_pair, read_typed
 from shoal.fleet.build_job import job_of_run, load, make_job
 from shoal.fleet.command_hints import command_on
-from shoal.fleet.run.letters import EditReport, check_step, edit_letters, read_change
+from shoal.fleet.job import Job
+from shoal.fleet.run.letters import (
+    EditReport,
+    LetterChange,
+    check_step,
+    edit_letters,
+    method_of,
+    read_headers,
+)
 from shoal.fleet.status.letter_ids import find_letter
 from shoal.fleet.status.rows import fields_of
 from shoal.queue.contract import Queue
@@ -99,13 +113,12 @@ def edit(
 
     # What `newest` means must not change between the preview and the edit.
     run_id, _ = with_run(queue, run_id, lambda opened, found: opened.run(found))
-    where = DeadFilter(step=from_step, host=host, error=error)
     options: dict[str, Any] = {
         "url": url,
         "url_replace": url_replace,
         "step": step,
-        "set_payload": _payload(set_payload or ()),
-        "headers": _headers(header or ()),
+        "set_payload": {name: read_typed(value) for name, value in map(_read_pair, set_payload or ())},
+        "headers": read_headers(header or ()),
         "method": method,
         "body": body,
         "priority": priority,
@@ -114,24 +127,32 @@ def edit(
     if url and len(ids or ()) != 1:
         raise InvalidInput("--url is for one letter; name its ID. To change many, use --url-replace OLD NEW.")
     if not given:
-        if len(ids or ()) != 1:
+        if not ids or len(ids) != 1:
             raise InvalidInput("Nothing to change. Give an option such as --url-replace, or name one ID.")
-        given = _in_editor(queue, run_id, (ids or [""])[0])
+        given = _in_editor(queue, run_id, ids[0])
         if not given:
             say("Nothing was changed.")
             return
-    job = _EditJob(queue, run_id, given, ids or None, where, scraper)
-    if not (ids or yes or dry_run):
-        preview = job.run(dry_run=True)
+    change, where = LetterChange(**given), DeadFilter(step=from_step, host=host, error=error)
+
+    async def edited(opened: Queue, dry_run: bool) -> EditReport:
+        await check_step(opened, await opened.run(run_id), change.step, partial(_job_of, queue, scraper))
+        by = _editor_name()
+        return await edit_letters(
+            opened, run_id, change, ids=ids or None, where=where, by=by, dry_run=dry_run
+        )
+
+    is_shown = bool(ids or yes or dry_run)
+    if not is_shown:
+        preview = with_existing_queue(queue, lambda opened: edited(opened, True))
         _show(preview)
         if preview.edited:
-            letters = counted(preview.edited, "dead letter")
-            confirm(f"Edit {letters}?")
-    report = job.run(dry_run=dry_run)
+            confirm(f"Edit {counted(preview.edited, 'dead letter')}?")
+    report = with_existing_queue(queue, lambda opened: edited(opened, dry_run))
     if as_json:
         put_json({"run_id": run_id, "dry_run": dry_run, **fields_of(report)})
     else:
-        if ids or yes or dry_run:
+        if is_shown:
             _show(report)
         _say_result(report, dry_run)
         if report.edited and not dry_run:
@@ -140,44 +161,11 @@ def edit(
         raise typer.Exit(Exit.PARTIAL)
 
 
-class _EditJob:
-    """One change of some letters, to preview and to apply."""
-
-    def __init__(
-        self,
-        url: str,
-        run_id: str,
-        given: Mapping[str, Any],
-        ids: Sequence[str] | None,
-        where: "DeadFilter",
-        scraper: str | None,
-    ) -> None:
-        self._url, self._run_id, self._change = url, run_id, read_change(given)
-        self._ids, self._where, self._scraper = ids, where, scraper
-
-    def run(self, *, dry_run: bool) -> "EditReport":
-        """Apply the change, or only report what it would do."""
-        return with_existing_queue(self._url, lambda opened: self._edit(opened, dry_run))
-
-    async def _edit(self, queue: "Queue", dry_run: bool) -> "EditReport":
-        run = await queue.run(self._run_id)
-        await check_step(queue, run, self._change.step, self._job_of)
-        return await edit_letters(
-            queue,
-            self._run_id,
-            self._change,
-            ids=self._ids,
-            where=self._where,
-            by=_editor_name(),
-            dry_run=dry_run,
-        )
-
-    def _job_of(self, run: Any) -> Any:
-
-        project = current_project()
-        if self._scraper:
-            return make_job(self._scraper, load(project, self._scraper), queue_url=self._url)
-        return job_of_run(project, self._url, run)
+def _job_of(queue: str, scraper: str | None, run: Run) -> Job:
+    project = current_project()
+    if scraper:
+        return make_job(scraper, load(project, scraper), queue_url=queue)
+    return job_of_run(project, queue, run)
 
 
 def _editor_name() -> str:
@@ -189,103 +177,80 @@ def _editor_name() -> str:
         return "cli"
 
 
-def _payload(words: Sequence[str]) -> dict[str, Any]:
-    """Read NAME=VALUE; a value that is not JSON is text."""
-
-    found = dict[str, Any]()
-    for word in words:
-        name, sign, value = word.partition("=")
-        if not sign or not name:
-            raise InvalidInput(f"--set-payload must be NAME=VALUE, got {word!r}.")
-        try:
-            found[name] = msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            found[name] = value
-    return found
-
-
-def _headers(words: Sequence[str]) -> dict[str, str | None]:
-    """Read 'NAME: VALUE'; no value removes the header."""
-
-    found = dict[str, str | None]()
-    for word in words:
-        name, sign, value = word.partition(":")
-        if not sign or not name.strip():
-            # Without the value: it may be a secret.
-            raise InvalidInput("--header must be 'NAME: VALUE', such as --header 'Accept: text/html'.")
-        found[name.strip()] = value.strip() or None
-    return found
+def _read_pair(text: str) -> tuple[str, str]:
+    return read_pair("--set-payload", text, "tag=life")
 
 
 def _in_editor(queue: str, run_id: str, letter_id: str) -> dict[str, Any]:
     """Open a letter as JSON in the user's editor, and return the fields that were changed."""
-
     letter = with_existing_queue(queue, lambda opened: find_letter(opened, run_id, letter_id))
     before = _as_document(letter)
-    try:
-        text = click.edit(_format(before), extension=".json")
-    except click.ClickException as error:
-        raise InvalidInput(f"Nothing was changed: {error.format_message()}") from None
-    return {} if text is None else changes_in(before, text)
+    shown = msgspec.json.format(msgspec.json.encode(before), indent=2).decode()
+    return changes_in(msgspec.to_builtins(before), _edited(f"{shown}\n"))
 
 
-def _as_document(letter: "DeadLetter") -> dict[str, Any]:
+def _edited(text: str) -> str:
+    """Return a text as the user's editor has left it; raises InvalidInput if the editor fails."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with TemporaryDirectory() as folder:  # that only this user can read
+        file = Path(folder) / "letter.json"
+        file.write_text(text, encoding="utf-8")
+        try:
+            subprocess.run([*shlex.split(editor), str(file)], check=True)
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            raise InvalidInput(f"Nothing was changed: the editor {editor!r} has failed: {error}") from error
+        return file.read_text(encoding="utf-8")
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    """A letter in the editor; a field that was deleted there is not changed."""
+
+    url: str | UnsetType | None = UNSET
+    step: str | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    payload: dict[str, Any] | UnsetType = UNSET
+    headers: dict[str, str] | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    body: str | UnsetType | None = UNSET
+
+
+def _as_document(letter: DeadLetter) -> _Document:
     task = letter.task
-    sent = task.request if task.request and task.request.post is not None else None
-    return {
-        "url": task.url,
-        "step": task.step,
-        "priority": task.priority,
-        "payload": dict(task.payload),
-        "headers": dict.fromkeys(task.request.headers, HIDDEN) if task.request else {},
-        "method": sent.method if sent else "GET",
-        # A body that is no text cannot be edited here.
-        "body": _as_text(sent.post) if sent else None,
-    }
+    body = task.request.post if task.request else None
+    return _Document(
+        url=task.url,
+        step=task.step,
+        priority=task.priority,
+        payload=dict(task.payload),
+        headers=dict.fromkeys(task.request.headers, HIDDEN) if task.request else {},
+        method=method_of(task),
+        body=_as_text(body),
+    )
 
 
 def _as_text(body: bytes | None) -> str | None:
+    """Return a body to edit; one that is no text cannot be edited here."""
     try:
         return body.decode() if body is not None else None
     except UnicodeDecodeError:
         return None
 
 
-def _format(document: Mapping[str, Any]) -> str:
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
-
-
 def changes_in(before: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the changed fields of an edited document; raises InvalidInput."""
-
     try:
-        after = msgspec.json.decode(text, type=dict[str, Any])
+        after = msgspec.to_builtins(msgspec.json.decode(text, type=_Document))
     except msgspec.DecodeError as error:
-        raise InvalidInput(
-            f"The edited letter is not a JSON object: {error}. Nothing was changed."
-        ) from error
-    for name in after:
-        if name not in before:
-            raise InvalidInput(f"A dead letter has no {name!r} to change. {hint(name, before)}")
+        raise InvalidInput(f"The edited letter cannot be used: {error}. Nothing was changed.") from error
     changed = {name: value for name, value in after.items() if value != before[name]}
-    for name, kind in _FIELDS.items():
-        if name in changed and not isinstance(changed[name], kind):
-            raise InvalidInput(f"{name} must be {_KINDS[kind]}. Nothing was changed.")
     if "headers" in changed:
         old, new = before["headers"], changed["headers"]
-        if not all(isinstance(value, str) for value in new.values()):
-            raise InvalidInput("headers must be texts. Nothing was changed.")
         set_ = {name: value for name, value in new.items() if old.get(name) != value}
         changed["headers"] = dict.fromkeys(old.keys() - new.keys()) | set_
     return changed
 
 
-_FIELDS = {"url": str, "step": str, "priority": int, "payload": dict, "headers": dict}
-_FIELDS |= {"method": str, "body": str}
-_KINDS: dict[type, str] = {str: "a text", int: "a whole number", dict: "an object"}
-
-
-def _show(report: "EditReport") -> None:
+def _show(report: EditReport) -> None:
     for one in report.differences:
         say(f"  {one.id}  {one.change.removeprefix('edited: ')}")
     if report.edited > len(report.differences):
@@ -294,7 +259,7 @@ def _show(report: "EditReport") -> None:
         say(f"  not edited: {reason}")
 
 
-def _say_result(report: "EditReport", dry_run: bool) -> None:
+def _say_result(report: EditReport, dry_run: bool) -> None:
     letters = counted(report.edited, "dead letter")
     say(f"Would edit {letters}." if dry_run else f"Edited {letters}.")
     for count, words in (
@@ -307,7 +272,7 @@ def _say_result(report: "EditReport", dry_run: bool) -> None:
             say(f"{count:,} {words}.")
 
 
-def _ids(report: "EditReport", ids: Sequence[str] | None) -> str:
+def _ids(report: EditReport, ids: Sequence[str] | None) -> str:
     """Return the ids for a replay of what was edited, if there are few."""
     if not ids or report.edited > len(report.differences):
         return ""

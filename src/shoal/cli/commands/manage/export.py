@@ -2,10 +2,9 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,8 +16,9 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.model import StoredItem
 from shoal.core.values import read_since
 from shoal.export.contract import Writer
-from shoal.export.follow import Report, follow, stored_since
+from shoal.export.follow import Report, stored_since
 from shoal.export.follow import export as export_items
+from shoal.export.follow import follow as follow_items
 from shoal.export.open import Existing, open_writer
 from shoal.export.table import row
 from shoal.export.tables.address import display_location, read_key
@@ -67,79 +67,43 @@ Columns = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportRequest:
-    """The export options as typed."""
-
-    to: str
-    key: list[str]
-    step: str | None
-    since: str | None
-    by_step: bool
-    follow: bool
-    columns: list[str] | None
-    envelope: bool
-    raw: bool
-    existing: Existing
-
-    @property
-    def place(self) -> str:
-        """The target, without a password."""
-        return display_location(self.to)
-
-    @property
-    def address_key(self) -> tuple[str, ...]:
-        """The key fields, from the option and from the address."""
-        return read_key(self.to, self.key)
-
-    def open(self) -> Writer:
-        """Open the writer of the target; raises InvalidSetting."""
-        return open_writer(
-            self.to,
-            key=self.key,
-            columns=self.columns,
-            by_step=self.by_step,
-            envelope=self.envelope,
-            raw=self.raw,
-            live=self.follow,
-            overwrite=self.follow and self.existing != "append",
-            existing=self.existing,
-        )
-
-
-async def carry_out(queue: Queue, run_id: str, request: ExportRequest) -> Report:
-    """Run the export and return its report."""
-    since = read_since("--since", request.since, datetime.now(UTC)) if request.since else None
-    await queue.run(run_id)
-    writer = request.open()
-    if request.follow:
-        return await _follow(queue, run_id, request, writer, since)
-    wanted, seen = dict.fromkeys(request.columns or ()), set[str]()
+async def _write_now(
+    queue: Queue,
+    run_id: str,
+    writer: Writer,
+    *,
+    step: str | None,
+    since: datetime | None,
+    columns: Sequence[str],
+    envelope: bool,
+) -> Report:
+    """Write the items that the run has now, and warn of columns that no item has."""
+    seen = set[str]()
 
     async def watched() -> AsyncIterator[StoredItem]:
-        async for item in stored_since(queue.items(run_id, step=request.step), since):
-            if wanted.keys() - seen:
-                seen.update(row(item, envelope=request.envelope))
+        async for item in stored_since(queue.items(run_id, step=step), since):
+            if not seen.issuperset(columns):
+                seen.update(row(item, envelope=envelope))
             yield item
 
     report = await export_items(watched, writer)
-    if report.items and (missing := [name for name in wanted if name not in seen]):
+    if report.items and (missing := [name for name in columns if name not in seen]):
         some = ", ".join(sorted(seen)[:SHOWN_COLUMNS])
         say(f"Warning: no item has the column {', '.join(missing)}. The items have: {some}")
     return report
 
 
-async def _follow(
-    queue: Queue, run_id: str, request: ExportRequest, writer: Writer, since: datetime | None
+async def _write_until_over(
+    queue: Queue, run_id: str, writer: Writer, *, step: str | None, since: datetime | None
 ) -> Report:
     def behind(after: int) -> AsyncIterator[StoredItem]:
-        return queue.items(run_id, step=request.step, after=after)
+        return queue.items(run_id, step=step, after=after)
 
     async def ended() -> int | None:
-        return await _total(queue, run_id, request.step)
+        return await _total(queue, run_id, step)
 
     say(f"Following run {run_id} (Ctrl-C to stop; written items are kept)")
-    return await follow(behind, writer, ended=ended, since=since, stop=_stop_on_signal())
+    return await follow_items(behind, writer, ended=ended, since=since, stop=_stop_on_signal())
 
 
 async def _total(queue: QueueReports, run_id: str, step: str | None) -> int | None:
@@ -194,51 +158,53 @@ def export(
     Example: shoal export newest --to 'sqlite:///shop.db?table=books' --key isbn
     """
 
-    request = ExportRequest(
-        to=to,
-        key=key or [],
-        step=step,
-        since=since,
-        by_step=by_step,
-        follow=follow,
-        columns=common.words(columns),
-        envelope=envelope,
-        raw=raw,
-        existing=_existing(overwrite, append),
-    )
-    run_id, report = with_run(queue, run_id, lambda opened, run: carry_out(opened, run, request))
+    existing = _existing(overwrite, append)
+    names = common.words(columns)
+
+    async def carry_out(opened: Queue, run: str) -> Report:
+        oldest = read_since("--since", since, datetime.now(UTC)) if since else None
+        writer = open_writer(
+            to,
+            key=key or [],
+            columns=names,
+            by_step=by_step,
+            envelope=envelope,
+            raw=raw,
+            live=follow,
+            overwrite=follow and existing != "append",
+            existing=existing,
+        )
+        if follow:
+            return await _write_until_over(opened, run, writer, step=step, since=oldest)
+        return await _write_now(
+            opened, run, writer, step=step, since=oldest, columns=names or (), envelope=envelope
+        )
+
+    run_id, report = with_run(queue, run_id, carry_out)
+    place = display_location(to)
     if as_json and to != STDOUT:
-        put_json(_as_json(run_id, request, report))
+        found = {"run_id": run_id, "items": report.items, "file": place, "steps": dict(report.steps)}
+        parted = {"files": dict(report.locations)} if by_step else {}
+        put_json({**found, "skipped": report.skipped, **parted})
     else:
-        _print_report(request, report)
+        _print_report(
+            report, "stdout" if to == STDOUT else place, by_step=by_step, key=read_key(to, key or [])
+        )
     raise typer.Exit(Exit.OK if report.is_complete and not report.skipped else Exit.PARTIAL)
 
 
-def _existing(overwrite: bool, append: bool) -> "Existing":
+def _existing(overwrite: bool, append: bool) -> Existing:
     if overwrite and append:
         raise InvalidSetting("--append", "adds to the file that --overwrite replaces. Use one of them")
     return "append" if append else "replace" if overwrite else "refuse"
 
 
-def _as_json(run_id: str, request: "ExportRequest", report: "Report") -> dict[str, Any]:
-    parted = {"files": dict(report.locations)} if request.by_step else {}
-    return {
-        "run_id": run_id,
-        "items": report.items,
-        "file": request.place,
-        "steps": dict(report.steps),
-        "skipped": report.skipped,
-        **parted,
-    }
-
-
-def _print_report(request: "ExportRequest", report: "Report") -> None:
+def _print_report(report: Report, place: str, *, by_step: bool, key: Sequence[str]) -> None:
     if not report.is_complete:
         say("Stopped before the run finished; with --overwrite, the same command starts over.")
-    say(f"Wrote {counted(report.items, 'item')} to {'stdout' if request.to == STDOUT else request.place}.")
-    if request.by_step or len(report.steps) > 1:
+    say(f"Wrote {counted(report.items, 'item')} to {place}.")
+    if by_step or len(report.steps) > 1:
         for step, count in report.steps.items():
             say(f"  {step}: {count:,}{f' in {report.locations[step]}' if step in report.locations else ''}")
     if report.skipped:
-        key = ", ".join(request.address_key)
-        say(f"Skipped {counted(report.skipped, 'item')} without the key {key}.")
+        say(f"Skipped {counted(report.skipped, 'item')} without the key {', '.join(key)}.")

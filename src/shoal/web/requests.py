@@ -1,7 +1,7 @@
 """What requests send: parameters and bodies, validated and bounded; an unknown field is rejected by name."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import Depends, Path, Query
@@ -17,8 +17,6 @@ from shoal.fleet.status.find import NEWEST
 from shoal.fleet.status.letter_ids import whole_ids
 from shoal.scrape.scraper import SEED_STEP
 from shoal.scrape.settings.args import MAX_ARGS
-from shoal.web.actions import OperatorActions, operator_actions
-from shoal.web.api.responses import ErrorResponse
 from shoal.web.context import WebContext, context_of
 from shoal.web.views.paging import DEFAULT_LIMIT, MAX_LIMIT
 
@@ -60,17 +58,8 @@ class TaskBody(RequestBody):
 
     def task(self) -> Task:
         """Convert to a `Task`."""
-        return Task(
-            url=self.url,
-            step=self.step,
-            payload=self.payload,
-            key=self.key,
-            partition=self.partition,
-            priority=self.priority,
-            ttl=None if self.ttl is None else timedelta(seconds=self.ttl),
-            delay=timedelta(seconds=self.delay) if self.delay else ZERO,
-            depth=self.depth,
-        )
+        ttl = None if self.ttl is None else timedelta(seconds=self.ttl)
+        return Task(**dict(self) | {"ttl": ttl, "delay": timedelta(seconds=self.delay)})
 
 
 class SeedsBody(RequestBody):
@@ -128,8 +117,7 @@ class DeadLetterFilterBody(RequestBody):
 
     def filter(self) -> DeadFilter:
         """Convert to a `DeadFilter`."""
-        found: dict[str, str | datetime | None] = self.model_dump()
-        return DeadFilter(**found)  # type: ignore[arg-type]
+        return DeadFilter(**dict(self))
 
 
 class DeadLettersBody(RequestBody):
@@ -162,7 +150,7 @@ class LetterChangeBody(RequestBody):
     """What to change in dead letters; what is missing stays. A header that is null is removed."""
 
     url: Url | None = None
-    url_replace: Annotated[list[Label], Field(min_length=2, max_length=2)] | None = None
+    url_replace: Annotated[tuple[Label, Label], Field(strict=False)] | None = None  # JSON has lists only
     step: Name | None = None
     payload: dict[str, Any] | None = None
     set_payload: dict[str, Any] = Field(default_factory=dict)
@@ -173,18 +161,7 @@ class LetterChangeBody(RequestBody):
 
     def change(self) -> LetterChange:
         """Convert to a `LetterChange`; raises InvalidInput if it is empty."""
-        old_and_new = self.url_replace
-        return LetterChange(
-            url=self.url,
-            url_replace=(old_and_new[0], old_and_new[1]) if old_and_new else None,
-            step=self.step,
-            payload=self.payload,
-            set_payload=self.set_payload,
-            headers=self.headers,
-            priority=self.priority,
-            method=self.method,
-            body=self.body,
-        )
+        return LetterChange(**dict(self))
 
 
 class EditLettersBody(DeadLettersBody):
@@ -266,7 +243,6 @@ async def _letter_id(
 
 
 Context = Annotated[WebContext, Depends(context_of)]
-Operator = Annotated[OperatorActions, Depends(operator_actions)]
 RunId = Annotated[str, Depends(_run_id)]
 Letter = Annotated[str, Depends(_letter_id)]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Rows per page")]
@@ -277,22 +253,3 @@ Step = Annotated[Label | None, Query(description="Only this step")]
 States = Annotated[list[TaskState] | None, Query(description="Only these states", max_length=10)]
 
 LIMIT = DEFAULT_LIMIT
-
-# Shared by every route; a route declares its own ones itself.
-ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    401: {"model": ErrorResponse, "description": "Missing or unknown token"},
-    403: {
-        "model": ErrorResponse,
-        "description": "A reader cannot make changes; or the request came from another site's page",
-    },
-    404: {"model": ErrorResponse, "description": "No such run, scraper or dead letter"},
-    409: {
-        "model": ErrorResponse,
-        "description": "The run exists, but in another state or with other settings",
-    },
-    413: {"model": ErrorResponse, "description": "The body is too large"},
-    421: {"model": ErrorResponse, "description": "The Host header is not allowed"},
-    422: {"model": ErrorResponse, "description": "Invalid input"},
-    429: {"model": ErrorResponse, "description": "Too many failed logins"},
-    503: {"model": ErrorResponse, "description": "The queue cannot be reached"},
-}
