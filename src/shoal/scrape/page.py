@@ -33,7 +33,7 @@ from shoal.scrape.files import PageFiles
 from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first, text_of
 from shoal.scrape.other_tools import missing_attribute, refuse_options
 from shoal.scrape.parsing import parse_html, read_text
-from shoal.scrape.requests import Send, add_params, fields_of, send_request
+from shoal.scrape.requests import Send, add_params, send_request
 
 LONG = 1 << 20  # bytes, about ten milliseconds of parsing
 MAX_LINKS = 100_000  # per page; extracting them takes half a second
@@ -240,8 +240,8 @@ class Page(PageFiles):
         None and for anything that is not a web address; a step may yield None.
         """
         href = url.attr("href") if isinstance(url, Node) else url
-        if params is not None:
-            href = self._with_params(href, params)
+        if params is not None and href is not None:
+            href = add_params(self.urljoin(href), params)
         if not (method or headers or cookies or payload or more) and form is json is body is None:
             return self._task(href, step, priority, NOTHING, None)
         options = RequestOptions.read(
@@ -249,43 +249,34 @@ class Page(PageFiles):
         )
         return self._task(href, step, priority, merge_payload(payload, more), options)
 
-    def post(
-        self,
-        url: str | Node | None,
-        *,
-        form: Mapping[str, Any] | None = None,
-        json: Any = None,
-        body: bytes | None = None,
-        headers: Mapping[str, str] = NO_HEADERS,
-        cookies: Mapping[str, str] | None = None,
-        params: Mapping[str, Any] | None = None,
-        step: Named | str | None = None,
-        priority: int | None = None,
-        payload: Mapping[str, Any] = NOTHING,
-        **more: Any,
-    ) -> Task | None:
-        """Return a task that sends a form, JSON or bytes; otherwise like `follow`.
+    def post(self, url: str | Node | None, **options: Any) -> Task | None:
+        """Return a task that sends a form, JSON or bytes; the options are those of `follow`.
 
         For a form of the page, pass its element: the URL is its action. The body is part of the task's
         identity, so the same URL may be sent any number of different bodies.
         """
-        if sum(one is not None for one in (form, json, body)) != 1:
+        if sum(options.get(name) is not None for name in ("form", "json", "body")) != 1:
             raise InvalidInput("A POST sends a form, JSON or bytes: page.post(url, form={'q': …})")
-        options = RequestOptions.read(
-            method="POST", headers=headers, cookies=cookies, form=form, json=json, body=body
-        )
         # A form without an action is sent to the page that contains it.
         href = (url.attr("action") or self.url) if isinstance(url, Node) else url
-        if params is not None:
-            href = self._with_params(href, params)
-        return self._task(href, step, priority, merge_payload(payload, more), options)
+        return self.follow(href, **options)
 
     request = send_request
 
     def form(self, selector: str = "form") -> dict[str, Any]:
-        """Return the fields of the first form that matches, as a browser would submit it unchanged."""
-        found = self.css_first(selector)
-        return {} if found is None else fields_of(found)
+        """Return the fields of the first form that matches, as a browser would submit it unchanged.
+
+        A name with several values gets a list.
+        """
+        raw = select_first(self._tree(), selector)
+        if raw is None:
+            return {}
+        if raw.tag != "form":
+            raise InvalidInput(f"page.form needs a form, and {shorten(selector)} selects <{raw.tag}>")
+        fields: dict[str, list[str]] = {}
+        for name, value in raw.form_data():
+            fields.setdefault(name, []).append(value)
+        return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
 
     def _task(
         self,
@@ -314,9 +305,6 @@ class Page(PageFiles):
             depth=parent.depth + 1,
             request=options,
         )
-
-    def _with_params(self, href: str | None, params: Mapping[str, Any]) -> str | None:
-        return None if href is None else add_params(self.urljoin(href), params)
 
     @property
     def is_long(self) -> bool:
