@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Protocol
@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from turbohtml import Document
 
 from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed
-from shoal.core.http import Headers, LiveTab, Response
+from shoal.core.http import Headers, LiveTab, Response, StoredFile
 from shoal.core.model import NOTHING, Task
 from shoal.core.request_options import NO_HEADERS, RequestOptions
 from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten
 from shoal.core.urls import join, join_all
+from shoal.core.values import read_size
 from shoal.scrape.extract import (
     read_article,
     read_feed,
@@ -29,7 +30,7 @@ from shoal.scrape.extract import (
     read_opengraph,
     read_table,
 )
-from shoal.scrape.files import PageFiles
+from shoal.scrape.files import DEFAULT_PATH, MAX_BYTES, Download, FileRequest, check_template, read_types
 from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first, text_of
 from shoal.scrape.other_tools import missing_attribute, refuse_options
 from shoal.scrape.parsing import parse_html, read_text
@@ -47,7 +48,7 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-class Page(PageFiles):
+class Page:
     """One fetched page. It is parsed once, on first access to its contents."""
 
     __slots__ = (
@@ -109,6 +110,11 @@ class Page(PageFiles):
         if not is_in_loop():
             raise InvalidInput("page.browser needs a step that is defined with 'async def'")
         return self.response.live
+
+    @property
+    def file(self) -> StoredFile | None:
+        """The file that was downloaded for this step, None for a page."""
+        return self.response.file
 
     @property
     def payload(self) -> Mapping[str, Any]:
@@ -278,6 +284,47 @@ class Page(PageFiles):
             fields.setdefault(name, []).append(value)
         return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
 
+    def download(
+        self,
+        url: str | Node | None,
+        step: Named | str | None = None,
+        *,
+        path: str = DEFAULT_PATH,
+        types: str | Sequence[str] = (),
+        max_bytes: int | str = MAX_BYTES,
+        headers: Mapping[str, str] = NO_HEADERS,
+        payload: Mapping[str, Any] = NOTHING,
+        **more: Any,
+    ) -> Download | None:
+        """Return the download of a file: yield it, or put it into an item, which then waits for its files.
+
+        In an item it becomes the record of the file: url, path, sha256, size, type and status. A step gets it
+        as `page.file`; other keyword arguments are its payload. Returns None for None and for anything that
+        is not a web address.
+        """
+        href = (url.attr("src") or url.attr("href")) if isinstance(url, Node) else url
+        target = self._find_target(href)
+        if target is None:
+            return None
+        request = FileRequest(
+            url=target,
+            path=check_template(path),
+            types=read_types(types),
+            max_bytes=read_size("max_bytes", max_bytes),
+            headers=dict(headers),
+        )
+        return Download(self.task, request, None if step is None else step_name(step), {**payload, **more})
+
+    def _find_target(self, href: str | None) -> str | None:
+        """Return the URL of a link; None for None, and for what is no web address, which is counted."""
+        if href is None or href in self._links:
+            return href
+        try:
+            return join(self.base, href)
+        except InvalidUrl:
+            self.dropped[NOT_A_LINK] += 1
+            return None
+
     def _task(
         self,
         href: str | None,
@@ -286,12 +333,8 @@ class Page(PageFiles):
         payload: Mapping[str, Any],
         options: RequestOptions | None,
     ) -> Task | None:
-        if href is None:
-            return None
-        try:
-            target = href if href in self._links else join(self.base, href)
-        except InvalidUrl:
-            self.dropped[NOT_A_LINK] += 1
+        target = self._find_target(href)
+        if target is None:
             return None
         parent = self.task
         name = parent.step if step is None else step_name(step)

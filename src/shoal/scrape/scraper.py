@@ -270,6 +270,7 @@ class Scraper:
         other = type(self)(self.name)
         other.settings = self.settings.replace(**changes)
         other.settings.retry.check_classes()
+        self._check_item_hooks()
         other.login_function = self.login_function
         other.hooks, other.resources = self.hooks, self.resources
         other.start, other.seed_function = self.start, self.seed_function
@@ -354,6 +355,15 @@ class Scraper:
                 "retries", "cannot be more than 0 with delivery='at_most_once'; leave it out"
             )
         return retries
+
+    def _check_item_hooks(self) -> None:
+        """Raise InvalidSetting for an async hook of items whose step runs in a thread: it could not wait."""
+        step = next((step for step in self.steps.values() if not step.is_async), None)
+        hook = next((hook for hook in self.hooks.item if _is_async(hook.function)), None)
+        if step and hook:
+            raise InvalidSetting(
+                str(hook), f"is async, and step {step.name!r} is not. Define both of them with 'async def'"
+            )
 
     def _unknown_step(self, name: Any) -> str:
         if not isinstance(name, str):
