@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import structs
 
-from shoal.core.http import Headers, Response
+from shoal.core.http import Response
 from shoal.core.model import NOTHING, Task
 from shoal.core.urls import canonical
 from shoal.export.archive.warc_read import WarcArchive
 from shoal.scrape.harvest import Harvest
-from shoal.scrape.page import Page
+from shoal.scrape.page import Page, make_page
 from shoal.scrape.requests import sending_without_page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.step import Step
@@ -31,11 +31,7 @@ def page(
     args: Any = None,
 ) -> Page:
     """Return a page without fetching it; text is HTML in UTF-8 unless the headers say otherwise."""
-    fields = {"content-type": "text/html; charset=utf-8"} if isinstance(content, str) else {}
-    body = content.encode() if isinstance(content, str) else content
-    address = canonical(url)
-    response = Response(url=address, status=status, headers=Headers({**fields, **headers}.items()), body=body)
-    return Page(response, Task(url=address, payload=payload), args)
+    return make_page(content, Task(url=canonical(url), payload=payload), status, headers, args)
 
 
 async def run_step(

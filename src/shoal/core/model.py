@@ -346,13 +346,12 @@ class HostStatus:
 
 
 class WorkerState(StrEnum):
-    """The state of a worker, as its heartbeats report it; of a launcher and a coordinator, too."""
+    """The state of a worker, as its heartbeats report it; of a coordinator, too."""
 
     RUNNING = "running"
     FROZEN = "frozen"  # its event loop does not run, though no step may block it
     ENDED = "ended"
     DIED = "died"
-    LAUNCHER = "launcher"  # held the lock of a scraper in earlier versions
     FILLING = "filling"  # a coordinator that enqueues
     WAITING = "waiting"  # a coordinator whose workers have tasks left
     FINISHED = "finished"  # a coordinator whose run is done

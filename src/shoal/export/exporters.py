@@ -32,9 +32,9 @@ def guarded(name: str, exporter: Exporter) -> Exporter:
             writer: Any = open_it(place, options)
             if not isinstance(writer, Writer):
                 raise TypeError(f"it returned a {type(writer).__name__}, and must return a Writer")
-        for method in ("survey", "write", "close"):
-            setattr(writer, method, _translated(name, text)(getattr(writer, method)))
-        writer.discard = _ignored()(writer.discard)
+        guards = dict.fromkeys(("survey", "write", "close"), _translated(name, text))
+        for method, wrapped in {**guards, "discard": _ignored()}.items():
+            setattr(writer, method, wrapped(getattr(writer, method)))
         return writer
 
     open_file, open_address = exporter.open_file, exporter.open_address

@@ -415,6 +415,22 @@ class Page:
             raise ParseFailed(f"{shorten(self.url)} is not JSON: {error}") from error
 
 
+def make_page(
+    content: str | bytes,
+    task: Task,
+    status: int,
+    headers: Mapping[str, str],
+    args: Any = None,
+    resources: Any = None,
+) -> Page:
+    """Return a page that was never fetched; text is HTML in UTF-8 unless the headers say otherwise."""
+    body = content.encode(errors="replace") if isinstance(content, str) else content
+    fields = {"content-type": "text/html; charset=utf-8"} if isinstance(content, str) else {}
+    fields |= headers
+    response = Response(url=task.url or "", status=status, headers=Headers(fields.items()), body=body)
+    return Page(response, task, args, resources)
+
+
 def merge_payload(payload: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the payload of a task from a mapping and keyword arguments; raises InvalidInput."""
     if more:
