@@ -4,7 +4,7 @@ import pytest
 
 import shoal.testing
 from shoal import Page, Scraper, Task
-from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.errors import InvalidInput
 from shoal.core.http import Headers, Request, Response
 from shoal.export.archive.warc import WarcWriter
 
@@ -72,10 +72,7 @@ async def test_a_whole_run_comes_from_a_recording(tmp_path):
     )
     gave = shoal.testing.playback(shop, file)
     assert gave.items == [{"title": "Hat", "from": None, "path": "/hat"}]
-    assert [task.url for task in gave.tasks] == [f"{SITE}/", f"{SITE}/hat", f"{SITE}/cap"]
-    assert [(failure.task.url, failure.error[:10]) for failure in gave.failures] == [
-        (f"{SITE}/cap", "HttpStatus")
-    ]
+    assert [(letter.task.url, letter.error[:10]) for letter in gave.dead] == [(f"{SITE}/cap", "HttpStatus")]
 
 
 async def test_a_playback_begins_where_it_is_told_to(tmp_path):
@@ -85,19 +82,18 @@ async def test_a_playback_begins_where_it_is_told_to(tmp_path):
     )
     assert [item["from"] for item in gave.items] == ["me"]
     missing = shoal.testing.playback(shop, file, urls=[f"{SITE}/scarf"])
-    assert "NotRecorded" in missing.failures[0].error
+    assert "NotRecorded" in missing.dead[0].error
 
 
 async def test_robots_txt_counts_as_recorded(tmp_path):
     file = tmp_path / "shop.warc.gz"
     await record(tmp_path, front="<a href=/hat>x</a>", **{"robots.txt": "User-agent: *\nDisallow: /hat"})
     gave = shoal.testing.playback(shop, file)
-    assert (gave.not_followed, gave.failures) == ({"forbidden by robots.txt": 1}, [])
+    assert gave.left_out["forbidden by robots.txt"].count == 1 and not gave.dead
     seeded = shoal.testing.playback(shop, file, tasks=[Task(url=f"{SITE}/hat", step="product")])
-    assert "RobotsDenied" in seeded.failures[0].error
+    assert "RobotsDenied" in seeded.dead[0].error
 
 
-async def test_a_playback_without_an_end_is_stopped(tmp_path):
+async def test_a_playback_may_be_limited(tmp_path):
     file = await record(tmp_path, front="<a href=/hat>x</a>", hat="<h1>Hat</h1>")
-    with pytest.raises(InvalidSetting, match="most"):
-        shoal.testing.playback(shop, file, most=1)
+    assert shoal.testing.playback(shop, file, max_pages=1).state == "partial"

@@ -79,13 +79,10 @@ ShoalError
 
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shoal.core.commands import shoal_command
 from shoal.core.text import shorten
-
-if TYPE_CHECKING:
-    pass
 
 
 class ShoalError(Exception):

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from shoal.core.model import MINUTE, NOTHING, ZERO
 from shoal.core.request_options import POST
@@ -60,29 +60,23 @@ class Proxy:
     url: str = field(repr=False)
 
 
-class StoredCookie(Protocol):
-    """A cookie with its attributes."""
+class Cookie(NamedTuple):
+    """A cookie and where it is sent."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def value(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def secure(self) -> bool: ...
-    @property
-    def http_only(self) -> bool: ...
-    @property
-    def same_site(self) -> str: ...
-    @property
-    def domain(self) -> str: ...
+    name: str
+    value: str
+    path: str
+    secure: bool  # set over TLS, so never sent in the clear
+    until: float | None  # when it expires; None: with the jar
+    http_only: bool = False  # scripts may not read it
+    same_site: str = ""  # Strict, Lax or None, as CDP spells them; empty where the host does not set it
+    domain: str = ""  # sent to this name and all below it; empty: only to the host that set it
 
 
 class Cookies(Protocol):
     """Cookie storage."""
 
-    def matching(self, url: str, host: str) -> Sequence[StoredCookie]: ...
+    def matching(self, url: str, host: str) -> Sequence[Cookie]: ...
     def header(self, url: str, host: str) -> str | None: ...
     def store(self, url: str, host: str, lines: Iterable[str]) -> None: ...
 

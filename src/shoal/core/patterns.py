@@ -26,12 +26,17 @@ _QUANTIFIER = re.compile(r"([*+?]|\{(\d*)(,?)(\d*)\})([?+]?)")
 
 def glob(pattern: str) -> Matcher:
     """Return a matcher for a glob, in which "*" stands for any text."""
-    first, *rest = re.split(r"\*+", quote(pattern, safe=_ASCII))
+    return re.compile(glob_expression(quote(pattern, safe=_ASCII)), re.DOTALL).fullmatch
+
+
+def glob_expression(pattern: str, anything: str = ".*") -> str:
+    """Return the regular expression of a glob, in which "*" stands for what `anything` matches."""
+    first, *rest = map(re.escape, re.split(r"\*+", pattern))
     if not rest:
-        return first.__eq__
+        return first
     # Atomic, so that no star backtracks: five of them would otherwise take the fifth power of the length.
-    middle = "".join(f"(?>.*?{re.escape(piece)})" for piece in rest[:-1])
-    return re.compile(f"{re.escape(first)}{middle}.*{re.escape(rest[-1])}", re.DOTALL).fullmatch
+    middle = "".join(f"(?>{anything}?{piece})" for piece in rest[:-1])
+    return f"{first}{middle}{anything}{rest[-1]}"
 
 
 def regular(pattern: str) -> Matcher:

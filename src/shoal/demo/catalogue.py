@@ -30,8 +30,6 @@ class PageFault(Enum):
     BUSY_ONCE = "responds 429 the first time"
     MOVED = "is linked by its old URL"
     BROKEN_HTML = "has mismatched tags"
-    WRONG_CHARSET = "declares utf-8, but is not"
-    META_CHARSET = "declares its charset in the page only"
 
 
 # By the number modulo 100, else the number itself. All occur among a shop's first hundred.
@@ -41,7 +39,7 @@ _FREQUENT = {
     **dict.fromkeys((17, 47, 87), PageFault.MOVED),
     **dict.fromkeys((5, 35, 65), PageFault.BROKEN_HTML),
 }
-_SINGLE = {29: PageFault.WRONG_CHARSET, 41: PageFault.BUSY_ONCE, 79: PageFault.META_CHARSET}
+_SINGLE = {41: PageFault.BUSY_ONCE}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from shoal.demo import pages
 from shoal.demo.catalogue import CatalogueProduct, PageFault, Shop
 from shoal.demo.responses import JSON, SCRIPT, TEXT, XML, ShopResponse, text_response
 
-WESTERN = "windows-1252"
 MAX_CACHED_PAGES = 2_000  # product pages, about 10 KB each
 SLOW = timedelta(milliseconds=300)
 RETRY_AFTER = 1  # seconds
@@ -90,18 +89,8 @@ class ShopRoutes:
                 return ShopResponse(body=html.encode(), wait=SLOW)
             case PageFault.BROKEN_HTML:
                 return text_response(pages.break_html(html))
-            case PageFault.WRONG_CHARSET:
-                return ShopResponse(body=_western(html))
-            case PageFault.META_CHARSET:
-                return ShopResponse(
-                    body=_western(html.replace("utf-8", WESTERN, 1)), content_type="text/html"
-                )
             case _:
                 return text_response(html)
 
     def _notice(self, status: int, title: str, text: str) -> ShopResponse:
         return text_response(pages.notice(self._shop, title, text), status=status)
-
-
-def _western(html: str) -> bytes:
-    return html.encode("cp1252", "xmlcharrefreplace")

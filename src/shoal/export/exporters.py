@@ -1,6 +1,6 @@
 """The exporters by suffix and by scheme: Shoal's own, and those of installed packages."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -8,7 +8,6 @@ from typing import Any
 
 from shoal.core.errors import ExportFailed, ShoalError
 from shoal.core.failures import error_with_place
-from shoal.core.model import StoredItem
 from shoal.export.contract import Exporter, ExportOptions, Writer
 from shoal.export.files.csv import CsvWriter, read_header
 from shoal.export.files.jsonl import GzipJsonlWriter, JsonlWriter
@@ -23,8 +22,6 @@ from shoal.export.target import OutputTarget, has_content
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call
 
-METHODS = ("write", "close", "discard")
-
 
 def guarded(name: str, exporter: Exporter) -> Exporter:
     """Return the exporter of a plugin with writers that raise ExportFailed, whatever the plugin raises."""
@@ -33,9 +30,12 @@ def guarded(name: str, exporter: Exporter) -> Exporter:
         text = place if isinstance(place, str) else place.name
         with _translated(name, text):
             writer: Any = open_it(place, options)
-            if not all(callable(getattr(writer, method, None)) for method in METHODS):
+            if not isinstance(writer, Writer):
                 raise TypeError(f"it returned a {type(writer).__name__}, and must return a Writer")
-        return GuardedWriter(name, text, writer)
+        guards = dict.fromkeys(("survey", "write", "close"), _translated(name, text))
+        for method, wrapped in {**guards, "discard": _ignored()}.items():
+            setattr(writer, method, wrapped(getattr(writer, method)))
+        return writer
 
     open_file, open_address = exporter.open_file, exporter.open_address
     return replace(
@@ -43,38 +43,6 @@ def guarded(name: str, exporter: Exporter) -> Exporter:
         open_file=open_file and (lambda target, options: guard(open_file, target, options)),
         open_address=open_address and (lambda address, options: guard(open_address, address, options)),
     )
-
-
-class GuardedWriter(Writer):
-    """A writer of a plugin."""
-
-    def __init__(self, name: str, place: str, writer: Writer) -> None:
-        self._name, self._place, self._writer = name, place, writer
-        self.needs_survey = bool(getattr(writer, "needs_survey", False))
-
-    def survey(self, items: Sequence[StoredItem]) -> None:
-        with _translated(self._name, self._place):
-            self._writer.survey(items)
-
-    def write(self, items: Sequence[StoredItem]) -> None:
-        with _translated(self._name, self._place):
-            self._writer.write(items)
-
-    def close(self) -> None:
-        with _translated(self._name, self._place):
-            self._writer.close()
-
-    def discard(self) -> None:
-        with suppress(Exception):  # the error before it is the one to know
-            self._writer.discard()
-
-    @property
-    def skipped(self) -> Mapping[str, int]:
-        return getattr(self._writer, "skipped", {})
-
-    @property
-    def locations(self) -> Mapping[str, str]:
-        return getattr(self._writer, "locations", {})
 
 
 @contextmanager
@@ -90,7 +58,10 @@ def _translated(name: str, place: str) -> Iterator[None]:
         ) from error
 
 
-# Each module of a format is imported on use: a run needs only one of them.
+@contextmanager
+def _ignored() -> Iterator[None]:
+    with suppress(Exception):  # the error before it is the one to know
+        yield
 
 
 def _open_jsonl(target: OutputTarget, options: ExportOptions) -> Writer:

@@ -1,11 +1,9 @@
 """Object storage: s3://, gs:// and az:// addresses, through obstore."""
 
-import logging
 import os
 import re
-import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
@@ -16,7 +14,6 @@ from urllib.parse import unquote
 
 from shoal.core.errors import ExportFailed, ExportUnavailable, InvalidSetting
 from shoal.core.redact import redacted, shown_address
-from shoal.core.tasks import call_if_slow
 from shoal.core.text import printable, shorten
 from shoal.export.target import OutputTarget, translate_os_errors
 from shoal.registry.extras import install_command
@@ -27,8 +24,6 @@ SMALL = 1 << 20  # bytes; a request with fewer gets its response as soon as one 
 UPLOAD_TIMEOUT, REPLY_TIMEOUT = timedelta(minutes=2), timedelta(seconds=10)  # of one request, by its size
 CONNECT_TIMEOUT = timedelta(seconds=10)
 RETRY_TIMEOUT, MAX_RETRIES = timedelta(seconds=30), 5  # after the timeout, no further try begins
-SLOW_SECONDS = 5.0  # then a warning names the server
-WARNING_INTERVAL_SECONDS = 60.0  # between two such warnings
 # Variables with the address of a server that is not the provider's own; obstore does not read all of them.
 ENDPOINTS = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
@@ -56,36 +51,15 @@ _BUSY = re.compile(r"non-2xx status code: ((?:429|5\d\d)[\w ]*)")
 _UNREACHABLE = ("error sending request", "dns error", "connect", "timed out", "HTTP error")
 
 
-log = logging.getLogger(__name__)
-
-
 class BucketClients(NamedTuple):
     """The clients of one bucket: the timeout of the library counts from the beginning of an upload."""
 
     requests: Any  # for small ones
     uploads: Any  # for files
-    waiting: "WaitNotice"
 
     def of_size(self, size: int) -> Any:
         """Return the client for a request with a body of this size."""
         return self.requests if size < SMALL else self.uploads
-
-
-class WaitNotice:
-    """Warns that a server has not replied, at most once in a while; safe in several threads."""
-
-    def __init__(self, location: str, server: str) -> None:
-        self._location, self._server, self._warned_at = location, server, -WARNING_INTERVAL_SECONDS
-
-    def shown(self) -> AbstractContextManager[None]:
-        """Warn while the block takes long."""
-        return call_if_slow(SLOW_SECONDS, self._warn)
-
-    def _warn(self) -> None:
-        now = time.monotonic()
-        if now >= self._warned_at + WARNING_INTERVAL_SECONDS:
-            self._warned_at = now
-            log.warning("%s: waiting for %s, which has not replied yet", self._location, self._server)
 
 
 class ObjectProblem(NamedTuple):
@@ -134,9 +108,7 @@ class ObjectAddress:
 
     def open(self) -> BucketClients:
         """Return the clients of the bucket; raises InvalidSetting if the library is not installed."""
-        return BucketClients(
-            self._client(REPLY_TIMEOUT), self._client(UPLOAD_TIMEOUT), WaitNotice(self.location, self.server)
-        )
+        return BucketClients(self._client(REPLY_TIMEOUT), self._client(UPLOAD_TIMEOUT))
 
     def _client(self, timeout: timedelta) -> Any:
         stores = _library("obstore.store", self.location)
@@ -192,8 +164,7 @@ def put_object(
     """Upload a file from its beginning, a large one in parts; it is visible when all of it is there."""
     client = store.of_size(file.seek(0, os.SEEK_END))
     file.seek(0)
-    with store.waiting.shown():
-        import_module("obstore").put(client, key, file, attributes=attributes)
+    import_module("obstore").put(client, key, file, attributes=attributes)
 
 
 def create_object(store: BucketClients, key: str, file: BinaryIO, attributes: dict[str, str]) -> bool:
@@ -206,8 +177,7 @@ def create_object(store: BucketClients, key: str, file: BinaryIO, attributes: di
     file.seek(0)
     obstore, client = import_module("obstore"), store.of_size(size)
     try:
-        with store.waiting.shown():
-            obstore.put(client, key, file, attributes=attributes, mode="create", use_multipart=False)
+        obstore.put(client, key, file, attributes=attributes, mode="create", use_multipart=False)
     except obstore.exceptions.AlreadyExistsError:
         return False
     return True
@@ -216,8 +186,7 @@ def create_object(store: BucketClients, key: str, file: BinaryIO, attributes: di
 def size_of_object(store: BucketClients, key: str) -> int | None:
     """Return the size of an object; None if there is none, or no bucket."""
     try:
-        with store.waiting.shown():
-            return int(import_module("obstore").head(store.requests, key)["size"])
+        return int(import_module("obstore").head(store.requests, key)["size"])
     except FileNotFoundError:
         return None
 
@@ -226,8 +195,7 @@ def attributes_of_object(store: BucketClients, key: str) -> dict[str, str] | Non
     """Return the attributes of an object, None if there is none; a missing bucket raises."""
     try:
         # Not a HEAD, whose response does not tell a missing bucket from a missing object.
-        with store.waiting.shown():
-            return dict(import_module("obstore").get(store.requests, key).attributes)
+        return dict(import_module("obstore").get(store.requests, key).attributes)
     except FileNotFoundError as error:
         if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
             raise

@@ -95,12 +95,20 @@ def _open_files(
     _check_options(path, name, exporter, options)
 
     def open_file(path: str) -> Writer:
+        appends = options.appends and has_content(path)
         if is_object_url(path):
-            return _open_object(path, exporter, options, refuse=existing == "refuse")
-        if existing == "refuse" and has_content(path):
+            target: OutputTarget = open_object(path, refuse=existing == "refuse")
+        elif existing == "refuse" and has_content(path):
             more = ", or --append to add to it" if exporter.can_append else ""
             raise InvalidSetting(path, f"already exists. Add --overwrite to replace it{more}")
-        return _open_file(path, exporter, options, overwrite=overwrite)
+        else:
+            target = open_target(path, live=options.live, overwrite=overwrite, append=appends)
+        assert exporter.open_file  # as _exporter has checked
+        try:
+            return exporter.open_file(target, replace(options, by_step=False, appends=appends))
+        except BaseException:
+            target.discard()
+            raise
 
     if not options.by_step:
         return open_file(path)
@@ -110,25 +118,6 @@ def _open_files(
         lambda step: open_file(step_file(path, step, suffixes)),
         survey=exporter.needs_survey(options),
     )
-
-
-def _open_file(path: str, exporter: Exporter, options: ExportOptions, *, overwrite: bool) -> Writer:
-    options = replace(options, by_step=False, appends=options.appends and has_content(path))
-    target = open_target(path, live=options.live, overwrite=overwrite, append=options.appends)
-    return _write_to(target, exporter, options)
-
-
-def _open_object(path: str, exporter: Exporter, options: ExportOptions, *, refuse: bool) -> Writer:
-    return _write_to(open_object(path, refuse=refuse), exporter, replace(options, by_step=False))
-
-
-def _write_to(target: OutputTarget, exporter: Exporter, options: ExportOptions) -> Writer:
-    assert exporter.open_file  # as _exporter has checked
-    try:
-        return exporter.open_file(target, options)
-    except BaseException:
-        target.discard()
-        raise
 
 
 def _check_options(path: str, name: str, exporter: Exporter, options: ExportOptions) -> None:

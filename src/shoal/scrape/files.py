@@ -6,21 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
-from shoal.core.errors import InvalidInput, InvalidItem, InvalidTask, InvalidUrl
-from shoal.core.http import Response, StoredFile
+from shoal.core.errors import InvalidInput, InvalidItem, InvalidTask
+from shoal.core.http import StoredFile
 from shoal.core.model import DOWNLOAD_KEY, HIGHEST_PRIORITY, NOTHING, Task
-from shoal.core.request_options import NO_HEADERS, RequestOptions
+from shoal.core.request_options import RequestOptions
 from shoal.core.secrets import secret_headers
 from shoal.core.text import shorten
-from shoal.core.urls import join
-from shoal.core.values import read_size
-from shoal.scrape.node import Node
 
 DEFAULT_PATH = "{sha256}{ext}"
 FIELDS = ("sha256", "ext", "name", "host", "run")
@@ -143,18 +140,9 @@ class Download:
     __slots__ = ("_payload", "_request", "_step", "_task")
 
     def __init__(
-        self,
-        url: str,
-        task: Task,
-        *,
-        step: str | None = None,
-        path: str = DEFAULT_PATH,
-        types: str | Sequence[str] = (),
-        max_bytes: int | str = MAX_BYTES,
-        headers: Mapping[str, str] = NO_HEADERS,
-        payload: Mapping[str, Any] = NOTHING,
+        self, task: Task, request: FileRequest, step: str | None, payload: Mapping[str, Any]
     ) -> None:
-        self._task, self._step, self._payload = task, step, payload
+        self._task, self._request, self._step, self._payload = task, request, step, payload
         if payload and step is None:
             name = next(iter(payload))
             raise InvalidInput(
@@ -163,18 +151,11 @@ class Download:
             )
         if PAYLOAD_KEY in payload:
             raise InvalidInput(f"{PAYLOAD_KEY!r} is not a name for a value; choose another")
-        if secrets := secret_headers(headers):
+        if secrets := secret_headers(request.headers):
             raise InvalidInput(
                 f"A download stores its headers in the queue, and {min(secrets)!r} is a secret. "
                 "Set it in the headers of the scraper, or in an on_request hook"
             )
-        self._request = FileRequest(
-            url=url,
-            path=check_template(path),
-            types=_read_types(types),
-            max_bytes=read_size("max_bytes", max_bytes),
-            headers=dict(headers),
-        )
 
     @property
     def url(self) -> str:
@@ -279,7 +260,8 @@ def check_not_download(task: Task) -> None:
         raise InvalidTask(task, f"payload must not have {PAYLOAD_KEY!r}; write page.download(url)")
 
 
-def _read_types(types: str | Sequence[str]) -> list[str]:
+def read_types(types: str | Sequence[str]) -> list[str]:
+    """Return the types that a download accepts, such as image/*; raises InvalidInput."""
     given: list[Any] = [types] if isinstance(types, str) else list(types)
     for one in given:
         if not isinstance(one, str) or one.count("/") != 1:
@@ -350,69 +332,3 @@ def _put(data: Any, place: Sequence[str | int], value: Any) -> None:
     for key in place[:-1]:
         data = data[key]
     data[place[-1]] = value
-
-
-NOT_A_FILE = "not a web link"  # as links are counted
-
-
-class PageFiles:
-    """Downloads of the files that a page links to."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-        response: Response
-        task: Task
-        dropped: dict[str, int]
-
-        @property
-        def base(self) -> str: ...
-
-    @property
-    def file(self) -> StoredFile | None:
-        """The file that was downloaded for this step, None for a page."""
-        return self.response.file
-
-    def download(
-        self,
-        url: str | Node | None,
-        step: Any = None,
-        *,
-        path: str = DEFAULT_PATH,
-        types: str | Sequence[str] = (),
-        max_bytes: int | str = MAX_BYTES,
-        headers: Mapping[str, str] = NO_HEADERS,
-        payload: Mapping[str, Any] = NOTHING,
-        **more: Any,
-    ) -> Download | None:
-        """Return the download of a file: yield it, or put it into an item, which then waits for its files.
-
-        In an item it becomes the record of the file: url, path, sha256, size, type and status. A step gets it
-        as `page.file`; other keyword arguments are its payload. Returns None for None and for anything that
-        is not a web address.
-        """
-        href = (url.attr("src") or url.attr("href")) if isinstance(url, Node) else url
-        if href is None:
-            return None
-        try:
-            target = join(self.base, href)
-        except InvalidUrl:
-            self.dropped[NOT_A_FILE] += 1
-            return None
-        return Download(
-            target,
-            self.task,
-            step=_step_name(step),
-            path=path,
-            types=types,
-            max_bytes=max_bytes,
-            headers=headers,
-            payload={**payload, **more},
-        )
-
-
-def _step_name(step: Any) -> str | None:
-    name = step if step is None or isinstance(step, str) else getattr(step, "name", step)
-    if name is None or isinstance(name, str):
-        return name
-    raise InvalidInput(f"step must be a step of the scraper or its name, got {shorten(repr(step))}")

@@ -1,21 +1,17 @@
 """Hooks: the user's functions that a scraper calls around its steps, and what they are handed."""
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from types import CodeType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from shoal.core.errors import InvalidInput, InvalidItem, StepEnded, StepTimeout
+from shoal.core.errors import InvalidInput, InvalidItem
 from shoal.core.http import Headers, Response
 from shoal.core.model import NOTHING, Reject, Stats, Task
-from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten
 from shoal.core.values import read_duration
 from shoal.scrape.items import is_item, make_reject
@@ -104,18 +100,6 @@ Subject = Any  # a page, or the task of a step without one
 ItemChain = Generator[Any, Any, list[Any]]  # yields what is to be awaited
 
 
-class StepThread(NamedTuple):
-    """What a step in a thread needs to wait for an async hook: the worker's loop, and until when."""
-
-    loop: asyncio.AbstractEventLoop
-    ends_at: float  # by the clock of the loop
-    seconds: float  # the whole time that the step has
-
-
-# Set in the context of a step that runs in a thread.
-STEP_THREAD: ContextVar[StepThread | None] = ContextVar("the thread of this step", default=None)
-
-
 @dataclass(frozen=True, slots=True)
 class Hook:
     """A function of the user, the kind of hook that it is, and whether it takes the second argument too."""
@@ -196,14 +180,14 @@ class ScraperHooks:
         return None
 
     def finish_item(self, chain: ItemChain) -> list[Any]:
-        """Return what the hooks make of an item: items and rejects."""
-        result: Any = None
-        while True:
-            try:
-                hook, result = chain.send(result)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            result = _wait_for(hook, result)
+        """Return what the hooks make of an item of a step in a thread, where none can be awaited."""
+        try:
+            hook, result = chain.send(None)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        if inspect.iscoroutine(result):
+            result.close()
+        raise InvalidInput(f"{hook} is async, which needs a step that is defined with 'async def'")
 
     async def finish_item_async(self, chain: ItemChain) -> list[Any]:
         """Return what the hooks make of an item: items and rejects."""
@@ -233,23 +217,6 @@ class ScraperHooks:
                 changed += _read_items(hook, value, result)
             values = changed
         return values
-
-
-def _wait_for(hook: Hook, result: Awaitable[Any]) -> Any:
-    """Wait in this thread for an async hook: on the worker's event loop, until the step's time is over."""
-    thread, coroutine = STEP_THREAD.get(), _as_coroutine(hook, result)
-    if thread is None or is_in_loop():
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            return pool.submit(asyncio.run, coroutine).result()
-    waiting = asyncio.run_coroutine_threadsafe(coroutine, thread.loop)
-    try:
-        return waiting.result(max(0.0, thread.ends_at - thread.loop.time()))
-    except TimeoutError as error:
-        if waiting.done():
-            raise  # the hook's own
-        # Else this thread, and with it a run in the caller's process, would never end.
-        waiting.cancel()
-        raise StepTimeout(str(hook), thread.seconds, is_hook=True) from error
 
 
 def _read_items(hook: Hook, item: Any, result: Any) -> list[Any]:
@@ -294,11 +261,3 @@ def _count_args(function: Any, most: int) -> int | None:
             continue
         return count
     return None
-
-
-async def _as_coroutine(hook: Hook, result: Awaitable[Any]) -> Any:
-    try:
-        return await result
-    except (SystemExit, GeneratorExit, KeyboardInterrupt) as error:
-        # These would end the event loop of the worker.
-        raise StepEnded(str(hook), error, is_hook=True) from error

@@ -34,12 +34,8 @@ class LoginSession:
         gap: timedelta = ZERO,
         timeout: timedelta = MINUTE,
     ) -> None:
-        self._send, self._set_header, self._gap, self._timeout = (
-            send,
-            set_header,
-            gap.total_seconds(),
-            timeout,
-        )
+        self._send, self._set_header = send, set_header
+        self._gap, self._timeout = gap.total_seconds(), timeout
         self.number, self._origin = number, origin
         self._lock, self._next = asyncio.Lock(), 0.0
 
@@ -56,13 +52,9 @@ class LoginSession:
         headers: Mapping[str, str] = NOTHING,
     ) -> Page:
         """Send a form or JSON and return the resulting page. The request is never sent again."""
-        if (form is None) == (json is None):
+        options = RequestOptions.read(form=form, json=json, headers=headers)
+        if options is None or options.post is None:
             raise InvalidInput("A login sends a form or JSON: session.post(url, form={'user': …})")
-        options = (
-            RequestOptions.json(json, headers=headers)
-            if form is None
-            else RequestOptions.form(form, headers=headers)
-        )
         return await self._fetch(
             Request(url=url, headers=options.headers, timeout=self._timeout, post=options.post)
         )

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Protocol
@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from turbohtml import Document
 
 from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed
-from shoal.core.http import Headers, LiveTab, Response
+from shoal.core.http import Headers, LiveTab, Response, StoredFile
 from shoal.core.model import NOTHING, Task
 from shoal.core.request_options import NO_HEADERS, RequestOptions
 from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten
 from shoal.core.urls import join, join_all
+from shoal.core.values import read_size
 from shoal.scrape.extract import (
     read_article,
     read_feed,
@@ -29,11 +30,11 @@ from shoal.scrape.extract import (
     read_opengraph,
     read_table,
 )
-from shoal.scrape.files import PageFiles
+from shoal.scrape.files import DEFAULT_PATH, MAX_BYTES, Download, FileRequest, check_template, read_types
 from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first, text_of
 from shoal.scrape.other_tools import missing_attribute, refuse_options
 from shoal.scrape.parsing import parse_html, read_text
-from shoal.scrape.requests import Send, add_params, fields_of, send_request
+from shoal.scrape.requests import Send, add_params, send_request
 
 LONG = 1 << 20  # bytes, about ten milliseconds of parsing
 MAX_LINKS = 100_000  # per page; extracting them takes half a second
@@ -47,7 +48,7 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-class Page(PageFiles):
+class Page:
     """One fetched page. It is parsed once, on first access to its contents."""
 
     __slots__ = (
@@ -109,6 +110,11 @@ class Page(PageFiles):
         if not is_in_loop():
             raise InvalidInput("page.browser needs a step that is defined with 'async def'")
         return self.response.live
+
+    @property
+    def file(self) -> StoredFile | None:
+        """The file that was downloaded for this step, None for a page."""
+        return self.response.file
 
     @property
     def payload(self) -> Mapping[str, Any]:
@@ -240,8 +246,8 @@ class Page(PageFiles):
         None and for anything that is not a web address; a step may yield None.
         """
         href = url.attr("href") if isinstance(url, Node) else url
-        if params is not None:
-            href = self._with_params(href, params)
+        if params is not None and href is not None:
+            href = add_params(self.urljoin(href), params)
         if not (method or headers or cookies or payload or more) and form is json is body is None:
             return self._task(href, step, priority, NOTHING, None)
         options = RequestOptions.read(
@@ -249,43 +255,75 @@ class Page(PageFiles):
         )
         return self._task(href, step, priority, merge_payload(payload, more), options)
 
-    def post(
-        self,
-        url: str | Node | None,
-        *,
-        form: Mapping[str, Any] | None = None,
-        json: Any = None,
-        body: bytes | None = None,
-        headers: Mapping[str, str] = NO_HEADERS,
-        cookies: Mapping[str, str] | None = None,
-        params: Mapping[str, Any] | None = None,
-        step: Named | str | None = None,
-        priority: int | None = None,
-        payload: Mapping[str, Any] = NOTHING,
-        **more: Any,
-    ) -> Task | None:
-        """Return a task that sends a form, JSON or bytes; otherwise like `follow`.
+    def post(self, url: str | Node | None, **options: Any) -> Task | None:
+        """Return a task that sends a form, JSON or bytes; the options are those of `follow`.
 
         For a form of the page, pass its element: the URL is its action. The body is part of the task's
         identity, so the same URL may be sent any number of different bodies.
         """
-        if sum(one is not None for one in (form, json, body)) != 1:
+        if sum(options.get(name) is not None for name in ("form", "json", "body")) != 1:
             raise InvalidInput("A POST sends a form, JSON or bytes: page.post(url, form={'q': …})")
-        options = RequestOptions.read(
-            method="POST", headers=headers, cookies=cookies, form=form, json=json, body=body
-        )
         # A form without an action is sent to the page that contains it.
         href = (url.attr("action") or self.url) if isinstance(url, Node) else url
-        if params is not None:
-            href = self._with_params(href, params)
-        return self._task(href, step, priority, merge_payload(payload, more), options)
+        return self.follow(href, **options)
 
     request = send_request
 
     def form(self, selector: str = "form") -> dict[str, Any]:
-        """Return the fields of the first form that matches, as a browser would submit it unchanged."""
-        found = self.css_first(selector)
-        return {} if found is None else fields_of(found)
+        """Return the fields of the first form that matches, as a browser would submit it unchanged.
+
+        A name with several values gets a list.
+        """
+        raw = select_first(self._tree(), selector)
+        if raw is None:
+            return {}
+        if raw.tag != "form":
+            raise InvalidInput(f"page.form needs a form, and {shorten(selector)} selects <{raw.tag}>")
+        fields: dict[str, list[str]] = {}
+        for name, value in raw.form_data():
+            fields.setdefault(name, []).append(value)
+        return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
+
+    def download(
+        self,
+        url: str | Node | None,
+        step: Named | str | None = None,
+        *,
+        path: str = DEFAULT_PATH,
+        types: str | Sequence[str] = (),
+        max_bytes: int | str = MAX_BYTES,
+        headers: Mapping[str, str] = NO_HEADERS,
+        payload: Mapping[str, Any] = NOTHING,
+        **more: Any,
+    ) -> Download | None:
+        """Return the download of a file: yield it, or put it into an item, which then waits for its files.
+
+        In an item it becomes the record of the file: url, path, sha256, size, type and status. A step gets it
+        as `page.file`; other keyword arguments are its payload. Returns None for None and for anything that
+        is not a web address.
+        """
+        href = (url.attr("src") or url.attr("href")) if isinstance(url, Node) else url
+        target = self._find_target(href)
+        if target is None:
+            return None
+        request = FileRequest(
+            url=target,
+            path=check_template(path),
+            types=read_types(types),
+            max_bytes=read_size("max_bytes", max_bytes),
+            headers=dict(headers),
+        )
+        return Download(self.task, request, None if step is None else step_name(step), {**payload, **more})
+
+    def _find_target(self, href: str | None) -> str | None:
+        """Return the URL of a link; None for None, and for what is no web address, which is counted."""
+        if href is None or href in self._links:
+            return href
+        try:
+            return join(self.base, href)
+        except InvalidUrl:
+            self.dropped[NOT_A_LINK] += 1
+            return None
 
     def _task(
         self,
@@ -295,12 +333,8 @@ class Page(PageFiles):
         payload: Mapping[str, Any],
         options: RequestOptions | None,
     ) -> Task | None:
-        if href is None:
-            return None
-        try:
-            target = href if href in self._links else join(self.base, href)
-        except InvalidUrl:
-            self.dropped[NOT_A_LINK] += 1
+        target = self._find_target(href)
+        if target is None:
             return None
         parent = self.task
         name = parent.step if step is None else step_name(step)
@@ -314,9 +348,6 @@ class Page(PageFiles):
             depth=parent.depth + 1,
             request=options,
         )
-
-    def _with_params(self, href: str | None, params: Mapping[str, Any]) -> str | None:
-        return None if href is None else add_params(self.urljoin(href), params)
 
     @property
     def is_long(self) -> bool:
@@ -382,6 +413,22 @@ class Page(PageFiles):
             return json.loads(self.html)
         except (ValueError, RecursionError) as error:
             raise ParseFailed(f"{shorten(self.url)} is not JSON: {error}") from error
+
+
+def make_page(
+    content: str | bytes,
+    task: Task,
+    status: int,
+    headers: Mapping[str, str],
+    args: Any = None,
+    resources: Any = None,
+) -> Page:
+    """Return a page that was never fetched; text is HTML in UTF-8 unless the headers say otherwise."""
+    body = content.encode(errors="replace") if isinstance(content, str) else content
+    fields = {"content-type": "text/html; charset=utf-8"} if isinstance(content, str) else {}
+    fields |= headers
+    response = Response(url=task.url or "", status=status, headers=Headers(fields.items()), body=body)
+    return Page(response, task, args, resources)
 
 
 def merge_payload(payload: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,17 +1,17 @@
-"""Requests that a step sends itself, and the fields of forms."""
+"""Requests that a step sends itself."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput, InvalidUrl
 from shoal.core.http import Response
 from shoal.core.model import Task
-from shoal.core.request_options import NO_HEADERS, RequestOptions, encode_fields
+from shoal.core.request_options import RequestOptions, encode_fields
 from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten
 from shoal.core.urls import canonical, join
@@ -39,19 +39,20 @@ def sending_without_page(task: Task, send: SendForPage) -> Iterator[None]:
         _current.reset(token)
 
 
-def send_request(
-    page: "Page",
-    url: "str | Node",
-    *,
-    method: str | None = None,
-    headers: Mapping[str, str] = NO_HEADERS,
-    cookies: Mapping[str, str] | None = None,
-    params: Mapping[str, Any] | None = None,
-    form: Mapping[str, Any] | None = None,
-    json: Any = None,
-    body: bytes | None = None,
-    timeout: Any = None,
-) -> "Awaitable[Page]":
+class RequestKeywords(TypedDict, total=False):
+    """What a request of a step may have besides its URL."""
+
+    method: str | None
+    headers: Mapping[str, str]
+    cookies: Mapping[str, str] | None
+    params: Mapping[str, Any] | None
+    form: Mapping[str, Any] | None
+    json: Any
+    body: bytes | None
+    timeout: Any
+
+
+def send_request(page: "Page", url: "str | Node", **given: Unpack[RequestKeywords]) -> "Awaitable[Page]":
     """Send a request from a step, and return its response as a page, whatever its status.
 
     It obeys the rate of its host, robots.txt, the proxies, sessions and limits of the run, and goes through
@@ -59,25 +60,10 @@ def send_request(
     """
     _check_async("page.request")
     href = url if isinstance(url, str) else url.attr("href")
-    options = RequestOptions.read(
-        method=method, headers=headers, cookies=cookies, form=form, json=json, body=body
-    )
-    target = _find_target("page.request", lambda: join(page.base, href or ""), href, params)
-    return _send(page, replace(page.task, url=target, request=options), _read_timeout(timeout))
+    return _send(page, *_read_request("page.request", page.task, page.base, href, given))
 
 
-def send_without_page(
-    url: str,
-    *,
-    method: str | None = None,
-    headers: Mapping[str, str] = NO_HEADERS,
-    cookies: Mapping[str, str] | None = None,
-    params: Mapping[str, Any] | None = None,
-    form: Mapping[str, Any] | None = None,
-    json: Any = None,
-    body: bytes | None = None,
-    timeout: Any = None,
-) -> "Awaitable[Page]":
+def send_without_page(url: str, **given: Unpack[RequestKeywords]) -> "Awaitable[Page]":
     """Send a request from a step with `fetch=None`, and return its response as a page, whatever its status.
 
     As `page.request`, with an absolute URL.
@@ -90,11 +76,7 @@ def send_without_page(
             "page.request. In a test: run_step(step, task, send=a function that returns a page)"
         )
     task, send = step
-    options = RequestOptions.read(
-        method=method, headers=headers, cookies=cookies, form=form, json=json, body=body
-    )
-    target = _find_target("scraper.request", lambda: canonical(url), url, params)
-    return send(replace(task, url=target, request=options), _read_timeout(timeout))
+    return send(*_read_request("scraper.request", task, None, url, given))
 
 
 def add_params(url: str, params: Mapping[str, Any]) -> str:
@@ -113,18 +95,21 @@ def _check_async(call: str) -> None:
         raise InvalidInput(f"{call} needs a step that is defined with 'async def'. Write: await {call}(…)")
 
 
-def _find_target(
-    call: str, resolve: Callable[[], str], href: str | None, params: Mapping[str, Any] | None
-) -> str:
+def _read_request(
+    call: str, task: Task, base: str | None, href: str | None, given: RequestKeywords
+) -> tuple[Task, timedelta | None]:
+    """Return the task of a request, and its timeout; without a base the URL must be absolute."""
+    fields: dict[str, Any] = {**given}
+    params, timeout = fields.pop("params", None), fields.pop("timeout", None)
+    options = RequestOptions.read(**fields)
     try:
-        target = resolve()
-        return canonical(add_params(target, params)) if params is not None else target
+        target = canonical(href or "") if base is None else join(base, href or "")
+        if params is not None:
+            target = canonical(add_params(target, params))
     except InvalidUrl as error:
         raise InvalidInput(f"{call} cannot send a request to {shorten(repr(href))}: {error}") from error
-
-
-def _read_timeout(value: Any) -> timedelta | None:
-    return None if value is None else read_positive_duration("timeout", value)
+    limit = None if timeout is None else read_positive_duration("timeout", timeout)
+    return replace(task, url=target, request=options), limit
 
 
 async def _send(page: "Page", task: Task, timeout: timedelta | None) -> "Page":
@@ -139,46 +124,3 @@ async def _refuse(task: Task, timeout: timedelta | None) -> Response:
         "page.request sends requests in a run only. In a test: run_step(step, page, send=a function that "
         "returns a page)"
     )
-
-
-CONTROLS = "input[name], select[name], textarea[name]"
-NOT_SENT = frozenset({"button", "file", "image", "reset", "submit"})
-IF_CHECKED = frozenset({"checkbox", "radio"})
-
-
-def fields_of(form: Node) -> dict[str, Any]:
-    """Return the names and values of a form; a name with several values gets a list."""
-    fields: dict[str, list[str]] = {}
-    for control in form.css(CONTROLS):
-        name = control.attr("name")
-        if name and control.attr("disabled") is None and (values := list(_values(control))):
-            fields.setdefault(name, []).extend(values)
-    return {name: values if len(values) > 1 else values[0] for name, values in fields.items()}
-
-
-def _values(control: Node) -> Iterator[str]:
-    match control.tag:
-        case "select":
-            yield from _selected_values(control)
-        case "textarea":
-            yield str(control.xpath("string()")[0])
-        case _:
-            kind = (control.attr("type") or "text").lower()
-            if kind in IF_CHECKED and control.attr("checked") is not None:
-                yield _value(control, "on")
-            elif kind not in IF_CHECKED | NOT_SENT:
-                yield _value(control, "")
-
-
-def _selected_values(select: Node) -> list[str]:
-    options = [one for one in select.css("option") if one.attr("disabled") is None]
-    chosen = [one for one in options if one.attr("selected") is not None]
-    if select.attr("multiple") is None:
-        # The last selected option counts; without any, the first option.
-        chosen = chosen[-1:] or options[:1]
-    return [_value(one, one.text()) for one in chosen]
-
-
-def _value(node: Node, default: str) -> str:
-    value = node.attr("value")
-    return default if value is None else value

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope
-from shoal.core.patterns import regular
+from shoal.core.patterns import glob_expression, regular
 from shoal.core.text import shorten
 from shoal.core.urls import bare_host, canonical, site_of
 from shoal.core.values import read_words
@@ -98,15 +98,6 @@ def _matcher(pattern: str) -> Matcher:
     scheme, _, rest = pattern.rpartition("://")
     host, slash, path = rest.partition("/")
     # In a host "*" stops at the slash; otherwise a path could match as a host.
-    where = _glob(host, ".*" if host == "*" else "[^/]*") + ("" if ":" in host else r"(?::\d+)?")
-    what = f"/{_glob(path, '.*')}" if slash else "(?:/.*)?"
-    return re.compile(f"{_glob(scheme, '[^/]*') or 'https?'}://{where}{what}", re.DOTALL).fullmatch
-
-
-def _glob(text: str, anything: str) -> str:
-    first, *rest = map(re.escape, re.split(r"\*+", text))
-    if not rest:
-        return first
-    # Atomic groups, so that no star backtracks: a crafted link could otherwise block a worker for minutes.
-    middle = "".join(f"(?>{anything}?{piece})" for piece in rest[:-1])
-    return f"{first}{middle}{anything}{rest[-1]}"
+    where = glob_expression(host, ".*" if host == "*" else "[^/]*") + ("" if ":" in host else r"(?::\d+)?")
+    what = f"/{glob_expression(path, '.*')}" if slash else "(?:/.*)?"
+    return re.compile(f"{glob_expression(scheme, '[^/]*') or 'https?'}://{where}{what}", re.DOTALL).fullmatch

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask
-from shoal.core.http import Headers, Response
 from shoal.core.model import NOTHING, RunSettings, Task
 from shoal.core.retry_policy import RetryPolicy
 from shoal.core.text import shorten
@@ -21,7 +20,7 @@ from shoal.scrape.hooks import HookFunction, ScraperHooks
 from shoal.scrape.items import validator_for
 from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.login import Login
-from shoal.scrape.page import Named, Page, step_name
+from shoal.scrape.page import Named, Page, make_page, step_name
 from shoal.scrape.requests import send_without_page
 from shoal.scrape.seeds import SeedFunction, check_seed_function, read_start
 from shoal.scrape.settings.args import DeclaredArgs
@@ -270,6 +269,7 @@ class Scraper:
         other = type(self)(self.name)
         other.settings = self.settings.replace(**changes)
         other.settings.retry.check_classes()
+        self._check_item_hooks()
         other.login_function = self.login_function
         other.hooks, other.resources = self.hooks, self.resources
         other.start, other.seed_function = self.start, self.seed_function
@@ -307,7 +307,7 @@ class Scraper:
         name = self.first.name if step is None else step_name(step)
         task = Task(url=None if content is None else canonical(url), step=name, payload=payload)
         subject = (
-            task if content is None else _make_page(content, task, status, headers, values, self.resources)
+            task if content is None else make_page(content, task, status, headers, values, self.resources)
         )
         return _run(self.replace().handler(task), subject)
 
@@ -355,6 +355,15 @@ class Scraper:
             )
         return retries
 
+    def _check_item_hooks(self) -> None:
+        """Raise InvalidSetting for an async hook of items whose step runs in a thread: it could not wait."""
+        step = next((step for step in self.steps.values() if not step.is_async), None)
+        hook = next((hook for hook in self.hooks.item if _is_async(hook.function)), None)
+        if step and hook:
+            raise InvalidSetting(
+                str(hook), f"is async, and step {step.name!r} is not. Define both of them with 'async def'"
+            )
+
     def _unknown_step(self, name: Any) -> str:
         if not isinstance(name, str):
             return f"step must be a step of {self.name!r} or its name, got {shorten(repr(name))}"
@@ -388,16 +397,6 @@ def _check_function(function: Any) -> Callable[..., Any]:
 def _is_async(function: Callable[..., Any]) -> bool:
     forms = (inspect.unwrap(function), getattr(function, "__call__", None))  # noqa: B004
     return any(inspect.iscoroutinefunction(form) or inspect.isasyncgenfunction(form) for form in forms)
-
-
-def _make_page(
-    content: str | bytes, task: Task, status: int, headers: Mapping[str, str], args: Any, resources: Any
-) -> Page:
-    body = content.encode(errors="replace") if isinstance(content, str) else content
-    fields = {"content-type": "text/html; charset=utf-8"} if isinstance(content, str) else {}
-    fields |= headers
-    response = Response(url=task.url or "", status=status, headers=Headers(fields.items()), body=body)
-    return Page(response, task, args, resources)
 
 
 def _run(step: Step, subject: Page | Task) -> Harvest:

@@ -56,7 +56,7 @@ class Step:
     def may_download(self) -> bool:
         """Whether the function itself calls `page.download`; what it calls in other functions is not seen."""
         code = getattr(inspect.unwrap(self.function), "__code__", None)
-        return code is not None and _uses_name(code, "download")
+        return code is not None and _uses_any(code, ("download",))
 
     def harvest(self, subject: Subject) -> Harvest:
         """Run the function to completion and return its results; an exception discards them all."""
@@ -79,29 +79,19 @@ class Step:
         start_item = self.hooks.start_item if self.hooks.item else None
         result = self.function(subject)
         # Most functions return a generator, and the checks of abstract classes are slow.
-        is_generator = type(result) is AsyncGeneratorType
-        if not is_generator and isinstance(result, Awaitable):
+        if type(result) is not AsyncGeneratorType and isinstance(result, Awaitable):
             result = await result
-        if is_generator or isinstance(result, AsyncGenerator):
-            try:
-                async for value in result:
-                    if start_item and type(value) is not Task and (chain := start_item(value, subject)):
-                        collector.add_all(await self.hooks.finish_item_async(chain))
-                    else:
-                        collector.add(value)
-            except InvalidInput as error:
-                raise _at_yield(error, result, self.function) from error.__cause__
-            finally:
-                await result.aclose()
-        else:
-            try:
-                for value in self._iterate(result):
-                    if start_item and type(value) is not Task and (chain := start_item(value, subject)):
-                        collector.add_all(await self.hooks.finish_item_async(chain))
-                    else:
-                        collector.add(value)
-            except InvalidInput as error:
-                raise _at_yield(error, result, self.function) from error.__cause__
+        values = result if isinstance(result, AsyncGenerator) else self._iterate_returned(result)
+        try:
+            async for value in values:
+                if start_item and type(value) is not Task and (chain := start_item(value, subject)):
+                    collector.add_all(await self.hooks.finish_item_async(chain))
+                else:
+                    collector.add(value)
+        except InvalidInput as error:
+            raise _at_yield(error, result, self.function) from error.__cause__
+        finally:
+            await values.aclose()
         return self._filter_links(collector.harvest, subject)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -124,6 +114,11 @@ class Step:
         ):
             return (result,)
         return result
+
+    async def _iterate_returned(self, result: Any) -> AsyncGenerator[Any, None]:
+        """Yield the values that an async function has returned."""
+        for value in self._iterate(result):
+            yield value
 
     def _filter_links(self, harvest: Harvest, subject: Subject) -> Harvest:
         tasks: Iterable[Task] = harvest.follow
@@ -165,9 +160,10 @@ def _frames(result: Any) -> Iterator[FrameType]:
         result = result.gi_yieldfrom
 
 
-def _uses_name(code: CodeType, name: str) -> bool:
-    inner = (const for const in code.co_consts if isinstance(const, CodeType))
-    return name in code.co_names or any(_uses_name(one, name) for one in inner)
+def _uses_any(code: CodeType, names: Iterable[str]) -> bool:
+    """Tell whether a function, or one inside it, uses one of these names."""
+    inner = (one for one in code.co_consts if isinstance(one, CodeType))
+    return any(name in code.co_names for name in names) or any(_uses_any(one, names) for one in inner)
 
 
 YIELDED = ("follow", "download")  # methods of a page whose result has an effect only if it is yielded
@@ -180,7 +176,7 @@ def discarded_calls(name: str, function: Callable[..., Any]) -> Iterator[str]:
     """Yield a message for each such call in the function; none if its source cannot be read."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
-    if code is None or not _mentions(code):  # which is cheaper to know than what is in the source
+    if code is None or not _uses_any(code, YIELDED):  # which is cheaper to know than what is in the source
         return
     try:
         page = next(iter(inspect.signature(function).parameters))
@@ -196,12 +192,6 @@ def discarded_calls(name: str, function: Callable[..., Any]) -> Iterator[str]:
         if isinstance(method.value, ast.Name) and method.value.id == page:
             place = f"{Path(code.co_filename).name}:{method.lineno}"
             yield _DISCARDED.format(step=name, call=f"{page}.{method.attr}", place=place)
-
-
-def _mentions(code: CodeType) -> bool:
-    """Return whether a function, or one inside it, uses one of these names."""
-    inner = (one for one in code.co_consts if isinstance(one, CodeType))
-    return any(name in code.co_names for name in YIELDED) or any(map(_mentions, inner))
 
 
 def _definition(tree: ast.Module, code: CodeType) -> ast.AST:

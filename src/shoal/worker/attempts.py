@@ -23,7 +23,6 @@ from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.robots.robots import Robots
 from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
-from shoal.scrape.hooks import STEP_THREAD, StepThread
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.step import Step
@@ -291,7 +290,7 @@ class StepRunner:
                         # Parsing takes long enough to delay everything else on the loop.
                         await asyncio.to_thread(subject.prepare)
                     return await self._markers.run_marked(number, step.harvest_async(subject))
-                return await self._run_in_thread(step, subject, number, time_limit.total_seconds())
+                return await self._run_in_thread(step, subject, number)
         except TimeoutError as error:
             raise StepTimeout(step.name, time_limit.total_seconds()) from error
         except asyncio.CancelledError as error:
@@ -305,7 +304,7 @@ class StepRunner:
         finally:
             self._waits.end_step(number)
 
-    async def _run_in_thread(self, step: Step, subject: Page | Task, number: int, seconds: float) -> Harvest:
+    async def _run_in_thread(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         def harvest() -> Harvest:
             with self._markers.mark_thread(number):
                 try:
@@ -317,9 +316,8 @@ class StepRunner:
                     raise StepEnded(step.name, error) from error
 
         # In the task's context, so that what the step logs is attributed to its task.
-        context, loop = contextvars.copy_context(), asyncio.get_running_loop()
-        context.run(STEP_THREAD.set, StepThread(loop, loop.time() + seconds, seconds))
-        return await loop.run_in_executor(self._threads, context.run, harvest)
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, harvest)
 
 
 class StepRequests:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 import tomllib
 from pathlib import Path
 
@@ -146,29 +145,6 @@ def test_a_plugin_of_the_wrong_type_or_signature_is_refused_with_the_reason(tmp_
     assert "is of type Exporter" in says["s2"]
     assert "cannot be called with one argument" in says["f1"]
     assert "has no async method fetch" in says["f2"]
-
-
-async def test_a_plugin_whose_import_hangs_is_named_and_the_others_are_listed(folder, tmp_path):
-    hangs = (
-        "import time\nwhile True:\n    try:\n        time.sleep(1000)\n    except Exception:\n        pass\n"
-    )
-    install(folder, "slow", {"shoal.exporters": {"slow": "slow_plugin:thing"}}, slow_plugin=hangs)
-    good = "from shoal.plugins import Exporter\nthing = Exporter(open_address=lambda address, options: None)"
-    install(folder, "good", {"shoal.exporters": {"good": "good_plugin:thing"}}, good_plugin=good)
-    code = (
-        "from shoal.registry import registry; registry.IMPORT_TIMEOUT_SECONDS = 0.3\n"
-        "from shoal.cli.commands.project.show import plugin_rows\n"
-        "print(*((row['name'], row['state'], row['says']) for row in plugin_rows()), sep='\\n')"
-    )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, env={"PYTHONPATH": str(folder)}
-    )
-    async with asyncio.timeout(60):
-        out, _ = await process.communicate()
-    assert out.decode().splitlines() == [
-        "('good', 'ready', '')",
-        "('slow', 'refused', 'its import took longer than 0.3 s')",
-    ]
 
 
 QUEUE = """

@@ -1,4 +1,4 @@
-"""Hooks are called in order, may be async in a step that is not, and say what they may return."""
+"""Hooks are called in order, may be async in an async step, and say what they may return."""
 
 import asyncio
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pytest
 
 from shoal import Page, Reject, Scraper
-from shoal.core.errors import InvalidInput, InvalidItem
+from shoal.core.errors import InvalidInput, InvalidItem, InvalidSetting
 from shoal.core.model import Task
-from shoal.scrape.hooks import STEP_THREAD, OutgoingRequest, StepThread
+from shoal.scrape.hooks import OutgoingRequest
 
 
 def scraper_with(*hooks, is_async=True, item=None):
@@ -37,10 +37,13 @@ async def doubled(item):
     return [item, {**item, "copy": True}]
 
 
-@pytest.mark.parametrize("is_async", [True, False])
-def test_items_go_through_each_hook_in_order(is_async):
-    shop = scraper_with(in_place, doubled, is_async=is_async)
-    harvest = shop.parse("<b>£1</b><b>£2</b>")
+def copied(item):
+    return [item, {**item, "copy": True}]
+
+
+@pytest.mark.parametrize(("is_async", "second"), [(True, doubled), (True, copied), (False, copied)])
+def test_items_go_through_each_hook_in_order(is_async, second):
+    harvest = scraper_with(in_place, second, is_async=is_async).parse("<b>£1</b><b>£2</b>")
     assert harvest.items == [
         {"price": "1"},
         {"price": "1", "copy": True},
@@ -49,20 +52,13 @@ def test_items_go_through_each_hook_in_order(is_async):
     ]
 
 
-async def test_a_step_in_a_thread_waits_for_an_async_hook_on_the_loop_of_its_worker():
-    loops = []
-
-    async def record(item):
-        loops.append(asyncio.get_running_loop())
-
-    shop = scraper_with(record, is_async=False)
-    loop = asyncio.get_running_loop()
-    STEP_THREAD.set(StepThread(loop, loop.time() + 60, 60))
-    page = Page(
-        OutgoingRequest("https://a.test/", {}, None, Task()).answer("<b>1</b>"), Task(url="https://a.test/")
-    )
-    harvest = await asyncio.to_thread(shop.first.harvest, page)
-    assert harvest.items == [{"price": "1"}] and loops == [asyncio.get_running_loop()]
+def test_an_async_hook_needs_an_async_step():
+    shop = scraper_with(doubled, is_async=False)
+    with pytest.raises(InvalidSetting, match="on_item doubled is async, and step 'listing' is not"):
+        shop.replace(rate="5/s")
+    shop = scraper_with(lambda item: doubled(item), is_async=False)
+    with pytest.raises(InvalidInput, match="is async, which needs a step that is defined with 'async def'"):
+        shop.parse("<b>1</b>")
 
 
 def test_a_dropped_item_is_a_reject_that_names_the_hook():

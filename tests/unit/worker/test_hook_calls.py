@@ -48,16 +48,13 @@ def process(markers, threads):
     return handle
 
 
-def shop_with(kind=None, hook=None, *, lease="5m", is_async=True):
+def shop_with(kind=None, hook=None, *, lease="5m"):
     shop = Scraper("shop", robots=False, rate=None, lease=lease)
 
+    @shop.step
     async def page(page: Page):
         yield {"body": page.body.decode()}
 
-    def page_in_thread(page: Page):
-        yield {"body": page.body.decode()}
-
-    shop.step(name="page")(page if is_async else page_in_thread)
     if kind:
         getattr(shop, kind)(hook)
     return shop
@@ -108,17 +105,6 @@ async def test_a_hook_that_changes_a_response_in_place_is_told_what_to_return(pr
 async def test_a_worker_that_stops_cancels_a_hook(process):
     with pytest.raises(asyncio.CancelledError):
         await process(shop_with("on_request", cancel_and_wait))
-
-
-async def test_an_async_hook_that_hangs_under_a_step_in_a_thread_ends_with_the_step(process):
-    """Else the thread, and with it a run in the caller's process, would never end."""
-
-    async def hang(item):
-        await asyncio.sleep(1000)
-
-    outcome = await process(shop_with("on_item", hang, lease="200ms", is_async=False))
-    # Whose timer is first is left to chance on a busy machine.
-    assert isinstance(outcome, Retry) and "timed out after 0.2 s" in outcome.error
 
 
 async def test_an_error_of_a_hook_for_errors_shows_the_first_error_too(process):

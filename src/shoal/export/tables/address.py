@@ -9,9 +9,6 @@ from shoal.core.redact import redacted
 from shoal.core.urls import is_object_url
 
 SCHEMES = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql"}
-PIPES = {
-    "hdfs": "hdfs dfs -put - /items.jsonl",
-}
 EXAMPLE = "postgresql://user@host/database?table=books"
 
 
@@ -93,10 +90,6 @@ def _split(text: str) -> SplitResult:
 
 
 def _unsupported(scheme: str) -> str:
-    if scheme in PIPES:
-        return (
-            f"cannot be written to directly. Write JSON lines to stdout, and pipe them: - | {PIPES[scheme]}"
-        )
     if scheme == "file":
         return "is not needed: write the path of the file alone"
     known = "a file, sqlite:///FILE?table=NAME or postgresql://…?table=NAME"

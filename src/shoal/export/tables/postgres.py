@@ -2,9 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from importlib import import_module
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -116,7 +115,6 @@ class PostgresLink:
         self._loop = LoopThread("export to PostgreSQL")
         self._opened: Any = None
         self._transaction: Any = None
-        self._staging: dict[str, str] = {}  # temporary tables of this transaction, by their columns
 
     def fetch(self, query: str, *args: Any) -> list[Any]:
         """Run a query and return its rows."""
@@ -126,10 +124,10 @@ class PostgresLink:
         """Run a statement, in the current transaction if there is one."""
         self._loop.run(self._change(statement))
 
-    def load(self, rows: Sequence[tuple[Any, ...]], columns: str, statement: Callable[[str], str]) -> None:
-        """Copy rows into a temporary table, then run the statement that reads them from there."""
+    def insert(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement for each row."""
         self.begin()
-        self._loop.run(self._load(rows, columns, statement))
+        self._loop.run(self._opened.executemany(statement, rows))
 
     def begin(self) -> None:
         """Start a transaction, if there is none."""
@@ -138,12 +136,10 @@ class PostgresLink:
     def commit(self) -> None:
         if self._transaction:
             transaction, self._transaction = self._transaction, None
-            self._staging.clear()
             self._loop.run(transaction.commit())
 
     def close(self) -> None:
         """Close the connection; the server rolls back what was not committed."""
-        self._staging.clear()
         if self._opened:
             connection, self._opened, self._transaction = self._opened, None, None
             self._loop.run(_close_connection(connection))
@@ -178,22 +174,6 @@ class PostgresLink:
             await connection.execute(SET_LOCK_TIMEOUT)
             await connection.execute(statement)
 
-    async def _load(
-        self, rows: Sequence[tuple[Any, ...]], columns: str, statement: Callable[[str], str]
-    ) -> None:
-        name = await self._temporary(columns)
-        await self._opened.copy_records_to_table(name, schema_name="pg_temp", records=rows)
-        await self._opened.execute(statement(f"pg_temp.{name}"))
-        await self._opened.execute(f"TRUNCATE pg_temp.{name}")
-
-    async def _temporary(self, columns: str) -> str:
-        # Created in each transaction: behind a pooler, the next one may run in another server process.
-        if columns not in self._staging:
-            name = f"shoal_load_{len(self._staging)}"
-            await self._opened.execute(f"CREATE TEMPORARY TABLE {name} ({columns}) ON COMMIT DROP")
-            self._staging[columns] = name
-        return self._staging[columns]
-
     async def _begin(self) -> None:
         if self._transaction is None:
             connection = await self._connection()
@@ -227,8 +207,8 @@ _COLUMN_TYPES = {
     "numeric": ColumnType.DECIMAL,
     "bool": ColumnType.BOOL,
 }
-# The type in the temporary table; everything else is sent as text.
-_TRANSFER_TYPES = {ColumnType.INT: "bigint", ColumnType.FLOAT: "float8", ColumnType.BOOL: "boolean"}
+# The type in which a value is sent; everything else is sent as text.
+_SENT_TYPES = {ColumnType.INT: "bigint", ColumnType.FLOAT: "float8", ColumnType.BOOL: "boolean"}
 
 COLUMNS = (files(__package__) / "postgres_columns.sql").read_text(encoding="utf-8")
 
@@ -243,30 +223,20 @@ def column_type_of(type_name: str) -> ColumnType:
     return _COLUMN_TYPES.get(type_name, ColumnType.CAST)
 
 
-def staging_columns(columns: Sequence[TableColumn]) -> str:
-    """Return the columns of the temporary table; the last one holds the order of the rows."""
-    sent = [f"c{n} {_TRANSFER_TYPES.get(column.column_type, 'text')}" for n, column in enumerate(columns)]
-    return ", ".join([*sent, "position bigint"])
-
-
-def upsert_statement(table: str, columns: Sequence[TableColumn], key: Sequence[str], staging: str) -> str:
-    """Return the statement that upserts the rows of the temporary table.
-
-    Only the last row of each key is used, because a statement cannot update a row twice; the column types
-    decide whether keys are equal. The order by key prevents deadlocks between two exports to one table.
-    """
+def upsert_statement(table: str, columns: Sequence[TableColumn], key: Sequence[str]) -> str:
+    """Return the statement that inserts a row, or updates the one with its key."""
     names = [column.name for column in columns]
-    values = {column.name: f"c{n}::{column.type}" for n, column in enumerate(columns)}
-    keys = ", ".join(values[name] for name in key)
+    values = [
+        f"${number}::{_SENT_TYPES.get(column.column_type, 'text')}::{column.type}"
+        for number, column in enumerate(columns, 1)
+    ]
     changes = ", ".join(
         f"{quote_name(name)} = excluded.{quote_name(name)}" for name in names if name not in key
     )
     act = f"UPDATE SET {changes}" if changes else "NOTHING"
     return (
-        f"INSERT INTO {table} ({', '.join(map(quote_name, names))})"
-        f" SELECT DISTINCT ON ({keys}) {', '.join(values.values())}"
-        f" FROM {staging} ORDER BY {keys}, position DESC"
-        f" ON CONFLICT ({', '.join(map(quote_name, key))}) DO {act}"
+        f"INSERT INTO {table} ({_list(names)}) VALUES ({', '.join(values)})"
+        f" ON CONFLICT ({_list(key)}) DO {act}"
     )
 
 
@@ -315,12 +285,11 @@ class PostgresTable(Table):
     def upsert(
         self, columns: Sequence[TableColumn], key: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
+        places = [place for place, column in enumerate(columns) if column.name in key]
+        # In the order of the keys, so that two exports to one table do not wait for each other's rows.
+        ordered = sorted(rows, key=lambda one: [str(one[place]) for place in places])
         with self._translated(), self._keyed(key):
-            self._link.load(
-                [(*one, position) for position, one in enumerate(rows)],
-                staging_columns(columns),
-                partial(upsert_statement, self.name, columns, key),
-            )
+            self._link.insert(upsert_statement(self.name, columns, key), ordered)
 
     def commit(self) -> None:
         with self._translated():

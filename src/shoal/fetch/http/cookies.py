@@ -4,8 +4,8 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
+from shoal.core.http import Cookie
 from shoal.core.urls import name_of, registrable_domain
 from shoal.fetch.status import parse_date
 
@@ -16,20 +16,6 @@ MAX_LENGTH_PER_HOST = 16_384  # more than servers accept in one header
 
 _SAME_SITE = {"strict": "Strict", "lax": "Lax", "none": "None"}
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
-
-
-class Cookie(NamedTuple):
-    """A cookie and where it is sent."""
-
-    name: str
-    value: str
-    path: str
-    secure: bool  # set over TLS, so never sent in the clear
-    until: float | None  # when it expires; None: with the jar
-    http_only: bool = False  # scripts may not read it
-    same_site: str = ""  # Strict, Lax or None, as CDP spells them; empty where the host does not set it
-    domain: str = ""  # sent to this name and all below it; empty: only to the host that set it
-
 
 _Key = tuple[str, str, str]  # domain, name and path
 _Stored = OrderedDict[str, dict[_Key, Cookie]]

@@ -122,8 +122,7 @@ def host_row(host: HostStatus) -> HostRow:
 
 
 def _is_shown(worker: WorkerStatus) -> bool:
-    is_worker = worker.state != WorkerState.LAUNCHER and not worker.is_coordinator
-    return is_worker and (worker.last_beat <= RECENT or bool(worker.leased))
+    return not worker.is_coordinator and (worker.last_beat <= RECENT or bool(worker.leased))
 
 
 def _worker_order(worker: WorkerStatus) -> tuple[int, str]:

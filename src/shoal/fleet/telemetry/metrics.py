@@ -173,7 +173,7 @@ def worker_families(workers: Sequence[WorkerStatus]) -> "Iterator[Metric]":
     recent = [one for one in workers if one.last_beat.total_seconds() < HOUR or one.leased]
     states = Counter(state_of(one) for one in recent)
     family = GaugeMetricFamily("shoal_workers", "Workers, by state.", labels=("state",))
-    for state in (WorkerState.RUNNING, WorkerState.FROZEN, WorkerState.LATE, *ENDINGS, WorkerState.LAUNCHER):
+    for state in (WorkerState.RUNNING, WorkerState.FROZEN, WorkerState.LATE, *ENDINGS):
         family.add_metric((state,), states[state])
     yield family
     living = [one for one in recent if state_of(one) == WorkerState.RUNNING]

@@ -148,15 +148,8 @@ def _type_of(default: Any) -> Any:
 
 
 def _required_names(kind: Any) -> list[str]:
-    if dataclasses.is_dataclass(kind):
-        return [
-            field.name
-            for field in dataclasses.fields(kind)
-            if field.init
-            and field.default is dataclasses.MISSING
-            and field.default_factory is dataclasses.MISSING
-        ]
-    return [field.name for field in msgspec.structs.fields(kind) if field.required]
+    about: Any = msgspec.inspect.type_info(kind)
+    return [field.name for field in about.fields if field.required]
 
 
 def _type_name(wanted: Any) -> str:

@@ -130,13 +130,8 @@ def _read_torrc(key: str, value: Any) -> Path:
     return path.absolute()
 
 
-_TOR = CompactSetting(
+read_tor = CompactSetting(
     kind=TorSettings,
     fields={"renew": partial(read_whole, least=1), "torrc": _read_torrc},
     example="True, or 'renew=50' for a new circuit after every 50 requests to a host",
-)
-
-
-def read_tor(key: str, value: Any) -> TorSettings | None:
-    """Read the Tor settings: True, "renew=50 torrc=bridges.torrc", or a mapping of the same."""
-    return _TOR.read(key, value)
+).read

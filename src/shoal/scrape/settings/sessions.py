@@ -54,7 +54,7 @@ def _build_sessions(key: str, fields: dict[str, Any]) -> SessionSettings:
     return SessionSettings(profiles=fields.pop("profile", ()), **fields)
 
 
-_SESSIONS = CompactSetting(
+read_sessions = CompactSetting(
     kind=SessionSettings,
     fields={
         "size": partial(read_whole, least=1, most=MAX_SIZE),
@@ -69,12 +69,7 @@ _SESSIONS = CompactSetting(
     name_of=lambda word: "size" if _SIZE.fullmatch(word) else None,
     lists=("profile",),
     build=_build_sessions,
-)
-
-
-def read_sessions(key: str, value: Any) -> SessionSettings | None:
-    """Read sessions: 10, "10 max_uses=500 profile=chrome", or a mapping of the same."""
-    return _SESSIONS.read(key, value)
+).read
 
 
 MAX_TABS = 64

@@ -27,11 +27,6 @@ class CacheSettings:
     size: int = CACHE_SIZE
 
 
-def read_cache(key: str, value: Any) -> CacheSettings | None:
-    """Read a cache: True, "60s", "10m disk:pages 2GB", or a mapping of lifetime, place and size."""
-    return _CACHE.read(key, value)
-
-
 def read_warc(key: str, value: Any) -> Path:
     """Read the path of a WARC file to write."""
     path = _read_path(key, value)
@@ -78,14 +73,14 @@ def _build_cache(key: str, fields: dict[str, Any]) -> CacheSettings:
     return CacheSettings(folder=fields.pop("place", None), **fields)
 
 
-_CACHE = CompactSetting(
+read_cache = CompactSetting(
     kind=CacheSettings,
     fields={"lifetime": read_positive_duration, "place": _read_folder, "size": read_size},
     example="'60s' or '10m disk:pages 2GB'",
     main="lifetime",
     name_of=_cache_field,
     build=_build_cache,
-)
+).read
 
 
 DEFAULT_FOLDER = "files"  # in the working folder of the worker
@@ -115,11 +110,6 @@ class DedupSettings:
     steps: tuple[str, ...] = ()
 
 
-def read_dedup(key: str, value: Any) -> DedupSettings | None:
-    """Read "30d", "30d steps=article,comment", or a mapping of lifetime and steps; None or "off" for none."""
-    return _DEDUP.read(key, value)
-
-
 def _read_lifetime(key: str, value: Any) -> timedelta:
     try:
         return read_positive_duration(key, value)
@@ -134,7 +124,7 @@ def _build_dedup(key: str, fields: dict[str, Any]) -> DedupSettings:
     return DedupSettings(**fields)
 
 
-_DEDUP = CompactSetting(
+read_dedup = CompactSetting(
     kind=DedupSettings,
     fields={"lifetime": _read_lifetime, "steps": read_words},
     example=_DEDUP_EXAMPLE,
@@ -142,4 +132,4 @@ _DEDUP = CompactSetting(
     name_of=lambda word: None if "=" in word else "lifetime",
     lists=("steps",),
     build=_build_dedup,
-)
+).read

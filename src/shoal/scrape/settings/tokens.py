@@ -35,14 +35,6 @@ class TokenSettings:
     bucket: str = ""  # which of a token's rate-limit buckets applies
 
 
-def read_tokens(key: str, value: Any) -> TokenSettings | None:
-    """Read tokens: "env:NAME hosts=api.example.com", or a mapping of from, hosts, header, query and bucket.
-
-    No error message shows the value, because it may be a token.
-    """
-    return _TOKENS.read(key, value)
-
-
 def has_tokens(value: Any) -> bool:
     """Tell whether a value of the setting holds tokens itself, rather than say where they are."""
     source = value.get("from", True) if isinstance(value, Mapping) else value
@@ -139,7 +131,8 @@ def _build(key: str, fields: dict[str, Any]) -> TokenSettings:
     )
 
 
-_TOKENS = CompactSetting(
+# No error message shows the value, because it may be a token.
+read_tokens = CompactSetting(
     kind=TokenSettings,
     fields={
         "from": _read_source,
@@ -154,4 +147,4 @@ _TOKENS = CompactSetting(
     name_of=lambda word: None if word.partition("=")[0] in _OPTIONS else "from",
     lists=("hosts",),
     build=_build,
-)
+).read

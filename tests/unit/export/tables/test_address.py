@@ -76,7 +76,7 @@ def test_a_file_is_not_a_table():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("hdfs://name/items.jsonl", "pipe them: - | hdfs dfs -put - /items.jsonl"),
+        ("hdfs://name/items.jsonl", "is not supported. Use a file"),
         ("file:///tmp/items.jsonl", "write the path of the file alone"),
     ],
 )

@@ -72,7 +72,7 @@ def test_a_frozen_worker_is_said_to_be():
     assert (holder.why, holder.is_gone) == ("its process is frozen", False)
 
 
-@pytest.mark.parametrize("state", ["running", "frozen", "launcher", "filling", "waiting"])
+@pytest.mark.parametrize("state", ["running", "frozen", "filling", "waiting"])
 def test_a_worker_with_missing_heartbeats_is_late(state):
     assert state_of(worker(state, beat=MAX_SILENCE + SECOND)) == "late"
     assert state_of(worker(state)) == state
