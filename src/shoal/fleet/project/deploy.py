@@ -1,12 +1,13 @@
 """The `[deploy]` table of a project file: the image, the secrets and the services of a deployment."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.values import hint, read_choice, read_text, read_whole, read_words
+from shoal.core.values import read_choice, read_text, read_whole, read_words
+from shoal.fleet.project.cluster import read_count, read_fields, setting
 
 _IMAGE = re.compile(r"[a-z0-9][\w.\-/:@]{0,254}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -20,42 +21,22 @@ RESERVED = (
 )
 
 
+def _replicas(key: str, value: Any) -> int:
+    return read_whole(key, value, least=0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
     """Workers of one kind: what they serve, how many containers there are, and processes in each."""
 
-    scrapers: tuple[str, ...] = ()  # default: all
-    steps: tuple[str, ...] = ()  # default: all
-    replicas: int = 2
-    workers: int | None = None
+    scrapers: tuple[str, ...] = setting(read_words, ())  # default: all
+    steps: tuple[str, ...] = setting(read_words, ())  # default: all
+    replicas: int = setting(_replicas, 2)
+    workers: int | None = setting(read_count)
     # With `max_replicas`, KEDA decides between the two in Kubernetes.
-    min_replicas: int | None = None
-    max_replicas: int | None = None
-    tasks_per_worker: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeploySettings:
-    """What `shoal deploy` needs to know beyond the rest of the project file."""
-
-    image: str | None = None
-    architecture: str = "amd64"
-    secrets: tuple[str, ...] = ()  # the names of environment variables; their values are never written
-    services: Mapping[str, ServiceSettings] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, file: str, data: Any) -> "DeploySettings":
-        """Read the table; an error names the file and the key."""
-        return cls(**_read(f"{file}: deploy", data, _TABLE))
-
-
-def _read(key: str, given: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise InvalidSetting(key, f"must be a table, got {given!r}")
-    for name in given:
-        if name not in readers:
-            raise InvalidSetting(f"{key}.{name}", f"is not known. {hint(name, readers)}")
-    return {name: readers[name](f"{key}.{name}", value) for name, value in given.items()}
+    min_replicas: int | None = setting(_replicas)
+    max_replicas: int | None = setting(read_count)
+    tasks_per_worker: int | None = setting(read_count)
 
 
 def _image(key: str, value: Any) -> str:
@@ -86,7 +67,7 @@ def _services(key: str, value: Any) -> dict[str, ServiceSettings]:
 
 
 def _service(key: str, value: Any) -> ServiceSettings:
-    found = ServiceSettings(**_read(key, value, _SERVICE_TABLE))
+    found = read_fields(ServiceSettings, key, value)
     if found.max_replicas is None:
         for name in ("min_replicas", "tasks_per_worker"):
             if getattr(found, name) is not None:
@@ -100,28 +81,14 @@ def _architecture(key: str, value: Any) -> str:
     return read_choice(key, value, ARCHITECTURES)
 
 
-def _replicas(key: str, value: Any) -> int:
-    return read_whole(key, value, least=0)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploySettings:
+    """What `shoal deploy` needs to know beyond the rest of the project file."""
 
-
-def _workers(key: str, value: Any) -> int:
-    return read_whole(key, value, least=1)
+    image: str | None = setting(_image)
+    architecture: str = setting(_architecture, "amd64")
+    secrets: tuple[str, ...] = setting(_secrets, ())  # names of environment variables
+    services: Mapping[str, ServiceSettings] = field(default_factory=dict, metadata={"read": _services})
 
 
 NO_DEPLOY = DeploySettings()
-
-_TABLE: dict[str, Callable[[str, Any], Any]] = {
-    "image": _image,
-    "architecture": _architecture,
-    "secrets": _secrets,
-    "services": _services,
-}
-_SERVICE_TABLE: dict[str, Callable[[str, Any], Any]] = {
-    "scrapers": read_words,
-    "steps": read_words,
-    "replicas": _replicas,
-    "workers": _workers,
-    "min_replicas": _replicas,
-    "max_replicas": _workers,
-    "tasks_per_worker": _workers,
-}
