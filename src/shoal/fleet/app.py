@@ -37,8 +37,9 @@ from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import NEWEST
 from shoal.fleet.sources.seeds import Seeds, Stream
-from shoal.fleet.status.cache import CacheStatus, cache_status
+from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.find import find_run
+from shoal.fleet.status.rows import CacheRow
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.setup import open_telemetry
@@ -54,7 +55,7 @@ class App:
 
     def __init__(self, queue: Queue, queue_url: str, project: Project) -> None:
         self.queue = queue
-        self._url, self._project = queue_url, project
+        self.queue_url, self.project = queue_url, project  # the address may contain a password
         self._stack, self._workers = AsyncExitStack(), list[BackgroundWorkers]()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
         self.local_workers = LocalPools(queue)
@@ -65,16 +66,6 @@ class App:
         app = cls(await open_queue(queue_url), queue_url, project)
         app._stack.enter_context(messages_on(queue_url))
         return app
-
-    @property
-    def queue_url(self) -> str:
-        """The queue's address, which may contain a password."""
-        return self._url
-
-    @property
-    def project(self) -> Project:
-        """The project that names the scrapers."""
-        return self._project
 
     async def close(self) -> None:
         """Stop the workers started here, and close the queue."""
@@ -154,7 +145,7 @@ class App:
         if resume and run_id:
             raise InvalidInput("A run has one id: give `resume` or `run_id`")
         if not (seeds or again):
-            seeds = declared_seeds(self._project, job)
+            seeds = declared_seeds(self.project, job)
         for earlier in self._workers if workers else ():
             await earlier.wait_if_drained(job.scraper.name)
         run_id = run_id if resume in (None, NEWEST) else resume
@@ -162,7 +153,7 @@ class App:
             run_id=run_id,
             resume=resume is not None,
             lock=lock_of(self.queue, job, run_id) if workers else None,
-            routes=self._project.routes,
+            routes=self.project.routes,
             invalid=InvalidSeeds(on_invalid, rejects=rejects),
             keeps_empty=True,
         )
@@ -186,7 +177,7 @@ class App:
                 _name_run(error, run)
             raise
         private = await note_hosts_to_allow(self.queue, run, job.scraper.settings)
-        routes = self._project.routes
+        routes = self.project.routes
         return RunHandle(self.queue, run, report, routes, lambda run: job, check, private=private)
 
     async def work(self, run_id: str, *, workers: int = 1) -> RunHandle:
@@ -272,7 +263,7 @@ class App:
         """Return the API tokens that the fleet knows, with the quota left of each."""
         return await tokens(self.queue)
 
-    async def cache(self, run_id: str | None = None, *, folder: str | Path | None = None) -> CacheStatus:
+    async def cache(self, run_id: str | None = None, *, folder: str | Path | None = None) -> CacheRow:
         """Return what the response cache of the queue, or one in a folder, holds, and how runs use it."""
         return await cache_status(self.queue, run_id, folder=folder)
 
@@ -326,7 +317,7 @@ class App:
         await self._stack.enter_async_context(listening)
         await until_listening(self.queue, job.scraper.name, workers)
         return RunHandle(
-            self.queue, run, routes=self._project.routes, job_of=lambda run: job, check=listening.check
+            self.queue, run, routes=self.project.routes, job_of=lambda run: job, check=listening.check
         )
 
     async def scrape(
@@ -362,7 +353,7 @@ class App:
 
         The project's worker settings are the defaults.
         """
-        plan = self._project.cluster.workers
+        plan = self.project.cluster.workers
         defaults = {
             "concurrency": plan.concurrency,
             "batch": plan.batch_size,
@@ -370,22 +361,22 @@ class App:
         }
         fields = {name: value for name, value in defaults.items() if value is not None} | more
         name = scraper if isinstance(scraper, str) else locate_scraper(scraper)
-        loaded = load(self._project, name)
-        settings = with_declared_hosts(self._project, name, loaded.scraper, fields.pop("settings", NOTHING))
+        loaded = load(self.project, name)
+        settings = with_declared_hosts(self.project, name, loaded.scraper, fields.pop("settings", NOTHING))
         return make_job(
-            name, loaded, queue_url=self._url, settings=settings, workers=max(workers or 1, 1), **fields
+            name, loaded, queue_url=self.queue_url, settings=settings, workers=max(workers or 1, 1), **fields
         )
 
     async def _name(self, scraper: str | Scraper) -> str:
         if not isinstance(scraper, str):
             return scraper.name
         if scraper not in self._names:
-            self._names[scraper] = (await asyncio.to_thread(load, self._project, scraper)).scraper.name
+            self._names[scraper] = (await asyncio.to_thread(load, self.project, scraper)).scraper.name
         return self._names[scraper]
 
     def _handle(self, run: Run) -> RunHandle:
-        job_of = partial(job_of_run, self._project, self._url)
-        return RunHandle(self.queue, run, routes=self._project.routes, job_of=job_of)
+        job_of = partial(job_of_run, self.project, self.queue_url)
+        return RunHandle(self.queue, run, routes=self.project.routes, job_of=job_of)
 
 
 def _name_run(error: Exception, run: Run) -> None:

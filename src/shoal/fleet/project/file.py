@@ -16,8 +16,7 @@ from shoal.core.model import NOTHING
 from shoal.core.values import hint
 from shoal.discover.routing import Routes
 from shoal.fleet.partitions.table import read_table
-from shoal.fleet.project.cluster import NO_CLUSTER, ClusterSettings, read_fields
-from shoal.fleet.project.deploy import NO_DEPLOY, DeploySettings
+from shoal.fleet.project.cluster import ClusterSettings, DeploySettings, read_fields
 from shoal.fleet.telemetry.logs import read_log_target
 from shoal.queue.address import ONE_SERVER
 from shoal.registry.extras import install_command
@@ -88,6 +87,7 @@ VARIABLES = {
 }
 LOG_VARIABLES = {"folder": "SHOAL_LOG_DIR", "format": "SHOAL_LOG_FORMAT", "level": "SHOAL_LOG_LEVEL"}
 NO_SETTINGS = ("module", "seeds", "partitions", "args")  # other keys of a scraper's table change its settings
+NO_CLUSTER, NO_DEPLOY = ClusterSettings(), DeploySettings()
 TABLES = ("queue", "coordinator", "workers", "storage", "logs", "deploy", "scrapers", "routes")
 
 
@@ -179,7 +179,7 @@ class Project:
 
 def read(file: Path) -> Project:
     """Read a project file; every error names the file and the key."""
-    data = _parse(file, _text_of(file))
+    data = _parse(file)
     for key in data:
         if key not in TABLES:
             raise InvalidSetting(f"{file.name}: {key}", f"is not known. {hint(key, TABLES)}")
@@ -228,17 +228,10 @@ def _entry(file: Path, name: str, given: Any) -> ProjectScraper:
     )
 
 
-def _text_of(file: Path) -> str:
+def _parse(file: Path) -> dict[str, Any]:
     try:
-        return file.read_text(encoding="utf-8")
+        data = _READERS[file.suffix](file.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        raise InvalidInput(f"{file.name} cannot be read: {error}") from error
-
-
-def _parse(file: Path, text: str) -> dict[str, Any]:
-    try:
-        data = _READERS[file.suffix](text)
-    except ValueError as error:
         raise InvalidInput(f"{file.name} cannot be read: {error}") from error
     if not isinstance(data, dict):
         raise InvalidInput(f'{file.name} must contain keys and values, such as queue = "sqlite:///shoal.db"')

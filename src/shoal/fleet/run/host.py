@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
-from typing import Protocol, Self
+from typing import Self
 
 from shoal.core.errors import QueueError
 from shoal.core.events import LOG, Level
@@ -166,18 +166,8 @@ def open_logs(job: Job, run: Run) -> AbstractContextManager[LogDirectory]:
     return logs_of(job.logs, run, all_secrets(job.queue_url, job.scraper.settings, os.environ))
 
 
-class StoppablePool(Protocol):
-    """A worker pool that can be stopped."""
-
-    @property
-    def in_hand(self) -> int: ...
-    @property
-    def stops(self) -> int: ...
-    def stop(self) -> int: ...
-
-
 @contextmanager
-def time_limit(span: timedelta | None, pool: StoppablePool, say: Callable[[str], None]) -> Iterator[None]:
+def time_limit(span: timedelta | None, pool: WorkerPool, say: Callable[[str], None]) -> Iterator[None]:
     """Stop the workers after this time, unless they were told to stop before: they finish running tasks."""
     loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError
 from shoal.core.model import ZERO, HostStatus, ReportedState, Run, RunState, Stats
+from shoal.core.tasks import first
 from shoal.core.values import counted
 from shoal.fleet.status.at_work import has_lost_counts, has_workers
 from shoal.fleet.status.hook_records import HookRecord, hook_records
@@ -89,10 +90,10 @@ class Snapshot:
         """The paused hosts that a run without leased tasks waits for, as text."""
         if self.stats.leased or not self.stats.remaining or not self.paused:
             return None
-        first = self.paused[0]
+        soonest = self.paused[0]
         others = f" and {len(self.paused) - 1:,} more" if len(self.paused) > 1 else ""
-        seconds = (first.paused_for or ZERO).total_seconds()
-        return f"{first.host}{others}, paused for {seconds:,.0f} s"
+        seconds = (soonest.paused_for or ZERO).total_seconds()
+        return f"{soonest.host}{others}, paused for {seconds:,.0f} s"
 
     @property
     def state(self) -> ReportedState:
@@ -195,22 +196,24 @@ async def _lacks_seeds(queue: Queue, run: Run, stats: Stats) -> bool:
     """Return whether a run without tasks left is not finished, because its seeds are not all enqueued."""
     if stats.remaining or run.state is not RunState.RUNNING:
         return False
-
     return await is_seeding_interrupted(queue, run.id)
 
 
 async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
     """Return a snapshot with what the run has left out, its files and its hooks."""
-
     run_id = snapshot.run.id
-    return replace(
-        snapshot,
-        not_followed=await links_not_followed(queue, run_id),
-        missing=await missing_pages(queue, run_id),
-        files=await file_counts(queue, run_id),
-        hooks=await hook_records(queue, run_id),
-        lost_counts=snapshot.has_final_counts and await has_lost_counts(queue, run_id),
-    )
+    lost = snapshot.has_final_counts and await has_lost_counts(queue, run_id)
+    return replace(snapshot, **await _details_of(queue, run_id), lost_counts=lost)
+
+
+async def _details_of(queue: Queue, run_id: str) -> dict[str, Any]:
+    """Return the fields of a snapshot that are read from the notes of workers and hooks."""
+    return {
+        "not_followed": await links_not_followed(queue, run_id),
+        "missing": await missing_pages(queue, run_id),
+        "files": await file_counts(queue, run_id),
+        "hooks": await hook_records(queue, run_id),
+    }
 
 
 class ProgressReader:
@@ -222,10 +225,8 @@ class ProgressReader:
         self._stats: Stats | None = None  # when hosts and links were last read
         self._seen: deque[tuple[float, int]] = deque()
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
-        self._not_followed: dict[str, SkippedLinks] = {}
+        self._details: dict[str, Any] = {}  # of the next snapshot
         self._at_work, self._at_work_at = False, 0.0
-        self._missing, self._files = MissingPages(), FileCounts()
-        self._hooks: dict[str, HookRecord] = {}
 
     async def read(self, *, last: bool = False, at_work: bool | None = None) -> Snapshot:
         """Return a snapshot of the run; with `last`, skipped links and workers are up to date too.
@@ -247,16 +248,12 @@ class ProgressReader:
             0.0,
             None,
             self._paused,
-            self._not_followed,
             at_work=at_work,
-            missing=self._missing,
-            files=self._files,
-            hooks=self._hooks,
             lacks_seeds=lacks_seeds,
+            **self._details,
         ).with_rate(rate)
         if not (last or snapshot.has_final_counts):
             return snapshot
-
         lost = await has_lost_counts(self._queue, self._run_id)
         cuts = await cuts_of(self._queue, self._run_id) if snapshot.is_finished else ()
         is_stuck = snapshot.state is ReportedState.STOPPED and stats.remaining
@@ -286,26 +283,15 @@ class ProgressReader:
         if self._with_hosts and (is_due or not self._hosts):
             await self._read_hosts()
         if is_due or last:
-            await self._read_left_out()
+            self._details = await _details_of(self._queue, self._run_id)
         if is_due:
             self._hosts_at, self._stats = now, stats
 
     async def _read_hosts(self) -> None:
-        count, paused = 0, []
-        async for host in self._queue.hosts(self._run_id):
-            count += 1
-            if host.paused_for and host.counts.remaining:
-                paused.append(host)
-            if count >= MAX_HOSTS:
-                break
-        self._hosts = count
+        hosts = [host async for host in first(self._queue.hosts(self._run_id), MAX_HOSTS)]
+        paused = [host for host in hosts if host.paused_for and host.counts.remaining]
+        self._hosts = len(hosts)
         self._paused = sorted(paused, key=lambda host: host.paused_for or ZERO)
-
-    async def _read_left_out(self) -> None:
-        self._not_followed = await links_not_followed(self._queue, self._run_id)
-        self._missing = await missing_pages(self._queue, self._run_id)
-        self._files = await file_counts(self._queue, self._run_id)
-        self._hooks = await hook_records(self._queue, self._run_id)
 
 
 async def follow_progress(

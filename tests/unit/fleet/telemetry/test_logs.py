@@ -88,7 +88,7 @@ def test_a_launcher_that_was_killed_leaves_its_folder_to_others(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_refused_with_what_to_do(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidSetting, match=r"--log-dir cannot be written: .*Name another folder"):
+    with pytest.raises(InvalidSetting, match=r"--log-dir must be a folder, got the file .*Name a folder"):
         LogFolder(tmp_path / "file")
 
 
