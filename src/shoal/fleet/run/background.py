@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +15,6 @@ from shoal.fleet.run.host import FINISH_TIMEOUT, RunHost
 from shoal.fleet.run.lifecycle import reopen
 from shoal.fleet.run.pool import RunObserver
 from shoal.queue.contract import Queue
-from shoal.worker.secrets import all_secrets
 
 log = logging.getLogger(__name__)
 END_TIMEOUT = timedelta(seconds=10)
@@ -103,7 +101,6 @@ class BackgroundWorkers:
             await asyncio.wait([self._task], timeout=END_TIMEOUT.total_seconds())
 
     async def _work(self) -> None:
-        job = self._host.job
         try:
             ending = await self._host.work()
         except Exception as error:
@@ -112,7 +109,7 @@ class BackgroundWorkers:
             self._error = error if isinstance(error, ShoalError) else failed
             log.error("%s. Run %s has no more workers here.", failed, self.run_id)
             return
-        redact = redactor(all_secrets(job.queue_url, job.scraper.settings, os.environ))
+        redact = redactor(self._host.job.secrets)
         self._failures = [redact(failure) for failure in ending.failures]  # with lines of their output
         for failure in ending.failures:
             log.error("Could not continue run %s: %s", self.run_id, failure)
