@@ -99,7 +99,7 @@ async def test_a_failure_is_recorded_and_the_next_start_calls_the_hook_again(que
         await RunHooks(queue, run.id, shop).start()
     record = (await hook_records(queue, run.id))[START]
     assert record.has_failed
-    assert record.as_json()["error"] == "on_run_start prepare: ValueError: no such table"
+    assert (record.hook, record.error) == ("on_run_start prepare", "ValueError: no such table")
     fails[0] = False
     await RunHooks(queue, run.id, shop).start()
     assert (await hook_records(queue, run.id))[START].state is HookState.DONE
@@ -121,7 +121,7 @@ async def test_a_hook_that_is_stopped_is_interrupted_and_called_again_by_the_nex
     hooks.stop(is_urgent=True)
     await held
     record = (await hook_records(queue, run.id))[START]
-    assert record.as_json()["error"] == "on_run_start hang: it was stopped before it returned"
+    assert (record.hook, record.error) == ("on_run_start hang", "it was stopped before it returned")
     await RunHooks(queue, run.id, scraper_with(on_run_start=lambda run: None)).start()
     assert (await hook_records(queue, run.id))[START].state is HookState.DONE
 

@@ -6,11 +6,11 @@ A run lives in its queue, not in the program that started it: `app.run(run_id)` 
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, RunConflict, ShoalError, UnknownRun
@@ -37,8 +37,9 @@ from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import NEWEST
 from shoal.fleet.sources.seeds import Seeds, Stream
-from shoal.fleet.status.cache import CacheStatus, cache_status
+from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.find import find_run
+from shoal.fleet.status.rows import CacheRow
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.setup import open_telemetry
@@ -49,12 +50,52 @@ from shoal.scrape.scraper import Scraper
 from shoal.worker.partitions import HEARTBEAT
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartKeywords:
+    """The keywords of `App.start` beside tasks and settings: which run it is, and who works on it how."""
+
+    run_id: str | None = None
+    resume: str | None = None
+    again: str | None = None
+    on_invalid: OnInvalid = "skip"
+    rejects: str | None = None
+    workers: int | None = None
+    steps: Sequence[str] | None = None
+    concurrency: int | None = None
+    stagger: timedelta = ZERO
+    partitions: Sequence[str] | str | None = None
+    partition_table: Mapping[int, Sequence[str]] | None = None
+    heartbeat: timedelta = HEARTBEAT
+    logs: LogPlan | None = None
+    metrics: str | None = None
+    trace: bool = False
+
+    @classmethod
+    def take(cls, keywords: dict[str, Any]) -> Self:
+        """Remove these keywords from the given ones, and return them."""
+        names = [each.name for each in fields(cls) if each.name in keywords]
+        return cls(**{name: keywords.pop(name) for name in names})
+
+    def job_fields(self) -> dict[str, Any]:
+        """Return the arguments of `App.job` for these keywords."""
+        partitions, table = self.partitions, self.partition_table
+        found: dict[str, Any] = {
+            "workers": self.workers,
+            "stagger": self.stagger,
+            "heartbeat": self.heartbeat,
+        }
+        found["partitions"] = [partitions] if isinstance(partitions, str) else partitions
+        found["homes"] = read_table(table, "partition_table") if table else None
+        found["steps"] = list(self.steps) if self.steps else None
+        return found | ({"concurrency": self.concurrency} if self.concurrency else {})
+
+
 class App:
     """A queue and the scrapers of a project."""
 
     def __init__(self, queue: Queue, queue_url: str, project: Project) -> None:
         self.queue = queue
-        self._url, self._project = queue_url, project
+        self.queue_url, self.project = queue_url, project  # the address may contain a password
         self._stack, self._workers = AsyncExitStack(), list[BackgroundWorkers]()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
         self.local_workers = LocalPools(queue)
@@ -65,16 +106,6 @@ class App:
         app = cls(await open_queue(queue_url), queue_url, project)
         app._stack.enter_context(messages_on(queue_url))
         return app
-
-    @property
-    def queue_url(self) -> str:
-        """The queue's address, which may contain a password."""
-        return self._url
-
-    @property
-    def project(self) -> Project:
-        """The project that names the scrapers."""
-        return self._project
 
     async def close(self) -> None:
         """Stop the workers started here, and close the queue."""
@@ -89,24 +120,9 @@ class App:
         *,
         urls: Stream = (),
         tasks: Stream = (),
-        run_id: str | None = None,
-        resume: str | None = None,
-        workers: int | None = None,
-        on_invalid: OnInvalid = "skip",
-        rejects: str | None = None,
         settings: Mapping[str, Any] | None = None,
         args: Mapping[str, Any] | None = None,
-        again: str | None = None,
-        steps: Sequence[str] | None = None,
-        concurrency: int | None = None,
-        stagger: timedelta = ZERO,
-        partitions: Sequence[str] | str | None = None,
-        partition_table: Mapping[int, Sequence[str]] | None = None,
-        heartbeat: timedelta = HEARTBEAT,
-        logs: LogPlan | None = None,
-        metrics: str | None = None,
-        trace: bool = False,
-        **sources: Any,
+        **keywords: Any,
     ) -> RunHandle:
         """Create a run, enqueue its tasks, and work on it as its mode says; `run.report` has the counts.
 
@@ -124,46 +140,39 @@ class App:
         scraper declares.
 
         `urls` and `tasks` may be any iterables, also async ones, and are never held in memory as a whole.
-        `sources` are the other sources by their names in `shoal run`: urls_file, sitemap, combine, axis,
-        from_run. What cannot be queued is skipped and counted; `on_invalid` may be "dead" for dead letters,
-        "raise", or a function that receives each refusal, and `rejects` names a file for them.
+        `keywords` are those of `StartKeywords`, and the other sources by their names in `shoal run`:
+        urls_file, sitemap, combine, axis, from_run. What cannot be queued is skipped and counted;
+        `on_invalid` may be "dead" for dead letters, "raise", or a function that receives each refusal, and
+        `rejects` names a file for them.
 
         `partitions` limits the workers to these partitions; "auto" and "exclusive" assign them by a plan,
         which `partition_table` may fix: worker number to partitions. `heartbeat` is how soon they are
         reassigned. `logs`, `metrics` (HOST:PORT) and `trace` apply to the workers started here.
         """
-        seeds = read_sources(urls, tasks, sources)
-        job = self.job(
-            scraper,
-            workers=workers,
-            settings=dict(settings or {}) | ({"again": again} if again else {}),
-            args=dict(args or {}),
-            partitions=[partitions] if isinstance(partitions, str) else partitions,
-            homes=read_table(partition_table, "partition_table") if partition_table else None,
-            steps=list(steps) if steps else None,
-            stagger=stagger,
-            heartbeat=heartbeat,
-            **({"concurrency": concurrency} if concurrency else {}),
-        )
+        given = StartKeywords.take(keywords)
+        seeds = read_sources(urls, tasks, keywords)
+        changed = dict(settings or {}) | ({"again": given.again} if given.again else {})
+        job = self.job(scraper, settings=changed, args=dict(args or {}), **given.job_fields())
         check_served(job.steps, job.scraper, option="steps")
+        workers = given.workers
         if workers is None:
             workers = 1 if job.scraper.settings.mode_given and job.scraper.settings.mode == "single" else 0
-        if not workers and (logs or metrics or trace):
+        if not workers and (given.logs or given.metrics or given.trace):
             raise InvalidInput("Logs, metrics and traces need workers here; start one with: workers=1")
-        job = replace(job, **open_telemetry(logs, metrics, trace, key="metrics"))
-        if resume and run_id:
+        job = replace(job, **open_telemetry(given.logs, given.metrics, given.trace, key="metrics"))
+        if given.resume and given.run_id:
             raise InvalidInput("A run has one id: give `resume` or `run_id`")
-        if not (seeds or again):
-            seeds = declared_seeds(self._project, job)
+        if not (seeds or given.again):
+            seeds = declared_seeds(self.project, job)
         for earlier in self._workers if workers else ():
             await earlier.wait_if_drained(job.scraper.name)
-        run_id = run_id if resume in (None, NEWEST) else resume
+        run_id = given.run_id if given.resume in (None, NEWEST) else given.resume
         options = StartOptions(
             run_id=run_id,
-            resume=resume is not None,
+            resume=given.resume is not None,
             lock=lock_of(self.queue, job, run_id) if workers else None,
-            routes=self._project.routes,
-            invalid=InvalidSeeds(on_invalid, rejects=rejects),
+            routes=self.project.routes,
+            invalid=InvalidSeeds(given.on_invalid, rejects=given.rejects),
             keeps_empty=True,
         )
         return await self._start(job, seeds, options, with_workers=bool(workers))
@@ -186,7 +195,7 @@ class App:
                 _name_run(error, run)
             raise
         private = await note_hosts_to_allow(self.queue, run, job.scraper.settings)
-        routes = self._project.routes
+        routes = self.project.routes
         return RunHandle(self.queue, run, report, routes, lambda run: job, check, private=private)
 
     async def work(self, run_id: str, *, workers: int = 1) -> RunHandle:
@@ -272,7 +281,7 @@ class App:
         """Return the API tokens that the fleet knows, with the quota left of each."""
         return await tokens(self.queue)
 
-    async def cache(self, run_id: str | None = None, *, folder: str | Path | None = None) -> CacheStatus:
+    async def cache(self, run_id: str | None = None, *, folder: str | Path | None = None) -> CacheRow:
         """Return what the response cache of the queue, or one in a folder, holds, and how runs use it."""
         return await cache_status(self.queue, run_id, folder=folder)
 
@@ -326,7 +335,7 @@ class App:
         await self._stack.enter_async_context(listening)
         await until_listening(self.queue, job.scraper.name, workers)
         return RunHandle(
-            self.queue, run, routes=self._project.routes, job_of=lambda run: job, check=listening.check
+            self.queue, run, routes=self.project.routes, job_of=lambda run: job, check=listening.check
         )
 
     async def scrape(
@@ -362,7 +371,7 @@ class App:
 
         The project's worker settings are the defaults.
         """
-        plan = self._project.cluster.workers
+        plan = self.project.cluster.workers
         defaults = {
             "concurrency": plan.concurrency,
             "batch": plan.batch_size,
@@ -370,22 +379,22 @@ class App:
         }
         fields = {name: value for name, value in defaults.items() if value is not None} | more
         name = scraper if isinstance(scraper, str) else locate_scraper(scraper)
-        loaded = load(self._project, name)
-        settings = with_declared_hosts(self._project, name, loaded.scraper, fields.pop("settings", NOTHING))
+        loaded = load(self.project, name)
+        settings = with_declared_hosts(self.project, name, loaded.scraper, fields.pop("settings", NOTHING))
         return make_job(
-            name, loaded, queue_url=self._url, settings=settings, workers=max(workers or 1, 1), **fields
+            name, loaded, queue_url=self.queue_url, settings=settings, workers=max(workers or 1, 1), **fields
         )
 
     async def _name(self, scraper: str | Scraper) -> str:
         if not isinstance(scraper, str):
             return scraper.name
         if scraper not in self._names:
-            self._names[scraper] = (await asyncio.to_thread(load, self._project, scraper)).scraper.name
+            self._names[scraper] = (await asyncio.to_thread(load, self.project, scraper)).scraper.name
         return self._names[scraper]
 
     def _handle(self, run: Run) -> RunHandle:
-        job_of = partial(job_of_run, self._project, self._url)
-        return RunHandle(self.queue, run, routes=self._project.routes, job_of=job_of)
+        job_of = partial(job_of_run, self.project, self.queue_url)
+        return RunHandle(self.queue, run, routes=self.project.routes, job_of=job_of)
 
 
 def _name_run(error: Exception, run: Run) -> None:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, QueueUnavailable, RunConflict, ScraperBusy
@@ -15,14 +14,13 @@ from shoal.fleet import lock as single
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.job import Job
 from shoal.fleet.run.host import RunHost, open_logs
-from shoal.fleet.run.launch import Summary
+from shoal.fleet.run.launch import Summary, summarize
 from shoal.fleet.run.lifecycle import end_at_budget
 from shoal.fleet.run.open_run import OpenedRun, lock_of
 from shoal.fleet.run.pool import PoolExit, RunObserver, WorkerPool
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.run.settings import use_settings
 from shoal.fleet.status.find import find_run, is_standing
-from shoal.fleet.status.findings import read_findings
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.telemetry.metrics import PoolMetrics
 from shoal.fleet.telemetry.setup import metrics_of
@@ -38,28 +36,20 @@ MAX_RUNS_CHECKED = 20  # runs of a scraper, the newest first
 ROLE = "coordinator"
 
 
-class RoleObserver(Protocol):
-    """Receives the progress and messages of the runs of a cluster."""
-
-    def on_join(self, run: Run) -> None: ...
-    def on_progress(self, snapshot: Snapshot) -> None: ...
-    def on_message(self, text: str) -> None: ...
-
-
-class SilentObserver:
-    """An observer that ignores everything."""
+class RoleObserver:
+    """Receives the progress and messages of the runs of a cluster; these methods ignore them."""
 
     def on_join(self, run: Run) -> None:
-        """Ignore it."""
+        """Handle a run that is worked on, or waited for, from now on."""
 
     def on_progress(self, snapshot: Snapshot) -> None:
-        """Ignore it."""
+        """Handle the counts of a run, which are read again and again."""
 
     def on_message(self, text: str) -> None:
-        """Ignore it."""
+        """Handle an event that the user should know of."""
 
 
-SILENT = SilentObserver()
+SILENT = RoleObserver()
 
 
 def enqueue_lock(queue: Queue, scraper: str, run_id: str | None = None) -> single.ScraperLock:
@@ -113,16 +103,7 @@ class Coordinator:
             snapshot = await self._wait()
             await writer.finish(snapshot.stats.items)
         await self._send_heartbeat(me, WorkerState.FINISHED)
-        return Summary(
-            run=run,
-            job=job,
-            enqueued=enqueued,
-            before=before,
-            snapshot=snapshot,
-            ending=PoolExit(),
-            seconds=time.monotonic() - began,
-            findings=await read_findings(queue, run.id, snapshot.stats),
-        )
+        return await summarize(self.opened, enqueued, snapshot, PoolExit(), before=before, began=began)
 
     async def _wait(self) -> Snapshot:
         queue, run = self.opened.queue, self.opened.run

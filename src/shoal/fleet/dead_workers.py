@@ -43,19 +43,9 @@ async def release_leases_of(queue: Queue, run: Run) -> int:
     count = 0
     for worker in await queue.workers(run.id):
         if worker.leased and is_dead(worker) and not _has_outlived_launcher(worker):
-            once = once_steps_of(worker)
-            if once is not None:
-                count += await release_leases(queue, worker.worker_id, once=once)
+            once = [str(step) for step in worker.info.get("at_most_once") or ()]
+            count += await release_leases(queue, worker.worker_id, once=once)
     return count
-
-
-def once_steps_of(worker: WorkerStatus) -> list[str] | None:
-    """Return a worker's at-most-once steps, by its heartbeats; None if they are not listed.
-
-    Earlier versions only say that there are such steps: the leases of such a worker must expire.
-    """
-    steps = worker.info.get("at_most_once")
-    return None if steps is True else [str(step) for step in steps or ()]
 
 
 def is_at_most_once(worker: WorkerStatus) -> bool:

@@ -26,12 +26,12 @@ from shoal.discover.routing import Routes
 from shoal.fleet.command_hints import worker_command
 from shoal.fleet.job import Job
 from shoal.fleet.run import lifecycle
-from shoal.fleet.run.change import SettingRow, change_settings, list_settings
 from shoal.fleet.run.enqueue import fill
 from shoal.fleet.run.feed import OnInvalid
 from shoal.fleet.run.letters import EditReport, check_step, edit_letters, read_change
 from shoal.fleet.run.open_run import RunEnqueueReport
 from shoal.fleet.run.retention import purge_run
+from shoal.fleet.run.settings import SettingRow, change_settings, list_settings
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.sources.seeds import Stream

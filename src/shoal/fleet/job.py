@@ -1,5 +1,6 @@
 """A job: a scraper with the settings its workers run with."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -16,6 +17,7 @@ from shoal.worker.partitions import HEARTBEAT, PartitionMode, PartitionRole
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.run_settings import replaced
+from shoal.worker.secrets import all_secrets
 from shoal.worker.slots import MAX_PAGE_BYTES
 
 # The supervisor extends the leases of its worker, so a short lease works for a long step too: it is how long
@@ -89,6 +91,11 @@ class Job:
             listening=self.listening,
             queue_option=option_text(self.queue_url),
         )
+
+    @property
+    def secrets(self) -> list[str]:
+        """What must not be shown: of the queue's address, the settings and the environment."""
+        return all_secrets(self.queue_url, self.scraper.settings, os.environ)
 
     @property
     def sharing(self) -> PartitionRole | None:

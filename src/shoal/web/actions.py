@@ -18,13 +18,13 @@ from shoal.fleet.build_job import job_of_run, project_job
 from shoal.fleet.job import Job
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.project.file import Project
-from shoal.fleet.run import change, letters, lifecycle, retention
-from shoal.fleet.run.change import SettingRow
+from shoal.fleet.run import letters, lifecycle, retention
 from shoal.fleet.run.enqueue import fill, filled_row
 from shoal.fleet.run.feed import InvalidSeeds
 from shoal.fleet.run.letters import EditReport, LetterChange
 from shoal.fleet.run.open_run import RunEnqueueReport, StartOptions, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule
+from shoal.fleet.run.settings import SettingRow, change_settings, list_settings
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
@@ -79,9 +79,9 @@ class OperatorActions:
     async def change_settings(self, run_id: str, settings: Mapping[str, Any]) -> list[SettingRow]:
         """Change settings of a run while it runs; return all of its settings."""
         check_settings(settings)
-        await change.change_settings(self._queue, run_id, settings)
+        await change_settings(self._queue, run_id, settings)
         await self.record("set", run_id, **settings)
-        return await change.list_settings(self._queue, run_id)
+        return await list_settings(self._queue, run_id)
 
     async def purge(self, run_id: str) -> None:
         """Delete a run with all that it stores; raises RunConflict while workers run on it."""

@@ -22,7 +22,7 @@ SUPERVISED = {
     "fleet/lock.py": {"__aenter__": "its callback tells the holders; the error is raised at the end"},
     "fleet/run/results.py": {"__aenter__": "its callback says so; `finish` writes again or raises"},
     "fleet/run/background.py": {
-        "__aenter__": "its callback says so; `check` raises for those who wait for the run"
+        "__aenter__": "its work logs every error; `check` raises for those who wait for the run"
     },
     "fleet/scale/local.py": {"_start_worker": "its callback reports it, and another worker is started later"},
     "fetch/browser/proxy/server.py": {

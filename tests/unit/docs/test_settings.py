@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from shoal.fleet.project import cluster, config, deploy, file
+from shoal.fleet.project import cluster, config, file
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker import left_out
 from tests.unit.docs.pages import DOCS, ROOT, rows
@@ -78,8 +78,8 @@ def test_every_setting_of_a_scraper_is_read_by_something(reads):
         (cluster.WorkersSettings, ("workers", "plan")),
         (cluster.StorageSettings, ("storage",)),
         (cluster.LogsSettings, ("logs",)),
-        (deploy.DeploySettings, ("deploy",)),
-        (deploy.ServiceSettings, ("service",)),
+        (cluster.DeploySettings, ("deploy",)),
+        (cluster.ServiceSettings, ("service",)),
     ],
 )
 def test_every_key_of_the_project_file_is_read_by_something(reads, kind, owners):
@@ -123,8 +123,10 @@ def test_the_table_of_options_is_that_of_the_code():
 
 
 def test_every_key_of_the_project_file_is_in_the_reference():
-    keys = {f"{table}.{key}" for table, found in cluster._TABLES.items() for key in found}
-    keys |= {f"deploy.{key}" for key in deploy._TABLE} | {*deploy._SERVICE_TABLE}
+    tables = {table.name: table.default for table in fields(cluster.ClusterSettings)}
+    keys = {f"{name}.{key.name}" for name, table in tables.items() for key in fields(table)}
+    keys |= {f"deploy.{key.name}" for key in fields(cluster.DeploySettings)}
+    keys |= {key.name for key in fields(cluster.ServiceSettings)}
     keys |= {"queue", "routes", "scrapers.NAME.module", *file.NO_SETTINGS[1:]}
     table = COMMANDS[COMMANDS.index("| option | variable |") :]
     assert {key for key in keys if f"`{key}`" not in table} == set()

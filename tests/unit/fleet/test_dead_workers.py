@@ -124,19 +124,6 @@ async def test_what_a_dead_worker_held_at_most_once_is_buried_at_once_and_the_re
         assert (await queue.stats("r")).pending == 1
 
 
-async def test_of_an_older_worker_that_does_not_say_which_steps_are_at_most_once_nothing_is_handed_back(
-    tmp_path, gone
-):
-    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
-        run = await queue.start_run("s", run_id="r")
-        await queue.enqueue("r", [Task(url="https://a.test/1")])
-        await queue.beat(gone, run_id="r", info={"pid_scope": pid_scope(), "at_most_once": True})
-        await queue.claim(gone, run_id="r", limit=1, lease=MINUTE)
-        assert await release_leases_of(queue, run) == 0
-        await queue.beat(gone, run_id="r", info={"pid_scope": pid_scope()})
-        assert await release_leases_of(queue, run) == 1
-
-
 def test_leases_are_released_by_one_module_only_which_checks_at_most_once():
     package = ROOT / "src" / "shoal"
     calls = [

@@ -1,9 +1,10 @@
-"""Cluster settings of a project file: coordinator, workers, results and logs."""
+"""The tables of a project file: coordinator, workers, results, logs, and what `shoal deploy` writes."""
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from string import Formatter
-from typing import Any
+from typing import Any, TypeVar
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.events import read_level
@@ -21,69 +22,34 @@ from shoal.fleet.telemetry.logs import LogFormat
 from shoal.fleet.telemetry.setup import read_address
 
 PLACEHOLDERS = ("scraper", "run")  # allowed in file names, in braces
+_IMAGE = re.compile(r"[a-z0-9][\w.\-/:@]{0,254}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_SERVICE = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")  # a DNS label, with room for a prefix
+ARCHITECTURES = ("amd64", "arm64")  # as Docker and Kubernetes name them
+TASKS_PER_WORKER = 1_000  # as in deploy/kubernetes/keda-metrics
+# Those that a deployment has anyway.
+RESERVED = (
+    *("coordinator", "metrics", "migrate", "web"),
+    *("postgres", "pgbouncer", "redis", "rabbitmq"),
+)
+T = TypeVar("T")
+Read = Callable[[str, Any], Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorSettings:
-    """Which scrapers a coordinator runs; by default those with seeds."""
-
-    scrapers: tuple[str, ...] = ()
-    resume: bool = True
-    rejects: str | None = None
+def setting(read: Read, default: Any = None) -> Any:
+    """Declare a key of a table: how its value is read, and the value without it."""
+    return field(default=default, metadata={"read": read})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkersSettings:
-    """How many workers each machine runs, and what they work on."""
-
-    count: int | None = None
-    concurrency: int | None = None
-    batch_size: int | None = None
-    memory: int | None = None
-    scrapers: tuple[str, ...] = ()
-    steps: tuple[str, ...] | None = None
-    partitions: tuple[str, ...] | None = None
-    heartbeat: str | None = None
-    metrics: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageSettings:
-    """Where items are written: a file name that may contain {scraper} and {run}."""
-
-    results: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogsSettings:
-    """Where each machine writes its logs, their format and level."""
-
-    folder: str | None = None
-    format: str | None = None
-    level: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSettings:
-    """The tables of a project file that configure the machines of a cluster."""
-
-    coordinator: CoordinatorSettings = CoordinatorSettings()
-    workers: WorkersSettings = WorkersSettings()
-    storage: StorageSettings = StorageSettings()
-    logs: LogsSettings = LogsSettings()
-
-    @classmethod
-    def read(cls, file: str, data: Mapping[str, Any]) -> "ClusterSettings":
-        """Read the tables; an InvalidSetting names the file and the key."""
-        return cls(
-            coordinator=CoordinatorSettings(**_read(file, "coordinator", data)),
-            workers=WorkersSettings(**_read(file, "workers", data)),
-            storage=StorageSettings(**_read(file, "storage", data)),
-            logs=LogsSettings(**_read(file, "logs", data)),
-        )
-
-
-NO_CLUSTER = ClusterSettings()
+def read_fields(kind: type[T], where: str, given: Any) -> T:
+    """Read a table into a dataclass whose fields are its keys; an InvalidSetting names the key."""
+    readers: dict[str, Read] = {each.name: each.metadata["read"] for each in fields(kind)}  # type: ignore[arg-type]
+    if not isinstance(given, dict):
+        raise InvalidSetting(where, f"must be a table, got {given!r}")
+    for name in given:
+        if name not in readers:
+            raise InvalidSetting(f"{where}.{name}", f"is not known. {hint(name, readers)}")
+    return kind(**{name: readers[name](f"{where}.{name}", value) for name, value in given.items()})
 
 
 def fill_pattern(pattern: str, *, scraper: str, run: str) -> str:
@@ -104,21 +70,12 @@ def read_pattern(key: str, value: Any) -> str:
     return text
 
 
-def _read(file: str, table: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    given, readers = data.get(table, {}), _TABLES[table]
-    if not isinstance(given, dict):
-        raise InvalidSetting(f"{file}: {table}", f"must be a table, got {given!r}")
-    for key in given:
-        if key not in readers:
-            raise InvalidSetting(f"{file}: {table}.{key}", f"is not known. {hint(key, readers)}")
-    return {key: readers[key](f"{file}: {table}.{key}", value) for key, value in given.items()}
-
-
-def _number(key: str, value: Any) -> int:
+def read_count(key: str, value: Any) -> int:
+    """Read a number of at least one."""
     return read_whole(key, value, least=1)
 
 
-def _checked(read: Callable[[str, Any], Any]) -> Callable[[str, Any], str]:
+def _checked(read: Read) -> Callable[[str, Any], str]:
     """Return a reader that validates a text with `read`, and returns it unchanged."""
 
     def reader(key: str, value: Any) -> str:
@@ -132,19 +89,131 @@ def _format(key: str, value: Any) -> str:
     return read_choice(key, value, [str(one) for one in LogFormat])
 
 
-_TABLES: dict[str, dict[str, Callable[[str, Any], Any]]] = {
-    "coordinator": {"scrapers": read_words, "resume": read_flag, "rejects": read_pattern},
-    "workers": {
-        "count": _number,
-        "concurrency": _number,
-        "batch_size": _number,
-        "memory": read_size,
-        "scrapers": read_words,
-        "steps": read_words,
-        "partitions": read_words,
-        "heartbeat": _checked(read_positive_duration),
-        "metrics": _checked(read_address),
-    },
-    "storage": {"results": read_pattern},
-    "logs": {"folder": read_text, "format": _format, "level": _checked(read_level)},
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """Which scrapers a coordinator runs; by default those with seeds."""
+
+    scrapers: tuple[str, ...] = setting(read_words, ())
+    resume: bool = setting(read_flag, default=True)
+    rejects: str | None = setting(read_pattern)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersSettings:
+    """How many workers each machine runs, and what they work on."""
+
+    count: int | None = setting(read_count)
+    concurrency: int | None = setting(read_count)
+    batch_size: int | None = setting(read_count)
+    memory: int | None = setting(read_size)
+    scrapers: tuple[str, ...] = setting(read_words, ())
+    steps: tuple[str, ...] | None = setting(read_words)
+    partitions: tuple[str, ...] | None = setting(read_words)
+    heartbeat: str | None = setting(_checked(read_positive_duration))
+    metrics: str | None = setting(_checked(read_address))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageSettings:
+    """Where items are written: a file name that may contain {scraper} and {run}."""
+
+    results: str | None = setting(read_pattern)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogsSettings:
+    """Where each machine writes its logs, their format and level."""
+
+    folder: str | None = setting(read_text)
+    format: str | None = setting(_format)
+    level: str | None = setting(_checked(read_level))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """The tables of a project file that configure the machines of a cluster."""
+
+    coordinator: CoordinatorSettings = CoordinatorSettings()
+    workers: WorkersSettings = WorkersSettings()
+    storage: StorageSettings = StorageSettings()
+    logs: LogsSettings = LogsSettings()
+
+    @classmethod
+    def read(cls, file: str, data: Mapping[str, Any]) -> "ClusterSettings":
+        """Read the tables; an InvalidSetting names the file and the key."""
+        return cls(
+            coordinator=read_fields(CoordinatorSettings, f"{file}: coordinator", data.get("coordinator", {})),
+            workers=read_fields(WorkersSettings, f"{file}: workers", data.get("workers", {})),
+            storage=read_fields(StorageSettings, f"{file}: storage", data.get("storage", {})),
+            logs=read_fields(LogsSettings, f"{file}: logs", data.get("logs", {})),
+        )
+
+
+def _replicas(key: str, value: Any) -> int:
+    return read_whole(key, value, least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """Workers of one kind: what they serve, how many containers there are, and processes in each."""
+
+    scrapers: tuple[str, ...] = setting(read_words, ())  # default: all
+    steps: tuple[str, ...] = setting(read_words, ())  # default: all
+    replicas: int = setting(_replicas, 2)
+    workers: int | None = setting(read_count)
+    # With `max_replicas`, KEDA decides between the two in Kubernetes.
+    min_replicas: int | None = setting(_replicas)
+    max_replicas: int | None = setting(read_count)
+    tasks_per_worker: int | None = setting(read_count)
+
+
+def _image(key: str, value: Any) -> str:
+    text = read_text(key, value)
+    if not _IMAGE.fullmatch(text):
+        raise InvalidSetting(key, f"must be an image such as registry.example.com/books:1, got {text!r}")
+    return text
+
+
+def _secrets(key: str, value: Any) -> tuple[str, ...]:
+    names = read_words(key, value)
+    for name in names:
+        if not _VARIABLE.fullmatch(name):
+            # Shown in part: it may be the secret itself.
+            raise InvalidSetting(
+                key, f"must hold names of environment variables such as SHOAL_TOKENS, not {name[:4]!r}…"
+            )
+    return tuple(dict.fromkeys(names))
+
+
+def _services(key: str, value: Any) -> dict[str, ServiceSettings]:
+    if not isinstance(value, dict) or not value:
+        raise InvalidSetting(key, "must be tables, each such as [deploy.services.profile]")
+    for name in value:
+        if not _SERVICE.fullmatch(name) or name in RESERVED:
+            raise InvalidSetting(f"{key}.{name}", "must be another name: small letters, digits and -")
+    return {name: _service(f"{key}.{name}", one) for name, one in value.items()}
+
+
+def _service(key: str, value: Any) -> ServiceSettings:
+    found = read_fields(ServiceSettings, key, value)
+    if found.max_replicas is None:
+        for name in ("min_replicas", "tasks_per_worker"):
+            if getattr(found, name) is not None:
+                raise InvalidSetting(f"{key}.{name}", "is for autoscaling: set max_replicas too")
+    elif (found.min_replicas or 0) > found.max_replicas:
+        raise InvalidSetting(f"{key}.min_replicas", f"must be at most max_replicas, {found.max_replicas}")
+    return found
+
+
+def _architecture(key: str, value: Any) -> str:
+    return read_choice(key, value, ARCHITECTURES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploySettings:
+    """What `shoal deploy` needs to know beyond the rest of the project file."""
+
+    image: str | None = setting(_image)
+    architecture: str = setting(_architecture, "amd64")
+    secrets: tuple[str, ...] = setting(_secrets, ())  # names of environment variables
+    services: Mapping[str, ServiceSettings] = field(default_factory=dict, metadata={"read": _services})

@@ -54,7 +54,7 @@ _READ = frozenset((*OPTIONS.values(), *WITHOUT_OPTION))
 
 
 class ConfigValue(NamedTuple):
-    """A text and where it was set: `SHOAL_QUEUE`, `.env: SHOAL_QUEUE`, `shoal.toml line 3`."""
+    """A text and where it was set: `SHOAL_QUEUE`, `.env: SHOAL_QUEUE`, `shoal.toml: workers.count`."""
 
     text: str
     source: str

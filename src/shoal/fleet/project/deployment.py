@@ -15,22 +15,13 @@ from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.urls import is_object_url
 from shoal.core.values import hint
 from shoal.core.version import VERSION
-from shoal.fleet.project.deploy import TASKS_PER_WORKER, ServiceSettings
+from shoal.fleet.project.cluster import TASKS_PER_WORKER, ServiceSettings
 from shoal.fleet.project.file import Project
 from shoal.scrape.scraper import Scraper
 
 PROJECT = "/project"  # where images have it
 QUEUES = {"postgresql": "postgres", "postgres": "postgres", "redis": "redis", "rediss": "redis"}
 BROWSERS = ("browser", "auto")
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaRange:
-    """How many containers of a service an autoscaler may start, and for how many tasks it starts one."""
-
-    least: int
-    most: int
-    tasks_per_worker: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +32,7 @@ class Service:
     command: tuple[str, ...]
     replicas: int
     about: str
-    scaling: ReplicaRange | None = None  # None: as many as `replicas`
+    scaled: ServiceSettings | None = None  # None: as many as `replicas`, else as an autoscaler decides
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +105,10 @@ def _services(project: Project, scrapers: dict[str, "Scraper"]) -> Iterator[Serv
             command += ["--workers", str(service.workers)]
         served = f"the steps {', '.join(service.steps)}" if service.steps else "all steps"
         about = f"Workers for {served} of {', '.join(chosen or scrapers)}"
-        yield Service(name, tuple(command), service.replicas, about, _scaling(service))
+        scaled = service if service.max_replicas else None
+        yield Service(name, tuple(command), service.replicas, about, scaled)
     if project.deploy.services:
         _check_complete(project, scrapers)
-
-
-def _scaling(service: ServiceSettings) -> ReplicaRange | None:
-    if service.max_replicas is None:
-        return None
-    tasks = service.tasks_per_worker or TASKS_PER_WORKER
-    # A container with several processes takes as many times the tasks.
-    return ReplicaRange(service.min_replicas or 0, service.max_replicas, tasks * (service.workers or 1))
 
 
 def _check_names(
@@ -320,7 +304,7 @@ def _kubernetes(plan: Deployment, context: str) -> dict[str, str]:
         "build_options": _build_options(plan),
         "node_selector": _node_selector(plan),
     }
-    scaled = [one for one in plan.services if one.scaling]
+    scaled = {one.name: one.scaled for one in plan.services if one.scaled}
     common = ["namespace", "migrate", "workers", "web"]
     common += [*(["results"] if plan.results else []), *(["metrics"] if scaled else [])]
     fields["metrics_port"] = "- {protocol: TCP, port: 9465}" if scaled else ""
@@ -332,11 +316,11 @@ def _kubernetes(plan: Deployment, context: str) -> dict[str, str]:
             about=one.about,
             command=_text(one.command),
             # KEDA's to say; applying the file again must not change it.
-            replicas="" if one.scaling else f"replicas: {one.replicas}",
+            replicas="" if one.scaled else f"replicas: {one.replicas}",
         )
         for one in plan.services
     }
-    workers |= {f"scale-{one.name}.yaml": _scaled_object(plan, one) for one in scaled}
+    workers |= {f"scale-{name}.yaml": _scaled_object(plan, name, one) for name, one in scaled.items()}
     names = [*(f"{name}.yaml" for name in common), *workers]
     fields["resources"] = "\n".join(f"- {name}" for name in names)
     others = ("kustomization", *common, "coordinator", "secret.example")
@@ -348,16 +332,16 @@ def _node_selector(plan: Deployment) -> str:
     return f"nodeSelector: {{kubernetes.io/arch: {plan.architecture}}}" if _is_foreign(plan) else ""
 
 
-def _scaled_object(plan: Deployment, service: Service) -> str:
-    scaling = service.scaling
-    assert scaling is not None
+def _scaled_object(plan: Deployment, name: str, service: ServiceSettings) -> str:
+    # A container with several processes takes as many times the tasks.
+    tasks = (service.tasks_per_worker or TASKS_PER_WORKER) * (service.workers or 1)
     return _form(
         "kubernetes/scale.yaml",
         name=plan.name,
-        service=service.name,
-        least=str(scaling.least),
-        most=str(scaling.most),
-        tasks=str(scaling.tasks_per_worker),
+        service=name,
+        least=str(service.min_replicas or 0),
+        most=str(service.max_replicas),
+        tasks=str(tasks),
     )
 
 

@@ -2,11 +2,10 @@
 
 import logging
 import os
-import re
 import stat
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,70 +16,12 @@ from shoal.core.model import NOTHING
 from shoal.core.values import hint
 from shoal.discover.routing import Routes
 from shoal.fleet.partitions.table import read_table
-from shoal.fleet.project.cluster import NO_CLUSTER, ClusterSettings
-from shoal.fleet.project.deploy import NO_DEPLOY, DeploySettings
+from shoal.fleet.project.cluster import ClusterSettings, DeploySettings, read_fields
 from shoal.fleet.telemetry.logs import read_log_target
 from shoal.queue.address import ONE_SERVER
 from shoal.registry.extras import install_command
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
-
-_NAME = r"""[\w-]+|"[^"\n]*"|'[^'\n]*'"""
-_KEY = rf"(?:{_NAME})(?:\s*\.\s*(?:{_NAME}))*"
-_HEADER = re.compile(rf"\s*\[\s*({_KEY})\s*\]\s*(?:#.*)?$")
-_LIST_HEADER = re.compile(r"\s*\[\[")
-_PAIR = re.compile(rf"\s*({_KEY})\s*=\s*(.*)")
-_QUOTES = ('"""', "'''")
-
-Lines = Mapping[str, int]  # by the key with its tables: workers.count
-
-
-def toml_lines(text: str) -> dict[str, int]:
-    """Return the line of each table and key of a valid TOML file, without inline and repeated tables."""
-    found: dict[str, int] = {}
-    table: str | None = ""
-    ending = ""  # of a text that goes over several lines
-    for number, line in enumerate(text.splitlines(), start=1):
-        if ending:
-            ending = "" if ending in line else ending
-        elif _LIST_HEADER.match(line):
-            table = None
-        elif header := _HEADER.match(line):
-            table = _plain(header[1])
-            found.setdefault(table, number)
-        elif pair := _PAIR.match(line):
-            if table is not None:
-                found[f"{table}.{_plain(pair[1])}" if table else _plain(pair[1])] = number
-            ending = next((mark for mark in _QUOTES if pair[2].count(mark) == 1), "")
-    return found
-
-
-def _plain(key: str) -> str:
-    return ".".join(part.strip().strip("\"'") for part in re.findall(_NAME, key))
-
-
-def yaml_lines(text: str) -> dict[str, int]:
-    """Return the line of each key of a valid YAML file."""
-    import yaml
-
-    found: dict[str, int] = {}
-
-    def read(node: Any, within: str) -> None:
-        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
-            name = f"{within}{key.value}"
-            found[name] = key.start_mark.line + 1
-            read(value, f"{name}.")
-
-    read(yaml.compose(text, Loader=yaml.SafeLoader), "")
-    return found
-
-
-def line_of(key: str, lines: Lines) -> int | None:
-    """Return the line of a key, or of the innermost table that has one."""
-    while key and key not in lines:
-        key = key.rpartition(".")[0]
-    return lines.get(key)
-
 
 PROGRAMS = ("SHOAL_CHROMIUM",)  # programs to start; only the real environment may set them
 
@@ -146,6 +87,7 @@ VARIABLES = {
 }
 LOG_VARIABLES = {"folder": "SHOAL_LOG_DIR", "format": "SHOAL_LOG_FORMAT", "level": "SHOAL_LOG_LEVEL"}
 NO_SETTINGS = ("module", "seeds", "partitions", "args")  # other keys of a scraper's table change its settings
+NO_CLUSTER, NO_DEPLOY = ClusterSettings(), DeploySettings()
 TABLES = ("queue", "coordinator", "workers", "storage", "logs", "deploy", "scrapers", "routes")
 
 
@@ -160,17 +102,15 @@ class ProjectScraper:
     seeds: Mapping[str, Any] = field(default_factory=dict)  # the sources of its runs, as written
     homes: Mapping[str, int] = field(default_factory=dict)  # the worker number of each partition
     args: Mapping[str, Any] = field(default_factory=dict)  # the arguments of its runs
-    lines: Lines = field(default_factory=dict)  # of the project file
 
     def load(self, folder: Path) -> "Scraper":
         """Load the scraper with the project's settings; an error names the file and the key."""
-        scraper = _load_scraper(self.reference(folder))
+        scraper = load_scraper(self.reference(folder))
         try:
             scraper.declared_args.check(self.args)
             return scraper.replace(**self.overrides)
         except InvalidSetting as error:
-            key = f"scrapers.{self.name}.{error.key}"
-            raise InvalidSetting(f"{self.where}: {key}", _at(error.reason, key, self.lines)) from error
+            raise InvalidSetting(f"{self.where}: scrapers.{self.name}.{error.key}", error.reason) from error
 
     def reference(self, folder: Path) -> str:
         """Return where a worker on this machine loads the scraper from."""
@@ -197,7 +137,6 @@ class Project:
     scrapers: Mapping[str, ProjectScraper] = field(default_factory=dict)
     routes: Routes = field(default_factory=Routes)
     cluster: ClusterSettings = NO_CLUSTER
-    lines: Lines = field(default_factory=dict)
     deploy: DeploySettings = NO_DEPLOY
 
     @classmethod
@@ -215,10 +154,8 @@ class Project:
         return cls(start)
 
     def source_of(self, key: str) -> str:
-        """Return where the project sets a key: `shoal.toml line 3`."""
-        line = line_of(key, self.lines)
-        name = self.file.name if self.file else FILES[0]
-        return f"{name} line {line}" if line else name
+        """Return where the project sets a key: `shoal.toml: workers.count`."""
+        return f"{self.file.name if self.file else FILES[0]}: {key}"
 
     def entry(self, name: str) -> ProjectScraper | None:
         """Return the scraper of this name, None for a file or module; raises InvalidInput otherwise."""
@@ -235,48 +172,22 @@ class Project:
         """Load a scraper by its name in the project, or by its file or module."""
         entry = self.entry(name)
         if entry is None:
-            return LoadedScraper(_load_scraper(name), name, {})
+            return LoadedScraper(load_scraper(name), name, {})
         reference, changes = entry.reference(self.folder), dict(entry.overrides)
         return LoadedScraper(entry.load(self.folder), reference, changes, entry.homes, entry.args)
 
 
-def _load_scraper(reference: str) -> "Scraper":
-    # Not at the top: most commands only need the project's queue, and start a third faster without this.
-
-    return load_scraper(reference)
-
-
 def read(file: Path) -> Project:
-    """Read a project file; every error names the file, the key and its line."""
-    text = _text_of(file)
-    data = _parse(file, text)
-    lines = _LINES[file.suffix](text)
-    try:
-        return _read(file, data, lines)
-    except InvalidSetting as error:
-        key = error.key.removeprefix(f"{file.name}: ")
-        raise InvalidSetting(error.key, _at(error.reason, key, lines)) from error
-
-
-def _at(reason: str, key: str, lines: Lines) -> str:
-    line = line_of(key, lines)
-    return f"{reason} (line {line})" if line else reason
-
-
-def _read(file: Path, data: dict[str, Any], lines: Lines) -> Project:
+    """Read a project file; every error names the file and the key."""
+    data = _parse(file)
     for key in data:
         if key not in TABLES:
             raise InvalidSetting(f"{file.name}: {key}", f"is not known. {hint(key, TABLES)}")
     cluster = ClusterSettings.read(file.name, data)
-    entries = {
-        name: replace(_entry(file, name, given), lines=lines)
-        for name, given in _table(file, "scrapers", data).items()
-    }
+    entries = {name: _entry(file, name, given) for name, given in _table(file, "scrapers", data).items()}
     routes = _routes(file, data.get("routes", []))
-    deploy = DeploySettings.read(file.name, data.get("deploy", {}))
-    return Project(
-        file.parent, file, _variables(file, data, cluster), entries, routes, cluster, lines, deploy
-    )
+    deploy = read_fields(DeploySettings, f"{file.name}: deploy", data.get("deploy", {}))
+    return Project(file.parent, file, _variables(file, data, cluster), entries, routes, cluster, deploy)
 
 
 def _variables(file: Path, data: Mapping[str, Any], cluster: ClusterSettings) -> dict[str, str]:
@@ -317,25 +228,14 @@ def _entry(file: Path, name: str, given: Any) -> ProjectScraper:
     )
 
 
-def _text_of(file: Path) -> str:
+def _parse(file: Path) -> dict[str, Any]:
     try:
-        return file.read_text(encoding="utf-8")
+        data = _READERS[file.suffix](file.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        raise InvalidInput(f"{file.name} cannot be read: {error}") from error
-
-
-def _parse(file: Path, text: str) -> dict[str, Any]:
-    try:
-        data = _READERS[file.suffix](text)
-    except ValueError as error:
         raise InvalidInput(f"{file.name} cannot be read: {error}") from error
     if not isinstance(data, dict):
         raise InvalidInput(f'{file.name} must contain keys and values, such as queue = "sqlite:///shoal.db"')
     return data
-
-
-def _from_toml(text: str) -> Any:
-    return tomllib.loads(text)
 
 
 def _from_yaml(text: str) -> Any:
@@ -349,8 +249,7 @@ def _from_yaml(text: str) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
 
 
-_READERS: dict[str, Callable[[str], Any]] = {".toml": _from_toml, ".yaml": _from_yaml, ".yml": _from_yaml}
-_LINES = {".toml": toml_lines, ".yaml": yaml_lines, ".yml": yaml_lines}
+_READERS: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".yaml": _from_yaml, ".yml": _from_yaml}
 
 
 def _table(file: Path, key: str, data: Mapping[str, Any], within: str = "") -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -16,8 +15,6 @@ from shoal.fleet.run.host import FINISH_TIMEOUT, RunHost
 from shoal.fleet.run.lifecycle import reopen
 from shoal.fleet.run.pool import RunObserver
 from shoal.queue.contract import Queue
-from shoal.worker.background import failure_of
-from shoal.worker.secrets import all_secrets
 
 log = logging.getLogger(__name__)
 END_TIMEOUT = timedelta(seconds=10)
@@ -41,15 +38,15 @@ class BackgroundWorkers:
     """Runs the workers of a host until its run is drained or the context ends."""
 
     def __init__(self, host: RunHost) -> None:
-        self._host = host
+        self._host, self.run_id, self.workers = host, host.run.id, host.job.workers
         self._task: asyncio.Task[Any] | None = None
+        self._error: ShoalError | None = None
         self._error_was_raised = False
         self._failures: list[str] = []
 
     async def __aenter__(self) -> None:
         await self._host.__aenter__()  # which holds the lock from now on
         self._task = asyncio.create_task(self._work())
-        self._task.add_done_callback(self._log_failure)
 
     async def __aexit__(self, *exc: object) -> None:
         assert self._task is not None
@@ -57,22 +54,18 @@ class BackgroundWorkers:
             self.release()
             with suppress(QueueError):
                 await asyncio.wait([self._task])
-                if not self._error_was_raised:
-                    self._check_task()
+                if self._error and not self._error_was_raised:
+                    raise self._error
         finally:
             await self._host.__aexit__(None, None, None)
 
     def check(self) -> None:
         """Raise the error that ended the workers, if there was one: nothing may wait for them any longer."""
-        self._check_task()
+        if self._error:
+            self._error_was_raised = True
+            raise self._error
         if self._failures:
             raise ShoalError(f"The workers of run {self.run_id} have stopped: {self._failures[0]}")
-
-    def _check_task(self) -> None:
-        error = failure_of(self._task) if self._task and self._task.done() else None
-        if error:
-            self._error_was_raised = True
-            raise error if isinstance(error, ShoalError) else DutyFailed(DUTY, error) from error
 
     @property
     def is_working(self) -> bool:
@@ -85,20 +78,9 @@ class BackgroundWorkers:
         return self.is_working and self._host.pool.stops > 0
 
     @property
-    def run_id(self) -> str:
-        """The run they work on."""
-        return self._host.run.id
-
-    @property
-    def workers(self) -> int:
-        """How many workers were started."""
-        return self._host.job.workers
-
-    @property
     def failure(self) -> str:
         """Why the workers ended early; empty if they did not."""
-        error = failure_of(self._task) if self._task and self._task.done() else None
-        return str(error) if error else "\n".join(self._failures)
+        return str(self._error) if self._error else "\n".join(self._failures)
 
     def stop(self) -> None:
         """Let the workers finish their running tasks and end; after a while the tasks are released."""
@@ -118,13 +100,16 @@ class BackgroundWorkers:
         if not (await self._host.queue.stats(self.run_id)).remaining:
             await asyncio.wait([self._task], timeout=END_TIMEOUT.total_seconds())
 
-    def _log_failure(self, task: asyncio.Task[Any]) -> None:
-        if error := failure_of(task):
-            log.error("%s. Run %s has no more workers here.", DutyFailed(DUTY, error), self.run_id)
-
     async def _work(self) -> None:
-        ending, job = await self._host.work(), self._host.job
-        redact = redactor(all_secrets(job.queue_url, job.scraper.settings, os.environ))
+        try:
+            ending = await self._host.work()
+        except Exception as error:
+            failed = DutyFailed(DUTY, error)
+            failed.__cause__ = error
+            self._error = error if isinstance(error, ShoalError) else failed
+            log.error("%s. Run %s has no more workers here.", failed, self.run_id)
+            return
+        redact = redactor(self._host.job.secrets)
         self._failures = [redact(failure) for failure in ending.failures]  # with lines of their output
         for failure in ending.failures:
             log.error("Could not continue run %s: %s", self.run_id, failure)

@@ -1,6 +1,5 @@
 """Adds tasks to an existing run, and reports what was queued: the same for commands, programs and the API."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -46,8 +45,9 @@ async def note_hosts_to_allow(queue: Queue, run: Run, settings: ScraperSettings)
     return []
 
 
-def queued_row(job: Job, run: Run, report: RunEnqueueReport, private: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the fields that `shoal enqueue --json` promises; `private` hosts have to be allowed."""
+async def filled_row(queue: Queue, job: Job, run: Run, report: RunEnqueueReport) -> dict[str, Any]:
+    """Return the fields that `shoal enqueue --json` promises of a run that was filled."""
+    private = await note_hosts_to_allow(queue, run, job.scraper.settings)
     return {
         "status": "queued",
         "run_id": run.id,
@@ -59,8 +59,3 @@ def queued_row(job: Job, run: Run, report: RunEnqueueReport, private: Sequence[s
         "ids": report.ids,
         "worker_command": worker_command(job, run.id, private=private),
     }
-
-
-async def filled_row(queue: Queue, job: Job, run: Run, report: RunEnqueueReport) -> dict[str, Any]:
-    """Return these fields for a run that was filled."""
-    return queued_row(job, run, report, await note_hosts_to_allow(queue, run, job.scraper.settings))

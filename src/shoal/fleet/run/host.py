@@ -6,11 +6,10 @@ processes (`WorkerPool`), this event loop (`InlinePool`), or this process and it
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
-from typing import Protocol, Self
+from typing import Self
 
 from shoal.core.errors import QueueError
 from shoal.core.events import LOG, Level
@@ -34,7 +33,6 @@ from shoal.fleet.telemetry.setup import logs_of, metrics_of
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import HTTP_ONLY
 from shoal.worker.fetchers.chain import sandbox_notice
-from shoal.worker.secrets import all_secrets
 
 FINISH_TIMEOUT = timedelta(seconds=30)  # for running tasks to finish; then they are released
 LAST_READ_TIMEOUT = 5 * SECOND
@@ -101,7 +99,7 @@ class RunHost:
             self.queue, job, run, lock=self.lock, observer=self.observer, logs=self._logs, **options
         )
         if job.scraper.hooks.of_run:
-            redact = redactor(all_secrets(job.queue_url, job.scraper.settings, os.environ))
+            redact = redactor(job.secrets)
             pool.hooks = RunHooks(self.queue, run.id, job.scraper, self.observer.on_message, redact)
         return pool
 
@@ -163,21 +161,11 @@ class RunHost:
 
 def open_logs(job: Job, run: Run) -> AbstractContextManager[LogDirectory]:
     """Open the logs of a job's work on a run; the job's secrets are redacted in them."""
-    return logs_of(job.logs, run, all_secrets(job.queue_url, job.scraper.settings, os.environ))
-
-
-class StoppablePool(Protocol):
-    """A worker pool that can be stopped."""
-
-    @property
-    def in_hand(self) -> int: ...
-    @property
-    def stops(self) -> int: ...
-    def stop(self) -> int: ...
+    return logs_of(job.logs, run, job.secrets)
 
 
 @contextmanager
-def time_limit(span: timedelta | None, pool: StoppablePool, say: Callable[[str], None]) -> Iterator[None]:
+def time_limit(span: timedelta | None, pool: WorkerPool, say: Callable[[str], None]) -> Iterator[None]:
     """Stop the workers after this time, unless they were told to stop before: they finish running tasks."""
     loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
 

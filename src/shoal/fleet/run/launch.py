@@ -103,6 +103,20 @@ async def launch(
                     await writer.finish(snapshot.stats.items)
                 except ExportFailed as error:
                     raise writer.with_command(error, job.queue_url) from error
+    return await summarize(opened, enqueued, snapshot, ending, before=before, began=began)
+
+
+async def summarize(
+    opened: OpenedRun,
+    enqueued: RunEnqueueReport,
+    snapshot: Snapshot,
+    ending: PoolExit,
+    *,
+    before: int,
+    began: float,
+) -> Summary:
+    """Return how the work on a run ended that began at this monotonic time."""
+    queue, job, run = opened.queue, opened.job, opened.run
     return Summary(
         run=run,
         job=job,

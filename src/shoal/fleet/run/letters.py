@@ -47,7 +47,7 @@ class LetterChange:
     body: str | bytes | None = field(default=None, repr=False)  # may hold a secret
 
     def __post_init__(self) -> None:
-        if not any(_given(self)):
+        if self.payload is None and all(getattr(self, name) in (None, NOTHING) for name in FIELDS):
             raise InvalidInput(
                 "Nothing to change. Give a URL, a step, a payload, a header, a method, a body or a priority."
             )
@@ -121,14 +121,6 @@ def read_headers(texts: Iterable[str]) -> dict[str, str | None]:
     return found
 
 
-_OPTIONAL = ("url", "url_replace", "step", "payload", "priority", "method", "body")
-
-
-def _given(change: LetterChange) -> Iterable[bool]:
-    yield from (getattr(change, name) is not None for name in _OPTIONAL)
-    yield from (bool(change.set_payload), bool(change.headers))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterDifference:
     """A dead letter before and after its edit: its ids, and what differs in words, without secrets."""
@@ -172,8 +164,16 @@ async def edit_letters(
     found = 0
     async for letter in queue.dead(run_id, where, ids=ids):
         found += 1
-        if edit := _edit(run, letter, change, by, report):
+        try:
+            edit = _edit(run, letter, change, by)
+        except InvalidTask as error:
+            report.invalid += 1
+            report.refuse(letter, error.reason)
+            continue
+        if edit:
             batch.append(edit)
+        else:
+            report.unchanged += 1
         if len(batch) >= BATCH:
             await _write(queue, run, batch, report, dry_run)
             batch = []
@@ -190,11 +190,10 @@ async def edit_letter(
     Raises UnknownLetter, InvalidTask, and RunConflict if it has changed meanwhile or is a duplicate.
     """
     run, letter = await queue.run(run_id), await find_letter(queue, run_id, letter_id)
-    task = change.apply(letter.task)
-    new_id = task_id(run, task)
-    if task == letter.task:
+    edit = _edit(run, letter, change, by)
+    if edit is None:
         return letter
-    edit = LetterEdit(letter=letter, task=task, by=_name(by), note=_note(letter.task, task))
+    new_id = task_id(run, edit.task)
     (fate,) = await queue.edit(run_id, [edit])
     if fate is EditFate.DUPLICATE:
         drop = shoal_command(f"dead drop {run_id} {letter.id}")
@@ -224,18 +223,11 @@ async def check_step(queue: QueueReports, run: Run, step: str | None, job_of: Ca
 DUPLICATE = "already has the task that the letter would become"
 
 
-def _edit(
-    run: Run, letter: DeadLetter, change: LetterChange, by: str, report: EditReport
-) -> LetterEdit | None:
+def _edit(run: Run, letter: DeadLetter, change: LetterChange, by: str) -> LetterEdit | None:
+    """Return the edit of a letter, None if nothing changes; raises InvalidTask."""
     task = change.apply(letter.task)
-    try:
-        task_id(run, task)
-    except InvalidTask as error:
-        report.invalid += 1
-        report.refuse(letter, error.reason)
-        return None
+    task_id(run, task)
     if task == letter.task:
-        report.unchanged += 1
         return None
     return LetterEdit(letter=letter, task=task, by=_name(by), note=_note(letter.task, task))
 

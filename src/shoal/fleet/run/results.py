@@ -49,21 +49,31 @@ class _LastWriter(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """A file of this machine that runs of a queue write to."""
+    """A file of this machine, or an object in object storage, that runs of a queue write to.
+
+    An object is the same from every machine, and it is replaced whole.
+    """
 
     queue: Queue
-    path: Path
+    name: str  # its path or URL
+
+    @property
+    def path(self) -> Path:
+        """The path of a file."""
+        return Path(self.name)
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it is in object storage."""
+        return is_object_url(self.name)
 
     @property
     def _key(self) -> str:
-        return sha256(f"{socket.gethostname()} {os.path.realpath(self.path)}".encode()).hexdigest()
-
-    @property
-    def _name(self) -> str:
-        return str(self.path)
+        place = self.name if self.is_object else f"{socket.gethostname()} {os.path.realpath(self.name)}"
+        return sha256(place.encode()).hexdigest()
 
     def _has_content(self) -> bool:
-        return has_content(self._name)
+        return object_exists(self.name) if self.is_object else has_content(self.name)
 
     async def check_owner(self, run_id: str) -> None:
         """Raise InvalidSetting if the file has content that the run has not written: it must not be lost."""
@@ -71,13 +81,13 @@ class OutputFile:
         if (last and last.run_id == run_id) or not await asyncio.to_thread(self._has_content):
             return
         whose = f"has the items of run {last.run_id} at its end" if last else "was not written by this run"
-        raise InvalidSetting(self._name, f"{whose}. Choose another file, or add --overwrite")
+        raise InvalidSetting(self.name, f"{whose}. Choose another file, or add --overwrite")
 
     async def check_last_writer(self, run_id: str) -> None:
         """Raise ExportFailed if another run of this queue has begun to write to the file since."""
         last = await self._last()
         if last and last.run_id != run_id:
-            raise ExportFailed(self._name, f"run {last.run_id} writes to it too", "Export to another file")
+            raise ExportFailed(self.name, f"run {last.run_id} writes to it too", "Export to another file")
 
     async def begin(self, run_id: str, items: Callable[[], AsyncIterator[StoredItem]]) -> int:
         """Cut what the run has appended before, and return where it begins: at the end for a new one.
@@ -92,7 +102,7 @@ class OutputFile:
             own = {hash(msgspec.json.encode(item.data)) async for item in items()}
             if not await asyncio.to_thread(self._has_only, own, start):
                 raise InvalidSetting(
-                    str(self.path),
+                    self.name,
                     f"has lines that run {run_id} has not written after those that it has. "
                     "Choose another file, or add --overwrite",
                 )
@@ -108,7 +118,7 @@ class OutputFile:
         if last and last.run_id == run_id and last.start < size:
             if last.end != size:
                 raise InvalidSetting(
-                    str(self.path),
+                    self.name,
                     f"has changed since run {run_id} wrote to it. Choose another file, or add --overwrite",
                 )
             start = last.start
@@ -145,44 +155,15 @@ class OutputFile:
         last = await self._last()
         return last is not None and last.run_id == run_id and last.start > 0
 
-    def _may_exist(self) -> bool:
-        return self.path.exists()
-
     async def _write(self, run_id: str, start: int, end: int | None = None) -> None:
         value = msgspec.json.encode(_LastWriter(run_id, start, end))
         await self.queue.write_notes(TOPIC, {self._key: value}, ttl=NOTE_TTL)
 
     async def _last(self) -> _LastWriter | None:
-        if not self._may_exist():
+        if not (self.is_object or self.path.exists()):
             return None
         found = (await self.queue.notes(TOPIC, [self._key])).get(self._key)
         return msgspec.json.decode(found.value, type=_LastWriter) if found else None
-
-
-@dataclass(frozen=True, slots=True)
-class OutputObject(OutputFile):
-    """An object in object storage that runs of a queue write to; it is replaced whole."""
-
-    url: str
-
-    @property
-    def _key(self) -> str:
-        return sha256(self.url.encode()).hexdigest()  # the same from every machine
-
-    @property
-    def _name(self) -> str:
-        return self.url
-
-    def _may_exist(self) -> bool:
-        return True
-
-    def _has_content(self) -> bool:
-        return object_exists(self.url)
-
-
-def open_output(queue: Queue, path: str) -> OutputFile:
-    """Return the file or object that a path names."""
-    return OutputObject(queue, Path(path), path) if is_object_url(path) else OutputFile(queue, Path(path))
 
 
 log = logging.getLogger(__name__)
@@ -204,7 +185,7 @@ class ResultWriter:
         self._on_lost: Callable[[], object] = lambda: None
 
         is_file = path and path != STDOUT and not is_table(path)
-        self._file = open_output(queue, path) if path and is_file else None
+        self._file = OutputFile(queue, path) if path and is_file else None
         self._existing: OutputMode = existing
         # An output that cannot be written is refused before anything is fetched.
         if path:
@@ -308,7 +289,7 @@ class ResultWriter:
 
     def _reason(self, error: ExportFailed) -> str:
         is_full = isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
-        if is_full and self._path and self._file and not is_object_url(self._path):
+        if is_full and self._path and self._file and not self._file.is_object:
             return f"{error.reason} on {describe_disk(Path(self._path))}"
         return error.reason
 

@@ -3,12 +3,13 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Self
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, UnknownRun
-from shoal.core.model import ZERO, Run, RunState, Stats, WorkerState
+from shoal.core.model import ZERO, Run, RunState, WorkerState
 from shoal.core.values import counted
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.status.at_work import is_at_work
@@ -19,6 +20,8 @@ from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
 
 log = logging.getLogger(__name__)
+SUMMED = ("tasks", "items", "dead", "rejected")
+UNFINISHED, IN_USE = "unfinished", "in use"  # why an old run stays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +43,9 @@ class RetentionRule:
             raise InvalidInput("Say which runs to delete: --older 30d, --keep 10, or both.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurgedRun:
-    """A run that was deleted, or that a dry run would delete, with its counts."""
-
-    run: Run
-    state: str
-    stats: Stats
-
-    def row(self) -> "PurgedRunRow":
-        """Return the run as `shoal purge --json` reports it."""
-        return PurgedRunRow.of(self, self.stats, self.run, run_id=self.run.id)
-
-
 @dataclass(frozen=True, kw_only=True)
-class PurgedRunRow(Row):
-    """A deleted run and what it had."""
+class PurgedRun(Row):
+    """A run that was deleted, or that a dry run would delete, and what it had."""
 
     run_id: str
     scraper: str
@@ -68,8 +58,8 @@ class PurgedRunRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PurgeReportRow(Row):
-    """The deleted runs, and how many as old were kept."""
+class PurgeReport(Row):
+    """The deleted runs, what they had, and why others that are as old were not deleted."""
 
     dry_run: bool
     purged: int
@@ -77,32 +67,15 @@ class PurgeReportRow(Row):
     items: int
     dead: int
     rejected: int
-    unfinished: int
-    in_use: int
-    runs: list[PurgedRunRow]
-
-
-@dataclass(slots=True)
-class PurgeReport:
-    """The runs that were deleted, and why others that are as old were not."""
-
-    runs: list[PurgedRun] = field(default_factory=list)
     unfinished: int = 0  # they have tasks left
     in_use: int = 0  # workers are running on them
+    runs: list[PurgedRun]
 
-    def total(self, name: str) -> int:
-        """Return the sum of a count over the deleted runs."""
-        return sum(getattr(one.stats, name) for one in self.runs)
-
-    def row(self, *, dry_run: bool) -> PurgeReportRow:
-        """Return the report as `shoal purge --json` prints it."""
-        return PurgeReportRow.of(
-            self,
-            dry_run=dry_run,
-            purged=len(self.runs),
-            **{name: self.total(name) for name in ("tasks", "items", "dead", "rejected")},
-            runs=[one.row() for one in self.runs],
-        )
+    @classmethod
+    def over(cls, runs: list[PurgedRun], *, dry_run: bool, unfinished: int = 0, in_use: int = 0) -> Self:
+        """Return the report of these runs, with the sums of their counts."""
+        sums = {name: sum(getattr(one, name) for one in runs) for name in SUMMED}
+        return cls(dry_run=dry_run, purged=len(runs), runs=runs, unfinished=unfinished, in_use=in_use, **sums)
 
 
 async def purge_run(queue: Queue, run_id: str, *, dry_run: bool = False) -> PurgedRun:
@@ -120,7 +93,7 @@ async def purge_run(queue: Queue, run_id: str, *, dry_run: bool = False) -> Purg
         raise RunConflict(run_id, f"is {snapshot.state} and not deleted: {them}. {first}")
     if not dry_run:
         await purge(queue, run_id)
-    return PurgedRun(run=run, state=snapshot.state, stats=stats)
+    return PurgedRun.of(snapshot, stats, run, run_id=run.id)
 
 
 async def purge_old(
@@ -132,17 +105,20 @@ async def purge_old(
     now: datetime | None = None,
 ) -> PurgeReport:
     """Delete the runs that a rule selects, one after the other, the oldest first; never the run `but`."""
-    report, moment = PurgeReport(), now or datetime.now(UTC)
+    moment, found = now or datetime.now(UTC), list[PurgedRun | str | None]()
     for run in _candidates(await queue.runs(), rule, but):
         try:
-            chosen = await _judge(queue, run, rule, moment, report)
-            if chosen and not dry_run:
+            found.append(await _judge(queue, run, rule, moment))
+            if isinstance(found[-1], PurgedRun) and not dry_run:
                 await purge(queue, run.id)
         except UnknownRun:
             continue  # deleted by somebody else meanwhile
-        if chosen:
-            report.runs.append(chosen)
-    return report
+    return PurgeReport.over(
+        [one for one in found if isinstance(one, PurgedRun)],
+        dry_run=dry_run,
+        unfinished=found.count(UNFINISHED),
+        in_use=found.count(IN_USE),
+    )
 
 
 async def apply_keep(queue: Queue, scraper: Scraper, run: Run, say: Callable[[str], object]) -> None:
@@ -155,18 +131,17 @@ async def apply_keep(queue: Queue, scraper: Scraper, run: Run, say: Callable[[st
         say(f"Old runs of {scraper.name!r} could not be deleted: {error}")
         return
     if report.runs:
-        log.info("Deleted runs: %s", ", ".join(one.run.id for one in report.runs))
+        log.info("Deleted runs: %s", ", ".join(one.run_id for one in report.runs))
         say(f"{words_of(report)} (keep = {age.total_seconds() / 86_400:g} d)")
 
 
-def words_of(report: PurgeReport, *, dry_run: bool = False) -> str:
+def words_of(report: PurgeReport) -> str:
     """Return what was deleted, in one line."""
     if not report.runs:
-        return f"No run is to be deleted{'.' if dry_run else ': nothing was changed.'}"
-    counts = {"run": len(report.runs), "task": report.total("tasks"), "item": report.total("items")}
-    counts["dead letter"] = report.total("dead")
-    runs, *rest = (f"{count:,} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items())
-    return f"{'Would delete' if dry_run else 'Deleted'} {runs} with {', '.join(rest)}."
+        return f"No run is to be deleted{'.' if report.dry_run else ': nothing was changed.'}"
+    counts = {"run": report.purged, "task": report.tasks, "item": report.items, "dead letter": report.dead}
+    runs, *rest = (counted(count, noun) for noun, count in counts.items())
+    return f"{'Would delete' if report.dry_run else 'Deleted'} {runs} with {', '.join(rest)}."
 
 
 def _candidates(runs: Sequence[Run], rule: RetentionRule, but: str | None) -> list[Run]:
@@ -179,10 +154,8 @@ def _candidates(runs: Sequence[Run], rule: RetentionRule, but: str | None) -> li
     return found[::-1]
 
 
-async def _judge(
-    queue: QueueReports, run: Run, rule: RetentionRule, now: datetime, report: PurgeReport
-) -> PurgedRun | None:
-    """Return a run that the rule selects; of others that are old enough, count why they stay."""
+async def _judge(queue: QueueReports, run: Run, rule: RetentionRule, now: datetime) -> PurgedRun | str | None:
+    """Return a run that the rule selects; of another that is old enough, why it stays."""
     if now - run.started_at < rule.older:
         return None  # without another call: most runs are young
     workers = await queue.workers(run.id)
@@ -191,12 +164,10 @@ async def _judge(
     if age < rule.older:
         return None
     if any(state_of(worker) not in (*FINAL_STATES, WorkerState.LATE) for worker in workers):
-        report.in_use += 1
-        return None
+        return IN_USE
     stats = await queue.stats(run.id)
     snapshot = Snapshot(run, stats, 0, 0.0, None)
     is_done = snapshot.is_finished or run.state is RunState.CANCELLED or not stats.tasks
     if not is_done and not rule.unfinished:
-        report.unfinished += 1
-        return None
-    return PurgedRun(run=run, state=snapshot.state, stats=stats)
+        return UNFINISHED
+    return PurgedRun.of(snapshot, stats, run, run_id=run.id)

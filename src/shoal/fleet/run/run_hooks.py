@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -200,29 +200,17 @@ def in_thread(hook: Hook) -> Hook:
 
 async def _call_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return what the function returns; if this is cancelled, its thread is left alone."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[Any] = loop.create_future()
-
-    def settle(value: Any, error: BaseException | None) -> None:
-        if result.done():
-            return
-        if error is None:
-            result.set_result(value)
-        else:
-            result.set_exception(error)
+    result = Future[Any]()
 
     def work() -> None:
-        value: Any = None
-        error: BaseException | None = None
+        result.set_running_or_notify_cancel()
         try:
-            value = function(*arguments)
-        except StopIteration as ended:  # which a future cannot hold
-            error = RuntimeError(f"it raised {ended!r}")
-        except BaseException as raised:
-            error = raised
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(settle, value, error)
+            result.set_result(function(*arguments))
+        except StopIteration as ended:  # which a future of asyncio cannot hold
+            result.set_exception(RuntimeError(f"it raised {ended!r}"))
+        except BaseException as error:
+            result.set_exception(error)
 
     # A daemon: a hook that hangs must not keep the program from exiting.
     threading.Thread(target=work, name="run hook", daemon=True).start()
-    return await result
+    return await asyncio.wrap_future(result)

@@ -100,7 +100,7 @@ class Autoscaler:
         workers, now = await self._driver.count(), self._clock()
         if self._history is None:
             # An earlier scaler may have had a reason that is only a moment old.
-            self._history = ScaleHistory(((now, min(workers, self._bounds.most)),))
+            self._history = ((now, min(workers, self._bounds.most)),)
         if run.state.has_ended:
             # A worker started now would end at once, however many there were a moment ago.
             wanted, target = ScaleTarget(0, f"the run has ended: {run.reason or run.state}"), 0

@@ -114,6 +114,8 @@ def _length(host: HostStatus, limits: RunSettings) -> timedelta:
 
 TASKS_PER_WORKER = 500
 COOLDOWN = 30 * SECOND
+# The targets of the last cooldown that still count, with their times: each is less than the one before.
+ScaleHistory = tuple[tuple[timedelta, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +147,6 @@ class ScaleTarget:
     wasted: int = 0  # workers that the number of tasks would need, but its hosts cannot use
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleHistory:
-    """The targets of the last cooldown that still count: each is less than the one before."""
-
-    targets: tuple[tuple[timedelta, int], ...] = ()
-
-
 def decide_workers(load: RunLoad, bounds: ScaleBounds) -> ScaleTarget:
     """Return the number of workers that a load needs, regardless of the history."""
     by_tasks = min(ceil(load.under_way / bounds.tasks_per_worker), bounds.most)
@@ -165,9 +160,9 @@ def apply_cooldown(
     now: timedelta, wanted: int, history: ScaleHistory, cooldown: timedelta
 ) -> tuple[int, ScaleHistory]:
     """Return the highest target within the cooldown, and the updated history."""
-    kept = [(at, count) for at, count in history.targets if count > wanted and now - at < cooldown]
+    kept = [(at, count) for at, count in history if count > wanted and now - at < cooldown]
     targets = (*kept, (now, wanted))
-    return targets[0][1], ScaleHistory(targets)
+    return targets[0][1], targets
 
 
 def _why(load: RunLoad, bounds: ScaleBounds, by_tasks: int, by_hosts: int) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,44 +14,9 @@ from shoal.queue.contract import NotesSize, Queue
 from shoal.worker.process.heartbeat import whole_number
 
 
-@dataclass(frozen=True, slots=True)
-class CacheUse:
-    """How many pages of a run were found in the cache, and how many were not; a retry looks for none."""
-
-    run_id: str
-    hits: int
-    misses: int
-
-    @property
-    def hit_rate(self) -> float:
-        """The part of the pages that was found, between 0 and 1."""
-        return self.hits / (self.hits + self.misses)
-
-    def row(self) -> CacheUseRow:
-        """Return the use as `shoal cache --json` reports it."""
-        return CacheUseRow.of(self, hit_rate=round(self.hit_rate, 4))
-
-
-@dataclass(frozen=True, slots=True)
-class CacheStatus:
-    """The size of a cache, and its use by runs, as far as their workers have reported it."""
-
-    size: NotesSize  # an entry is a response, or the list of those that differ by `Vary`
-    runs: Sequence[CacheUse]
-
-    def row(self) -> CacheRow:
-        """Return the cache as `shoal cache --json` reports it."""
-        return CacheRow(
-            entries=self.size.count,
-            bytes=self.size.bytes,
-            oldest_seconds=None if self.size.oldest is None else self.size.oldest.total_seconds(),
-            runs=[use.row() for use in self.runs],
-        )
-
-
 async def cache_status(
     queue: Queue, run_id: str | None = None, *, folder: str | Path | None = None
-) -> CacheStatus:
+) -> CacheRow:
     """Return what the cache of a queue, or one in a folder, holds, and how runs use it, the newest first.
 
     Raises InvalidSetting if there is no such folder.
@@ -63,10 +27,15 @@ async def cache_status(
         size = await asyncio.to_thread(_size_of_folder, Path(folder))
     else:
         raise InvalidSetting("folder", f"{folder} is no folder. Name that of the setting cache: disk:FOLDER")
-    return CacheStatus(size, cache_uses(await queue.workers(run_id)))
+    return CacheRow(
+        entries=size.count,  # an entry is a response, or the list of those that differ by `Vary`
+        bytes=size.bytes,
+        oldest_seconds=None if size.oldest is None else size.oldest.total_seconds(),
+        runs=cache_uses(await queue.workers(run_id)),
+    )
 
 
-def cache_uses(workers: Sequence[WorkerStatus]) -> list[CacheUse]:
+def cache_uses(workers: Sequence[WorkerStatus]) -> list[CacheUseRow]:
     """Return how the runs of these workers use the cache; those that do not are left out."""
     counts: dict[str, list[int]] = {}
     for worker in workers:
@@ -74,7 +43,11 @@ def cache_uses(workers: Sequence[WorkerStatus]) -> list[CacheUse]:
             found = counts.setdefault(worker.run_id, [0, 0])
             found[0] += whole_number(reported.get("hits"))
             found[1] += whole_number(reported.get("misses"))
-    uses = [CacheUse(run_id, *found) for run_id, found in counts.items() if sum(found)]
+    uses = [
+        CacheUseRow(run_id=run_id, hits=hits, misses=misses, hit_rate=round(hits / (hits + misses), 4))
+        for run_id, (hits, misses) in counts.items()
+        if hits + misses
+    ]
     return sorted(uses, key=lambda use: use.run_id, reverse=True)
 
 

@@ -3,13 +3,12 @@
 import resource
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
-from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import ShoalError
 from shoal.core.model import SECOND
 from shoal.core.proxies import ProxyRules
@@ -24,7 +23,6 @@ from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 from shoal.queue.open import file_of, open_queue
 from shoal.scrape.scraper import Scraper
-from shoal.scrape.settings.proxies import TorSettings
 from shoal.scrape.settings.tokens import TokenSettings
 from shoal.scrape.step import discarded_calls
 from shoal.worker.fetchers.chain import RENDERED
@@ -76,7 +74,7 @@ async def examine(
     for result in _check_routes(routes, [one for one in scrapers if isinstance(one, Scraper)]):
         yield result
     if partition_table:
-        yield _check_partition_table(partition_table)
+        yield await _check("partitions", _read_partition_table(partition_table))
     async for result in _check_queue(queue_url):
         yield result
     yield _check_open_files()
@@ -103,20 +101,15 @@ def _check_routes(routes: Routes, scrapers: Sequence[Scraper]) -> Iterator[Check
             yield CheckResult("routes", CheckStatus.POOR, says)
 
 
-def _check_partition_table(path: str) -> CheckResult:
-    try:
-        homes = read_table_file(Path(path))
-    except ShoalError as error:
-        return CheckResult("partitions", CheckStatus.BAD, str(error))
-    workers = len(set(homes.values()))
-    serving = counted(workers, "worker")
-    says = f"{len(homes):,} for {serving}; a run is compared with them when its tasks are enqueued"
-    return CheckResult("partitions", CheckStatus.GOOD, says)
+async def _read_partition_table(path: str) -> str:
+    homes = read_table_file(Path(path))
+    serving = counted(len(set(homes.values())), "worker")
+    return f"{len(homes):,} for {serving}; a run is compared with them when its tasks are enqueued"
 
 
 async def _check_scraper(scraper: Scraper) -> AsyncIterator[CheckResult]:
     settings = scraper.settings
-    yield _check_steps(scraper)
+    yield await _check("scraper", _list_steps(scraper))
     for step in scraper.steps.values():
         for message in discarded_calls(step.name, step.function):
             yield CheckResult("steps", CheckStatus.POOR, message)
@@ -125,20 +118,23 @@ async def _check_scraper(scraper: Scraper) -> AsyncIterator[CheckResult]:
     for pattern, rules in settings.sites.proxies.items():
         yield await _check_proxies(rules, f"proxies of {pattern}")
     if settings.tor is not None:
-        yield await _check_tor(settings.tor)
+        yield await _check("tor", installed_tor(settings.tor.torrc))
     if any(step.fetch in RENDERED for step in scraper.steps.values()):
-        yield await _check_browser(settings.browser)
+        yield await _check("browser", installed_chromium(settings.browser))
     if settings.tokens is not None:
-        yield await _check_tokens(settings.tokens)
+        yield await _check("tokens", _count_tokens(settings.tokens))
 
 
-def _check_steps(scraper: Scraper) -> CheckResult:
+async def _check(what: str, examination: Awaitable[str]) -> CheckResult:
+    """Return a good result with what an examination says, or a bad one with its error."""
     try:
-        first, steps = scraper.first.name, ", ".join(scraper.steps)
-    except ShoalError as error:
-        return CheckResult("scraper", CheckStatus.BAD, str(error))
-    says = f"{scraper.name} has the steps {steps}, starting with {first}"
-    return CheckResult("scraper", CheckStatus.GOOD, says)
+        return CheckResult(what, CheckStatus.GOOD, await examination)
+    except (ShoalError, OSError) as error:
+        return CheckResult(what, CheckStatus.BAD, str(error))
+
+
+async def _list_steps(scraper: Scraper) -> str:
+    return f"{scraper.name} has the steps {', '.join(scraper.steps)}, starting with {scraper.first.name}"
 
 
 async def _check_proxies(rules: ProxyRules, name: str = "proxies") -> CheckResult:
@@ -147,27 +143,9 @@ async def _check_proxies(rules: ProxyRules, name: str = "proxies") -> CheckResul
     return CheckResult(name, health, says)
 
 
-async def _check_tor(settings: TorSettings) -> CheckResult:
-    try:
-        return CheckResult("tor", CheckStatus.GOOD, await installed_tor(settings.torrc))
-    except ShoalError as error:
-        return CheckResult("tor", CheckStatus.BAD, str(error))
-
-
-async def _check_browser(settings: BrowserSettings) -> CheckResult:
-    try:
-        return CheckResult("browser", CheckStatus.GOOD, await installed_chromium(settings))
-    except ShoalError as error:
-        return CheckResult("browser", CheckStatus.BAD, str(error))
-
-
-async def _check_tokens(settings: TokenSettings) -> CheckResult:
-    try:
-        count = len(set(await token_source(settings).read()))
-    except (ShoalError, OSError) as error:
-        return CheckResult("tokens", CheckStatus.BAD, str(error))
-    hosts = ", ".join(sorted(settings.origins))
-    return CheckResult("tokens", CheckStatus.GOOD, f"{count:,} for {hosts} only")
+async def _count_tokens(settings: TokenSettings) -> str:
+    count = len(set(await token_source(settings).read()))
+    return f"{count:,} for {', '.join(sorted(settings.origins))} only"
 
 
 async def _check_queue(url: str) -> AsyncIterator[CheckResult]:

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -47,16 +46,6 @@ class HookRecord(msgspec.Struct, frozen=True, kw_only=True):
     def ended(self, state: HookState, error: str = "") -> "HookRecord":
         """Return the record of hooks whose call has ended."""
         return msgspec.structs.replace(self, state=state, error=error)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the record with the field names of every report."""
-        return {
-            "state": str(self.state),
-            "token": self.token,
-            "process": self.process,
-            "hook": self.hook or None,
-            "error": f"{self.hook}: {self.error}" if self.error else None,
-        }
 
 
 _decode = msgspec.json.Decoder(HookRecord).decode

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 from shoal.core.model import ZERO, HostStatus, Run, WorkerState, WorkerStatus
+from shoal.core.tasks import first
 from shoal.fleet.status.at_work import RECENT, is_at_work
 from shoal.fleet.status.progress import ProgressReader, Snapshot, snapshot_of
-from shoal.fleet.status.rows import HostRow, OverviewRow, RunInOverview, WorkerRow, as_json
+from shoal.fleet.status.rows import HostRow, OverviewRow, RunInOverview, WorkerRow
 from shoal.fleet.status.stale import state_of
 from shoal.queue.contract import Queue, StoreSize
 from shoal.worker.process.heartbeat import last_hour_of, whole_number
@@ -40,10 +40,6 @@ class Overview:
             workers=[worker_row(worker) for worker in self.workers],
             hosts=[host_row(host) for host in self.hosts],
         )
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields that `shoal top --json` promises."""
-        return as_json(self.row())
 
 
 class OverviewReader:
@@ -84,11 +80,7 @@ class OverviewReader:
         return await progress.read(at_work=at_work)
 
     async def _read_hosts(self) -> list[HostStatus]:
-        found: list[HostStatus] = []
-        async for host in self._queue.hosts():
-            found.append(host)
-            if len(found) >= MAX_HOSTS:
-                break
+        found = [host async for host in first(self._queue.hosts(), MAX_HOSTS)]
         return sorted(found, key=_busy, reverse=True)
 
 

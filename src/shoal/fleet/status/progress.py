@@ -11,6 +11,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError
 from shoal.core.model import ZERO, HostStatus, ReportedState, Run, RunState, Stats
+from shoal.core.tasks import first
 from shoal.core.values import counted
 from shoal.fleet.status.at_work import has_lost_counts, has_workers
 from shoal.fleet.status.hook_records import HookRecord, hook_records
@@ -81,10 +82,10 @@ class Snapshot:
         """The paused hosts that a run without leased tasks waits for, as text."""
         if self.stats.leased or not self.stats.remaining or not self.paused:
             return None
-        first = self.paused[0]
+        soonest = self.paused[0]
         others = f" and {len(self.paused) - 1:,} more" if len(self.paused) > 1 else ""
-        seconds = (first.paused_for or ZERO).total_seconds()
-        return f"{first.host}{others}, paused for {seconds:,.0f} s"
+        seconds = (soonest.paused_for or ZERO).total_seconds()
+        return f"{soonest.host}{others}, paused for {seconds:,.0f} s"
 
     @property
     def state(self) -> ReportedState:
@@ -187,23 +188,25 @@ async def _lacks_seeds(queue: Queue, run: Run, stats: Stats) -> bool:
     """Return whether a run without tasks left is not finished, because its seeds are not all enqueued."""
     if stats.remaining or run.state is not RunState.RUNNING:
         return False
-
     return await is_seeding_interrupted(queue, run.id)
 
 
 async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
     """Return a snapshot with what the run has left out, its files and its hooks."""
-
     run_id = snapshot.run.id
     left_out = await read_left_out(queue, run_id)
-    return replace(
-        snapshot,
-        not_followed=left_out.links,
-        missing=left_out.missing,
-        files=left_out.files,
-        hooks=await hook_records(queue, run_id),
-        lost_counts=snapshot.has_final_counts and await has_lost_counts(queue, run_id, left_out),
-    )
+    lost = snapshot.has_final_counts and await has_lost_counts(queue, run_id, left_out)
+    return replace(snapshot, **await _details_of(queue, run_id, left_out), lost_counts=lost)
+
+
+async def _details_of(queue: Queue, run_id: str, left_out: LeftOut) -> dict[str, Any]:
+    """Return the fields of a snapshot that are read from the notes of workers and hooks."""
+    return {
+        "not_followed": left_out.links,
+        "missing": left_out.missing,
+        "files": left_out.files,
+        "hooks": await hook_records(queue, run_id),
+    }
 
 
 class ProgressReader:
@@ -216,8 +219,8 @@ class ProgressReader:
         self._seen: deque[tuple[float, int]] = deque()
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
         self._left_out = LeftOut()
+        self._details: dict[str, Any] = {}  # of the next snapshot
         self._at_work, self._at_work_at = False, 0.0
-        self._hooks: dict[str, HookRecord] = {}
 
     async def read(self, *, last: bool = False, at_work: bool | None = None) -> Snapshot:
         """Return a snapshot of the run; with `last`, skipped links and workers are up to date too.
@@ -239,12 +242,9 @@ class ProgressReader:
             0.0,
             None,
             self._paused,
-            self._left_out.links,
             at_work=at_work,
-            missing=self._left_out.missing,
-            files=self._left_out.files,
-            hooks=self._hooks,
             lacks_seeds=lacks_seeds,
+            **self._details,
         ).with_rate(rate)
         if not (last or snapshot.has_final_counts):
             return snapshot
@@ -279,19 +279,14 @@ class ProgressReader:
             await self._read_hosts()
         if is_due or last:
             self._left_out = await read_left_out(self._queue, self._run_id)
-            self._hooks = await hook_records(self._queue, self._run_id)
+            self._details = await _details_of(self._queue, self._run_id, self._left_out)
         if is_due:
             self._hosts_at, self._stats = now, stats
 
     async def _read_hosts(self) -> None:
-        count, paused = 0, []
-        async for host in self._queue.hosts(self._run_id):
-            count += 1
-            if host.paused_for and host.counts.remaining:
-                paused.append(host)
-            if count >= MAX_HOSTS:
-                break
-        self._hosts = count
+        hosts = [host async for host in first(self._queue.hosts(self._run_id), MAX_HOSTS)]
+        paused = [host for host in hosts if host.paused_for and host.counts.remaining]
+        self._hosts = len(hosts)
         self._paused = sorted(paused, key=lambda host: host.paused_for or ZERO)
 
 

@@ -1,7 +1,6 @@
 """The proxies of a run as its workers report them, and whether they are reachable from here."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -107,12 +106,19 @@ async def proxies(queue: Queue, run_id: str) -> list[ProxyStatus]:
     return [found[name] for name in sorted(found)]
 
 
-async def find_unreachable(rules: ProxyRules) -> tuple[Sequence[Proxy], list[Proxy]]:
-    """Return the proxies of the rules, and those that accept no connection; raises ShoalError."""
-    found = await ProxySource(rules).read()
+async def check_proxies(rules: ProxyRules) -> tuple[bool, bool, str]:
+    """Return whether any proxy is reachable, whether all are, and a message for the user."""
     limit = asyncio.Semaphore(MAX_CONCURRENT)
+    try:
+        found = await ProxySource(rules).read()
+    except ShoalError as error:
+        return False, False, str(error)
     reachable = await asyncio.gather(*(_is_reachable(proxy, limit) for proxy in found))
-    return found, [proxy for proxy, is_up in zip(found, reachable, strict=True) if not is_up]
+    names = [proxy.name.partition("#")[0] for proxy, is_up in zip(found, reachable, strict=True) if not is_up]
+    if not names:
+        return True, True, f"all {len(found):,} can be reached"
+    shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    return len(names) < len(found), False, f"{len(names):,} of {len(found):,} cannot be reached: {shown}"
 
 
 async def _is_reachable(proxy: Proxy, limit: asyncio.Semaphore) -> bool:
@@ -123,22 +129,3 @@ async def _is_reachable(proxy: Proxy, limit: asyncio.Semaphore) -> bool:
             writer.transport.abort()
             return True
     return False
-
-
-def addresses_of(found: Iterable[Proxy]) -> list[str]:
-    """Return the addresses of proxies."""
-    return [proxy.name.partition("#")[0] for proxy in found]
-
-
-async def check_proxies(rules: ProxyRules) -> tuple[bool, bool, str]:
-    """Return whether any proxy is reachable, whether all are, and a message for the user."""
-    try:
-        found, unreachable = await find_unreachable(rules)
-    except ShoalError as error:
-        return False, False, str(error)
-    count = len(unreachable)
-    if not count:
-        return True, True, f"all {len(found):,} can be reached"
-    names = addresses_of(unreachable)
-    shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    return count < len(found), False, f"{count:,} of {len(found):,} cannot be reached: {shown}"

@@ -598,8 +598,3 @@ def changed_settings(settings: "ScraperSettings") -> dict[str, Any]:
         for name, value in found.items()
         if value != getattr(default, name)
     }
-
-
-def seconds_of(span: timedelta | None) -> float | None:
-    """Return a duration in seconds, to a tenth."""
-    return None if span is None else round(span.total_seconds(), 1)

@@ -1,6 +1,6 @@
 """Whether the process that enqueues the seeds of a run is still there, and what it reads them from."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -13,18 +13,16 @@ TOPIC = "runs being seeded"  # a run with a note there has not got all its tasks
 MAX_AGE = 60 * MINUTE  # of the enqueueing of a process on another machine, which cannot be checked
 
 
-class _Seeder(msgspec.Struct):
+class Seeder(msgspec.Struct):
+    """The process that enqueues the seeds of a run, and the typed sources that it reads."""
+
     process: str
     pid_scope: str | None = None
-    sources: dict[str, Any] | None = None
-    lost: str = ""
+    sources: dict[str, Any] | None = None  # by name
+    lost: str = ""  # words for a source that cannot be read again
 
 
-class InterruptedSources(NamedTuple):
-    """The typed sources of a run that were not read to their end: by name, or words for what cannot be."""
-
-    sources: dict[str, Any] | None
-    lost: str
+_decode = msgspec.json.Decoder(Seeder).decode
 
 
 def seeding_value(sources: dict[str, Any] | None = None, lost: str = "") -> bytes:
@@ -32,19 +30,13 @@ def seeding_value(sources: dict[str, Any] | None = None, lost: str = "") -> byte
 
     `sources` are typed ones, to be read again if this is interrupted; `lost` names one that cannot be.
     """
-    return msgspec.json.encode(_Seeder(new_worker_id(), pid_scope(), sources, lost))
+    return msgspec.json.encode(Seeder(new_worker_id(), pid_scope(), sources, lost))
 
 
-async def interrupted_sources(queue: SharedNotes, run_id: str) -> InterruptedSources | None:
+async def interrupted_sources(queue: SharedNotes, run_id: str) -> Seeder | None:
     """Return what a run is seeded from, None if it has all its seeds; declared seeds have no sources here."""
     note = (await queue.notes(TOPIC, [run_id])).get(run_id)
-    if note is None:
-        return None
-    try:
-        seeder = msgspec.json.decode(note.value, type=_Seeder)
-    except msgspec.MsgspecError:
-        return InterruptedSources(None, "")  # of an earlier version
-    return InterruptedSources(seeder.sources, seeder.lost)
+    return _decode(note.value) if note else None
 
 
 async def is_seeding_interrupted(queue: Queue, run_id: str) -> bool:
@@ -52,8 +44,5 @@ async def is_seeding_interrupted(queue: Queue, run_id: str) -> bool:
     note = (await queue.notes(TOPIC, [run_id])).get(run_id)
     if note is None:
         return False
-    try:
-        seeder = msgspec.json.decode(note.value, type=_Seeder)
-    except msgspec.MsgspecError:
-        return True  # of an earlier version
+    seeder = _decode(note.value)
     return note.age > MAX_AGE or has_ended(seeder.process, seeder.pid_scope, note.age)

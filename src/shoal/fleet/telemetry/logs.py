@@ -1,6 +1,5 @@
 """Logs of a fleet, human-readable or JSON: one file per worker and one for the fleet, or a single stream."""
 
-import errno
 import fcntl
 import logging
 import os
@@ -98,51 +97,37 @@ class LogFile:
 
 
 class LogFolder:
-    """A log folder locked by one launcher; a second one at the same time uses the subfolder `2`."""
+    """A log folder locked by one launcher; a second one at the same time uses the subfolder `2`.
+
+    Raises InvalidSetting, which says what to type instead.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.path, self._lock = _lock_folder(folder)
+        if folder.exists() and not folder.is_dir():
+            reason = (
+                f"must be a folder, got the file {folder}. Name a folder, or write --log-dir - for stdout"
+            )
+            raise InvalidSetting("--log-dir", reason)
+        for number in range(1, MAX_LAUNCHERS + 1):
+            self.path = folder if number == 1 else folder / str(number)
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                reason = f"cannot be written: {self.path}: {error.strerror}. Name another folder"
+                raise InvalidSetting("--log-dir", f"{reason}, or write --log-dir - for stdout") from error
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self.close()
+            else:
+                return
+        reason = f"is in use by {MAX_LAUNCHERS} others: {folder}. Name another folder"
+        raise InvalidSetting("--log-dir", reason)
 
     def close(self) -> None:
         """Release the folder."""
         os.close(self._lock)
-
-
-def check_folder(folder: Path) -> None:
-    """Create a folder for logs; raises InvalidSetting, which says what to type instead."""
-    if folder.exists() and not folder.is_dir():
-        reason = f"must be a folder, got the file {folder}. Name a folder, or write --log-dir - for stdout"
-        raise InvalidSetting("--log-dir", reason)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise _unwritable(folder, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
-
-
-def _unwritable(folder: Path, error: OSError) -> InvalidSetting:
-    reason = (
-        f"cannot be written: {folder}: {error.strerror}. Name another folder, or write --log-dir - for stdout"
-    )
-    return InvalidSetting("--log-dir", reason)
-
-
-def _lock_folder(folder: Path) -> tuple[Path, int]:
-    for number in range(1, MAX_LAUNCHERS + 1):
-        candidate = folder if number == 1 else folder / str(number)
-        try:
-            candidate.mkdir(parents=True, exist_ok=True)
-            lock = os.open(candidate / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise _unwritable(candidate, error) from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-        else:
-            return candidate, lock
-    raise InvalidSetting("--log-dir", f"is in use by {MAX_LAUNCHERS} others: {folder}. Name another folder")
 
 
 MAX_BUFFERED = 8 << 20  # bytes that wait for a slow reader
@@ -264,7 +249,7 @@ class LogPlan:
     def check(self) -> None:
         """Create the folder; raises InvalidSetting if that fails."""
         if isinstance(self.folder, Path):
-            check_folder(self.folder)
+            LogFolder(self.folder).close()
 
     def within(self, name: str) -> Self:
         """Return the plan with a subfolder of this name; a stream has none."""
@@ -317,11 +302,6 @@ class LogDirectory(AbstractContextManager["LogDirectory"]):
         self._files: dict[str, LogFile] = {}
         self._redact = redactor(secrets)
         self.fleet = self._writer("fleet")
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder of the log files; None with a stream."""
-        return self._folder.path if self._folder else None
 
     @property
     def is_stream(self) -> bool:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Counts, Run, RunState, WorkerState, WorkerStatus
@@ -127,38 +127,26 @@ def exposition(families: "Iterator[Metric]") -> bytes:
 
 def tally_families(tally: WorkerCounters) -> "Iterator[Metric]":
     """Yield what workers have done."""
-    from prometheus_client.core import CounterMetricFamily
-
     measures = tally.measures or MetricCounters()
     yield _counter("shoal_tasks", "Tasks settled, by outcome and step.", ("outcome", "step"), measures.tasks)
     yield _counter("shoal_responses", "Responses, by class of status.", ("status",), measures.statuses)
     yield _counter("shoal_errors", "Failed attempts, by error class.", ("class",), few(tally.errors))
     yield _counter("shoal_put_off", "Tasks postponed, by reason.", ("reason",), few(tally.postponed))
-    yield CounterMetricFamily("shoal_items", "Items stored.", value=tally.items)
-    yield CounterMetricFamily("shoal_rejected_items", "Items rejected.", value=tally.rejected)
-    yield CounterMetricFamily("shoal_pages_bytes", "Bytes of page bodies, decompressed.", value=tally.bytes)
-    yield CounterMetricFamily("shoal_pages_from_cache", "Pages read from the cache.", value=tally.from_cache)
+    yield _counter("shoal_items", "Items stored.", (), {"": tally.items})
+    yield _counter("shoal_rejected_items", "Items rejected.", (), {"": tally.rejected})
+    yield _counter("shoal_pages_bytes", "Bytes of page bodies, decompressed.", (), {"": tally.bytes})
+    yield _counter("shoal_pages_from_cache", "Pages read from the cache.", (), {"": tally.from_cache})
     yield _fetch_seconds(measures)
 
 
 def pool_families(pool: WorkerCountsSource) -> "Iterator[Metric]":
     """Yield the state of this launcher's workers."""
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
     pids = pool.pids
-    workers = GaugeMetricFamily("shoal_workers", "Workers, by state.", labels=("state",))
-    workers.add_metric(("running",), len(pids))
-    yield workers
-    yield CounterMetricFamily(
-        "shoal_worker_restarts", "Workers started to replace dead ones.", value=pool.restarts
-    )
     memory = sum(memory_of(pid) or 0 for pid in pids)
-    yield GaugeMetricFamily(
-        "shoal_worker_memory_bytes", "Memory of all workers of this launcher.", value=memory
-    )
-    yield GaugeMetricFamily(
-        "shoal_worker_leases", "Tasks leased by the workers of this launcher.", value=pool.in_hand
-    )
+    yield _gauge("shoal_workers", "Workers, by state.", {("running",): len(pids)}, ("state",))
+    yield _counter("shoal_worker_restarts", "Workers started to replace dead ones.", (), {"": pool.restarts})
+    yield _gauge("shoal_worker_memory_bytes", "Memory of all workers of this launcher.", {(): memory})
+    yield _gauge("shoal_worker_leases", "Tasks leased by the workers of this launcher.", {(): pool.in_hand})
 
 
 def queue_family(stats: Mapping[str, Counts]) -> "Metric":
@@ -168,19 +156,15 @@ def queue_family(stats: Mapping[str, Counts]) -> "Metric":
 
 def worker_families(workers: Sequence[WorkerStatus]) -> "Iterator[Metric]":
     """Yield the state of a whole fleet's workers, by their heartbeats; ended workers count for an hour."""
-    from prometheus_client.core import GaugeMetricFamily
-
     recent = [one for one in workers if one.last_beat.total_seconds() < HOUR or one.leased]
-    states = Counter(state_of(one) for one in recent)
-    family = GaugeMetricFamily("shoal_workers", "Workers, by state.", labels=("state",))
-    for state in (WorkerState.RUNNING, WorkerState.FROZEN, WorkerState.LATE, *ENDINGS):
-        family.add_metric((state,), states[state])
-    yield family
+    found = Counter(state_of(one) for one in recent)
+    states = (WorkerState.RUNNING, WorkerState.FROZEN, WorkerState.LATE, *ENDINGS)
     living = [one for one in recent if state_of(one) == WorkerState.RUNNING]
     memory = sum(int(one.info.get("memory") or 0) for one in living)
-    yield GaugeMetricFamily("shoal_worker_memory_bytes", "Memory of all workers.", value=memory)
     leased = sum(one.leased for one in recent)
-    yield GaugeMetricFamily("shoal_worker_leases", "Tasks leased by workers.", value=leased)
+    yield _gauge("shoal_workers", "Workers, by state.", {(one,): found[one] for one in states}, ("state",))
+    yield _gauge("shoal_worker_memory_bytes", "Memory of all workers.", {(): memory})
+    yield _gauge("shoal_worker_leases", "Tasks leased by workers.", {(): leased})
 
 
 def few(counts: Mapping[str, int], most: int = MAX_ERROR_CLASSES) -> dict[str, int]:
@@ -200,6 +184,15 @@ def _counter(name: str, words: str, labels: tuple[str, ...], counts: Mapping[str
     family = CounterMetricFamily(name, words, labels=labels)
     for key, count in counts.items():
         family.add_metric(key.split(" ", len(labels) - 1), count)
+    return family
+
+
+def _gauge(name: str, words: str, values: Mapping[Any, float], labels: tuple[str, ...] = ()) -> "Metric":
+    from prometheus_client.core import GaugeMetricFamily
+
+    family = GaugeMetricFamily(name, words, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
     return family
 
 
@@ -226,17 +219,12 @@ def _by_state(counts: Counts) -> dict[str, int]:
 
 def demand_family(demand: int) -> "Metric":
     """Return the tasks that a worker could do now, or has in hand."""
-    from prometheus_client.core import GaugeMetricFamily
-
     # Without labels: KEDA's metrics-api trigger reads one sample.
-    return GaugeMetricFamily("shoal_queue_demand", "Tasks that are ready or leased.", value=demand)
+    return _gauge("shoal_queue_demand", "Tasks that are ready or leased.", {(): demand})
 
 
 def _queue_family(counts: Mapping[str, Mapping[str, int]]) -> "Metric":
-    from prometheus_client.core import GaugeMetricFamily
-
-    family = GaugeMetricFamily("shoal_queue_tasks", "Tasks, by state.", labels=("scraper", "state"))
-    for scraper, by_state in counts.items():
-        for state in STATES:
-            family.add_metric((scraper, state), by_state.get(state, 0))
-    return family
+    values = {
+        (scraper, state): by_state.get(state, 0) for scraper, by_state in counts.items() for state in STATES
+    }
+    return _gauge("shoal_queue_tasks", "Tasks, by state.", values, ("scraper", "state"))

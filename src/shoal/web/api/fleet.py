@@ -98,7 +98,7 @@ async def slow_host(actions: Operator, host: HostName, body: HostBody) -> HostDe
 @router.get("/cache")
 async def cache(context: Context, run_id: str | None = None) -> CacheRow:
     """Show the response cache in the queue: its size, and how often each run found a page in it."""
-    return (await cache_status(context.app.queue, run_id)).row()
+    return await cache_status(context.app.queue, run_id)
 
 
 @router.get("/tokens")

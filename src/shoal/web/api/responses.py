@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.discover.source import Refusal
-from shoal.fleet.run.change import SettingRow
 from shoal.fleet.run.letters import EditReport
+from shoal.fleet.run.settings import SettingRow
 from shoal.fleet.status.rows import CountsRow, Row
 
 

@@ -5,8 +5,8 @@ from typing import Any
 from fastapi import APIRouter
 
 from shoal.core.model import Run
-from shoal.fleet.run.change import list_settings
-from shoal.fleet.run.retention import PurgeReportRow
+from shoal.fleet.run.retention import PurgeReport
+from shoal.fleet.run.settings import list_settings
 from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader, Snapshot, read_run_row, with_details
 from shoal.fleet.status.rows import RunReport, RunRow, RunStateRow
@@ -120,10 +120,9 @@ async def purge(actions: Operator, run_id: RunId) -> PurgeResponse:
 
 
 @router.post("/purge")
-async def purge_old(actions: Operator, body: PurgeBody) -> PurgeReportRow:
+async def purge_old(actions: Operator, body: PurgeBody) -> PurgeReport:
     """Delete old runs, or report which would be deleted."""
-    report = await actions.purge_old(body.rule(), dry_run=body.dry_run)
-    return report.row(dry_run=body.dry_run)
+    return await actions.purge_old(body.rule(), dry_run=body.dry_run)
 
 
 async def _state_row(actions: Operator, run: Run) -> RunStateRow:

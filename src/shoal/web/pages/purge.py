@@ -38,7 +38,7 @@ async def confirm_purge(
     async with queue_timeout(context):
         report = await actions.purge_old(rule, dry_run=True)
     runs = f"{len(report.runs):,} run{'' if len(report.runs) == 1 else 's'}"
-    lost = ", ".join(f"{report.total(name):,} {name}" for name in ("tasks", "items"))
+    lost = ", ".join((f"{report.tasks:,} tasks", f"{report.items:,} items"))
     kept = f"{report.unfinished + report.in_use:,} others are as old, but not finished or in use: they stay."
     options = {"older": f"{days}d" if days else "", "keep": keep, "scraper": scraper}
     return await render_confirm(
@@ -46,7 +46,7 @@ async def confirm_purge(
         title="Delete old runs",
         command=command_line("purge", **{name: value for name, value in options.items() if value}),
         question=f"Delete {runs}?" if report.runs else "No run is that old.",
-        consequence=f"With {lost}, {report.total('dead'):,} dead letters. {kept}",
+        consequence=f"With {lost}, {report.dead:,} dead letters. {kept}",
         can_do=bool(report.runs),
         verb=f"Delete {runs}",
         action="/purge",
@@ -70,13 +70,13 @@ async def confirm_purge_of_run(request: Request, run_id: RunId, actions: Operato
     context = context_of(request)
     async with queue_timeout(context):
         found = await retention.purge_run(context.app.queue, run_id, dry_run=True)
-    stats = found.stats
+        stats = await context.app.queue.stats(run_id)
     left = f" Not done yet: {counted(stats.remaining, 'task')}." if stats.remaining else ""
     return await render_confirm(
         request,
         title=f"Delete {run_id}",
         command=command_line("purge", run_id),
-        question=f"Delete this run of {found.run.scraper}?",
+        question=f"Delete this run of {found.scraper}?",
         consequence=f"With {counted(stats.tasks, 'task')}, {counted(stats.items, 'item')} and "
         f"{counted(stats.dead, 'dead letter')}. This cannot be undone.{left}",
         verb="Delete run",

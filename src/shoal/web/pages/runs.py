@@ -13,7 +13,7 @@ from starlette.responses import Response
 from shoal.core.commands import shoal_command
 from shoal.core.model import Run
 from shoal.core.values import counted, read_typed, read_whole
-from shoal.fleet.run.change import list_settings
+from shoal.fleet.run.settings import list_settings
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.overview import MAX_RUNS
 from shoal.fleet.status.progress import Snapshot, snapshot_of, with_details

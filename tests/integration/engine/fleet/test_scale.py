@@ -148,10 +148,10 @@ async def test_what_a_dead_worker_held_at_most_once_is_not_asked_for_again(bench
     async with open_queue(bench.queue_url) as queue:
         run = (await open_job(queue, job, run_id="scaled")).run
         await fill(queue, run, origin, 1)
-        await queue.beat(dead, run_id=run.id, info={"pid_scope": pid_scope(), "at_most_once": True})
+        await queue.beat(dead, run_id=run.id, info={"pid_scope": pid_scope(), "at_most_once": ["page"]})
         await queue.claim(dead, run_id=run.id, limit=1, lease=MINUTE)
         async with LocalWorkers(queue, job, run) as workers:
-            assert (await queue.stats(run.id)).leased == 1
+            assert (await queue.stats(run.id)).dead == 1
             assert not workers.pids and not origin.visits
 
 

@@ -9,9 +9,9 @@ from shoal.cli.exits import Exit
 from shoal.cli.options.workers import read_job
 from shoal.core.model import DeadFilter, Task
 from shoal.fleet.connect import connect
-from shoal.fleet.run.change import change_settings
 from shoal.fleet.run.launch import launch
 from shoal.fleet.run.open_run import open_job
+from shoal.fleet.run.settings import change_settings
 from shoal.queue.open import open_queue
 from tests.integration.engine.shell import typed
 

@@ -35,7 +35,7 @@ def test_the_environment_wins_over_dotenv_and_dotenv_over_the_file(folder):
     config = Config.read(folder, {"SHOAL_QUEUE": "redis://environment"})
     assert config.values["SHOAL_QUEUE"] == ("redis://environment", "SHOAL_QUEUE")
     assert config.values["SHOAL_WORKERS"] == ("8", ".env: SHOAL_WORKERS")
-    assert config.values["SHOAL_MEMORY"].source == "shoal.toml line 5"
+    assert config.values["SHOAL_MEMORY"].source == "shoal.toml: workers.memory"
     assert config.queue == "redis://environment"
 
 
@@ -65,8 +65,8 @@ def test_the_rows_show_every_value_with_its_source_and_no_secret(folder):
 def test_the_rows_of_a_scraper_tell_the_file_from_the_scraper_and_the_default(folder):
     config = Config.read(folder, {})
     rows = {row["setting"]: row for row in setting_rows(config, "shop", config.project.load("shop"))}
-    assert rows["delay"] == {"setting": "delay", "value": "100ms", "source": "shoal.toml line 9"}
-    assert rows["rate"] == {"setting": "rate", "value": "10/s", "source": "shoal.toml line 9"}
+    assert rows["delay"] == {"setting": "delay", "value": "100ms", "source": "shoal.toml: scrapers.shop.rate"}
+    assert rows["rate"] == {"setting": "rate", "value": "10/s", "source": "shoal.toml: scrapers.shop.rate"}
     assert rows["retries"]["source"] == "scraper"
     assert rows["robots"]["source"] == "default"
     assert (rows["per_host"]["value"], rows["per_host"]["source"]) == (4, "default")
@@ -109,9 +109,9 @@ def test_a_duration_is_written_as_it_may_be_read(text, shown):
 @pytest.mark.parametrize(
     ("error", "source"),
     [
-        (InvalidSetting("--memory", "must be a size"), "shoal.toml line 5"),
+        (InvalidSetting("--memory", "must be a size"), "shoal.toml: workers.memory"),
         (InvalidSetting("--workers", "must be a number"), ".env: SHOAL_WORKERS"),
-        (UnknownQueue("x", ["sqlite"]), "shoal.toml line 1"),
+        (UnknownQueue("x", ["sqlite"]), "shoal.toml: queue"),
     ],
 )
 def test_an_error_says_where_a_value_that_was_not_typed_comes_from(folder, error, source):

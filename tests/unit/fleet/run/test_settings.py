@@ -8,9 +8,9 @@ from shoal.cli.options.workers import read_change, read_job
 from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.model import Task
 from shoal.fleet.command_hints import command_to_resume
-from shoal.fleet.run.change import change_settings, list_settings
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.run.open_run import open_job
+from shoal.fleet.run.settings import change_settings, list_settings
 from shoal.queue.open import open_queue
 from shoal.worker.run_settings import LIVE, read_note
 

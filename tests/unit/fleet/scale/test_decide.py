@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidSetting
-from shoal.fleet.scale.decide import RunLoad, ScaleBounds, ScaleHistory, apply_cooldown, decide_workers
+from shoal.fleet.scale.decide import RunLoad, ScaleBounds, apply_cooldown, decide_workers
 
 SECOND = timedelta(seconds=1)
 
@@ -72,7 +72,7 @@ def test_bounds_that_make_no_sense_are_refused_by_name(given, option):
 
 def followed(wishes, cooldown, every=SECOND):
     """Return the decisions for these targets, one after the other."""
-    memory, found = ScaleHistory(), []
+    memory, found = (), []
     for number, wanted in enumerate(wishes):
         target, memory = apply_cooldown(number * every, wanted, memory, cooldown)
         found.append(target)
@@ -117,7 +117,7 @@ def test_a_target_is_always_within_bounds_and_never_more_than_useful(load, bound
     st.integers(0, 60),
 )
 def test_it_never_goes_down_within_a_cool_down_of_going_up(steps, seconds):
-    cooldown, now, memory = seconds * SECOND, timedelta(0), ScaleHistory()
+    cooldown, now, memory = seconds * SECOND, timedelta(0), ()
     last, risen = 0, None
     for wanted, wait in steps:
         now += wait * SECOND
@@ -128,7 +128,7 @@ def test_it_never_goes_down_within_a_cool_down_of_going_up(steps, seconds):
             risen = now
         if target < last and risen is not None:
             assert now - risen >= cooldown
-        assert len(memory.targets) <= 41  # the history does not grow with time
+        assert len(memory) <= 41  # the history does not grow with time
         last = target
 
 

@@ -7,7 +7,7 @@ import pytest
 from shoal.core.errors import InvalidSetting
 from shoal.fetch.cache.queue_store import TOPIC
 from shoal.fetch.cache.store import DiskStore
-from shoal.fleet.status.cache import CacheUse, cache_status, cache_uses
+from shoal.fleet.status.cache import cache_status, cache_uses
 from shoal.fleet.status.rows import CacheRow, CacheUseRow
 from shoal.queue.sqlite.queue import SqliteQueue
 from tests.unit.builders import make_worker
@@ -28,20 +28,22 @@ def test_the_hits_of_all_workers_of_a_run_are_added_and_runs_without_a_cache_are
             worker("r5", cache=["hits"]),
         ]
     )
-    assert uses == [CacheUse("r2", 0, 2), CacheUse("r1", 3, 5)]
-    assert uses[1].row() == CacheUseRow(run_id="r1", hits=3, misses=5, hit_rate=0.375)
+    assert uses == [
+        CacheUseRow(run_id="r2", hits=0, misses=2, hit_rate=0.0),
+        CacheUseRow(run_id="r1", hits=3, misses=5, hit_rate=0.375),
+    ]
 
 
 async def test_the_cache_of_a_queue_and_one_in_a_folder_are_measured(tmp_path):
     async with await SqliteQueue.open(tmp_path / "queue.db") as queue:
         empty = await cache_status(queue)
-        assert empty.row() == CacheRow(entries=0, bytes=0, oldest_seconds=None, runs=[])
+        assert empty == CacheRow(entries=0, bytes=0, oldest_seconds=None, runs=[])
         await queue.write_notes(TOPIC, {"a": b"1234", "b": b"5"})
-        found = (await cache_status(queue)).row()
+        found = await cache_status(queue)
         assert (found.entries, found.bytes) == (2, 5) and found.oldest_seconds >= 0
         store = DiskStore(tmp_path / "pages", max_bytes=1_000)
         await store.put("aabb", b"123", ttl=timedelta(minutes=1))
-        on_disk = (await cache_status(queue, folder=tmp_path / "pages")).row()
+        on_disk = await cache_status(queue, folder=tmp_path / "pages")
         assert (on_disk.entries, on_disk.bytes) == (1, 3) and on_disk.oldest_seconds >= 0
         with pytest.raises(InvalidSetting, match="is no folder"):
             await cache_status(queue, folder=tmp_path / "nowhere")

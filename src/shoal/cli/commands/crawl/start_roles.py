@@ -20,7 +20,7 @@ from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
 from shoal.fleet.build_job import check_served
-from shoal.fleet.cluster_roles import Coordinator, WorkerHost, enqueue_lock, find_interrupted
+from shoal.fleet.cluster_roles import Coordinator, RoleObserver, WorkerHost, enqueue_lock, find_interrupted
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.job import Job
 from shoal.fleet.project.cluster import PLACEHOLDERS, fill_pattern
@@ -35,7 +35,7 @@ from shoal.queue.contract import Queue
 from shoal.queue.requests import new_run_id
 
 
-class RolePrinter:
+class RolePrinter(RoleObserver):
     """Prints the progress of runs, one line at intervals."""
 
     def __init__(self, *, as_json: bool) -> None:

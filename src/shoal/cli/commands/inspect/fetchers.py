@@ -9,9 +9,9 @@ from shoal.cli.open_queue import id_of, with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.fetch.tor.sync import TorState, order_renewal, read_states
 from shoal.fleet.command_hints import command_on
-from shoal.fleet.status.cache import CacheStatus, cache_status
+from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.proxies import proxies as read_proxies
-from shoal.fleet.status.rows import CacheUseRow, ProxyRow, TableColumns, TokenRow, fields_of
+from shoal.fleet.status.rows import CacheRow, CacheUseRow, ProxyRow, TableColumns, TokenRow, fields_of
 from shoal.fleet.status.tokens import forget as forget_tokens
 from shoal.fleet.status.tokens import tokens as read_tokens
 from shoal.queue.address import shown_queue
@@ -140,11 +140,11 @@ def cache(
     """
     found = with_existing_queue(queue, lambda opened: _cache(opened, run_id, folder))
     if as_json:
-        put_json({"queue": shown_queue(queue), "folder": folder, **fields_of(found.row())})
+        put_json({"queue": shown_queue(queue), "folder": folder, **fields_of(found)})
         return
     put_text(describe_cache(found, folder or shown_queue(queue)))
     put_rows(
-        [use.row() for use in found.runs],
+        found.runs,
         CacheUseRow.columns,
         as_json=False,
         nothing=f"No run has used a cache. To use one: {command_on(queue, 'run FILE --cache 10m')}",
@@ -152,15 +152,14 @@ def cache(
     )
 
 
-def describe_cache(found: "CacheStatus", place: str) -> str:
+def describe_cache(found: CacheRow, place: str) -> str:
     """Return the size of a cache in one line."""
-    size = found.size
-    if size.oldest is None:
+    if found.oldest_seconds is None:
         return f"The cache in {place} is empty."
-    entries = f"{size.count:,} {'entry' if size.count == 1 else 'entries'}"
-    oldest = duration(size.oldest.total_seconds())
-    return f"Cache in {place}: {entries}, {size_text(size.bytes)}, the oldest {oldest} old."
+    entries = f"{found.entries:,} {'entry' if found.entries == 1 else 'entries'}"
+    oldest = duration(found.oldest_seconds)
+    return f"Cache in {place}: {entries}, {size_text(found.bytes)}, the oldest {oldest} old."
 
 
-async def _cache(queue: "Queue", run_id: str | None, folder: str | None) -> "CacheStatus":
+async def _cache(queue: "Queue", run_id: str | None, folder: str | None) -> CacheRow:
     return await cache_status(queue, await id_of(queue, run_id), folder=folder)

@@ -16,9 +16,8 @@ from shoal.core.values import read_positive_duration
 from shoal.fleet.build_job import load
 from shoal.fleet.command_hints import command_on, export_command, joined
 from shoal.fleet.run import lifecycle
-from shoal.fleet.run.change import NOW, change_settings, list_settings
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old, purge_run, words_of
-from shoal.fleet.run.settings import NO_TASKS_LEFT, next_step, shown
+from shoal.fleet.run.settings import NO_TASKS_LEFT, NOW, change_settings, list_settings, next_step, shown
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.rows import TableColumns
 from shoal.queue.contract import Queue
@@ -162,13 +161,13 @@ def purge(
     if not (dry_run or yes):
         preview = _purge_old(queue, rule, dry_run=True)
         if preview.runs:
-            _show_purged(preview, dry_run=True)
+            _show_purged(preview)
             confirm(f"Delete {counted(len(preview.runs), 'run')}?")
     report = _purge_old(queue, rule, dry_run=dry_run)
     if as_json:
-        put_json(report.row(dry_run=dry_run))
+        put_json(report)
     else:
-        _show_purged(report, dry_run=dry_run, with_runs=dry_run or yes)
+        _show_purged(report, with_runs=dry_run or yes)
 
 
 def _purge_one(run_id: str, queue: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
@@ -176,14 +175,14 @@ def _purge_one(run_id: str, queue: str, *, dry_run: bool, yes: bool, as_json: bo
     # before the question.
     run_id, one = with_run(queue, run_id, lambda opened, found: purge_run(opened, found, dry_run=True))
     if not (dry_run or yes):
-        _show_purged(PurgeReport([one]), dry_run=True)
+        _show_purged(PurgeReport.over([one], dry_run=True))
         confirm(f"Delete run {run_id} and all its items?")
     if not dry_run:
         one = with_existing_queue(queue, lambda opened: purge_run(opened, run_id))
     if as_json:
-        put_json(one.row(), purged=not dry_run, dry_run=dry_run)
+        put_json(one, purged=not dry_run, dry_run=dry_run)
     elif dry_run:
-        _show_purged(PurgeReport([one]), dry_run=True)
+        _show_purged(PurgeReport.over([one], dry_run=True))
     else:
         say(f"Deleted run {run_id}.")
 
@@ -192,11 +191,11 @@ def _purge_old(queue: str, rule: "RetentionRule", *, dry_run: bool) -> "PurgeRep
     return with_existing_queue(queue, lambda opened: purge_old(opened, rule, dry_run=dry_run))
 
 
-def _show_purged(report: "PurgeReport", *, dry_run: bool, with_runs: bool = True) -> None:
+def _show_purged(report: "PurgeReport", *, with_runs: bool = True) -> None:
     for one in report.runs if with_runs else ():
-        tasks, items = counted(one.stats.tasks, "task"), counted(one.stats.items, "item")
-        say(f"  {one.run.id}  {one.run.scraper}  {one.state}  {tasks}, {items}")
-    say(words_of(report, dry_run=dry_run))
+        tasks, items = counted(one.tasks, "task"), counted(one.items, "item")
+        say(f"  {one.run_id}  {one.scraper}  {one.state}  {tasks}, {items}")
+    say(words_of(report))
     if report.unfinished:
         left = counted(report.unfinished, "run")
         say(f"Kept {left} with tasks left; to delete such runs as well: --unfinished")

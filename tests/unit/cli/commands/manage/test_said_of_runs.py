@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.run.open_run import find_existing
 from shoal.fleet.sources.declared import mark_seeding
 from shoal.fleet.sources.seeds import Seeds
+from shoal.fleet.status.seeding import TOPIC, Seeder
 from shoal.queue.open import open_queue
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.process.procfs import pid_scope
@@ -196,7 +198,8 @@ def test_a_run_that_cannot_go_on_by_itself_names_the_command_that_lets_it(state,
 def test_seeds_that_were_interrupted_leave_a_stopped_run():
     async def interrupt(queue):
         await queue.start_run("films", run_id="r2")
-        await queue.write_notes("runs being seeded", {"r2": b"1"})
+        gone = Seeder(f"{socket.gethostname()}-999999999-x", pid_scope())  # no process has this number
+        await queue.write_notes(TOPIC, {"r2": msgspec.json.encode(gone)})
 
     on_queue(interrupt)
     status = typed("status", "r2")
