@@ -32,7 +32,8 @@ def impatient(monkeypatch):
     """Use short timeouts for all calls."""
     for name in ("CONNECT_TIMEOUT_SECONDS", "CLOSE_TIMEOUT_SECONDS"):
         monkeypatch.setattr(server, name, SOON)
-    monkeypatch.setitem(server.PostgresServer._fetch.__kwdefaults__, "timeout", SOON)
+    for call in (server.PostgresServer.fetch, server.PostgresServer.once):
+        monkeypatch.setitem(call.__kwdefaults__, "timeout", SOON)
 
 
 @pytest.mark.long
