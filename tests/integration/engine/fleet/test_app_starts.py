@@ -22,6 +22,7 @@ from shoal.fleet.sources.names import read_sources
 from shoal.web.actions import OperatorActions
 from shoal.web.auth import Principal
 from shoal.web.context import WebContext, WebSettings
+from shoal.web.requests import StartRunBody
 from shoal.web.sampler import Sampler
 from tests.integration.engine.shell import typed
 
@@ -87,7 +88,7 @@ async def test_a_url_becomes_the_same_task_by_command_by_http_and_by_program(app
     assert done.code == 0, done.err
     await app.start("news", urls=[url], run_id="program")
     site = WebContext(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
-    await OperatorActions(site, OPERATOR).start("news", urls=[url], run_id="http")
+    await OperatorActions(site, OPERATOR).start(StartRunBody(scraper="news", urls=[url], run_id="http"))
     run = await app.run("program")
     assert (await run.enqueue(urls=["https://news.example/live/2"])).added == 1
     await run.enqueue(Task(url=f"https://news.example/live/{n}") for n in (2, 3))
@@ -220,7 +221,8 @@ async def test_commands_and_http_make_dead_letters_of_invalid_seeds_too(app, fol
     wrong = await typed("enqueue", "news", "--url", "x", "--invalid", "ded", folder=folder)
     assert (wrong.code, "Did you mean 'dead'?" in wrong.err) == (2, True)
     site = WebContext(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
-    await OperatorActions(site, OPERATOR).start("news", urls=["bad url"], run_id="r2", invalid="dead")
+    body = StartRunBody(scraper="news", urls=["bad url"], run_id="r2", invalid="dead")
+    await OperatorActions(site, OPERATOR).start(body)
     assert [letter.task.payload["where"] for letter in await (await app.run("r2")).dead()] == ["urls[0]"]
 
 
