@@ -22,6 +22,7 @@ from shoal.fleet.sources.names import read_sources
 from shoal.web.actions import OperatorActions
 from shoal.web.auth import Principal
 from shoal.web.context import WebContext, WebSettings
+from shoal.web.requests import StartRunBody
 from shoal.web.sampler import Sampler
 from tests.integration.engine.shell import typed
 
@@ -87,7 +88,7 @@ async def test_a_url_becomes_the_same_task_by_command_by_http_and_by_program(app
     assert done.code == 0, done.err
     await app.start("news", urls=[url], run_id="program")
     site = WebContext(app, Sampler(app.queue), WebSettings.read(operator_token="operator-0123456789abcdef"))
-    await OperatorActions(site, OPERATOR).start("news", urls=[url], run_id="http")
+    await OperatorActions(site, OPERATOR).start(StartRunBody(scraper="news", urls=[url], run_id="http"))
     run = await app.run("program")
     assert (await run.enqueue(urls=["https://news.example/live/2"])).added == 1
     await run.enqueue(Task(url=f"https://news.example/live/{n}") for n in (2, 3))
