@@ -83,7 +83,6 @@ def _header(name: str) -> str:
 @cache
 def console() -> "Console":
     """Return the console for messages: stderr."""
-
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -125,7 +124,6 @@ def confirm(question: str) -> None:
 
 def escaped(text: object) -> str:
     """Return untrusted text without control characters and markup."""
-
     return escape(printable(str(text)))
 
 

@@ -16,7 +16,6 @@ MAX_SHOWN = 3  # examples of missing pages
 
 def left_out_lines(snapshot: "Snapshot", job: "Job") -> list[str]:
     """Return the closing lines of a run: its cuts, its missing pages, its skipped links and their options."""
-
     reason = snapshot.reason if snapshot.is_cut else snapshot.lost_tasks
     lines = [f"Not complete: {reason}."] if reason else []
     if snapshot.stats.lost:
@@ -76,7 +75,6 @@ def missing_lines(snapshot: "Snapshot") -> list[str]:
 
 def skipped_link_lines(snapshot: "Snapshot") -> list[str]:
     """Return a line for each reason why links were not followed."""
-
     lines = []
     for why, links in snapshot.not_followed.items():
         example = f", for example {links.example}" if links.example else ""

@@ -37,7 +37,6 @@ def with_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
 
 def with_existing_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
     """Run `work` on an existing queue; if its file is missing, on an empty one, to create no file."""
-
     if is_there(url):
         return with_queue(url, work)
     with TemporaryDirectory() as folder:
@@ -60,13 +59,11 @@ def with_run(url: str, name: str | None, work: "Callable[[Queue, str], Awaitable
 
 async def id_of(queue: "Queue", name: str | None) -> str | None:
     """Return the id of the run that an optional filter means; None for all runs."""
-
     return None if name is None else (await find_run(queue, name)).id
 
 
 def say_queue(url: str) -> None:
     """Print the heading of a list: the queue that it was read from, without a password."""
-
     say(f"Queue {shown_queue(url)}")
 
 
@@ -77,7 +74,6 @@ def say_more(
 
     `words` are those of the command, `options` what was given, of which the empty ones are left out.
     """
-
     if len(found) <= limit:
         return
     last = found[limit - 1]

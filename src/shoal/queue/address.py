@@ -16,8 +16,8 @@ ONE_SERVER = (
 )
 _NAME = re.compile("[a-z0-9_-]{1,32}")
 _IN_URL = re.compile(rf"[?&]{OPTION}=([a-z0-9_-]{{1,32}})(?=[&#]|$)")
-# A space in the path of a SQLite file does not begin another address.
-_NEXT_ADDRESS = re.compile(r"\s[A-Za-z][A-Za-z0-9+.-]*://")
+# A space or comma in the path of a SQLite file does not begin another address.
+_NEXT_ADDRESS = re.compile(r"[\s,][A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def one_address(queue: object) -> str:

@@ -94,7 +94,6 @@ class RunResult:
 
 def _table(items: Sequence[Any]) -> str:
     """Return the first items as an HTML table; everything in it comes from pages, and is escaped."""
-
     rows = [plain(item) for item in items[:MAX_ROWS]]
     if not rows or not all(isinstance(row, dict) for row in rows):
         return ""

@@ -158,7 +158,6 @@ def _sources(
 
 def read(named: dict[str, Any]) -> "Seeds":
     """Read the seeds; an error names the option."""
-
     return read_seeds(named, lambda name: f"--{name.replace('_', '-')}")
 
 

@@ -220,7 +220,6 @@ class WorkerOptions:
 
         With `has_data` the command writes data to stdout, so log lines meant for stdout go to stderr.
         """
-
         named = ("span", "concurrency", "memory", "partition_table", "heartbeat")
         lists = ("steps", "partitions")
         return {

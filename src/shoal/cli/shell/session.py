@@ -99,7 +99,6 @@ class ShellSession:
 
     def debug(self) -> None:
         """Open the debugger at the line of your code where the last run() failed."""
-
         if self._error is None:
             say("There is no error to look at: the last run() has raised none.")
         else:

@@ -18,7 +18,6 @@ EXAMPLE = '1 = ["CA", "NV"]'
 
 def read_table_file(file: Path) -> Homes:
     """Read a table from a TOML or JSON file; an error names the file and the key."""
-
     try:
         text = file.read_text(encoding="utf-8")
         given = msgspec.json.decode(text) if file.suffix.lower() == ".json" else tomllib.loads(text)

@@ -37,7 +37,6 @@ async def note_hosts_to_allow(queue: Queue, run: Run, settings: ScraperSettings)
 
     As far as their names tell, and among the first hosts: others are recorded when a worker refuses them.
     """
-
     with suppress(UnknownRun):  # a new run that got no task is not kept
         if refused := await refused_by_name(queue, run.id, Egress(settings.allow_private)):
             await note_private_hosts(queue, run.id, refused)

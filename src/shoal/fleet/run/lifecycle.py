@@ -76,7 +76,6 @@ async def end_at_budget(queue: Queue, run: Run, scraper: Scraper) -> None:
 
 async def pause(queue: Queue, run_id: str) -> Run:
     """Pause a run; a finished one that no worker works on stays as it is."""
-
     run, stats = await queue.run(run_id), await queue.stats(run_id)
     snapshot = await snapshot_of(queue, run, stats)
     if snapshot.is_finished and not await has_workers(queue, run_id):
@@ -97,7 +96,6 @@ async def purge(queue: Queue, run_id: str) -> None:
 
     Cached pages, the history of `dedup` and of recrawls are shared by runs: they stay until they expire.
     """
-
     run = await queue.run(run_id)
     await forget_failed_pages(queue, run_id)
     await queue.purge(run_id)

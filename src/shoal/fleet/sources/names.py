@@ -136,7 +136,6 @@ def _list(key: str, value: Any) -> tuple[str, ...]:
 
 def _sources(key: str, value: Any) -> dict[str, list[str]]:
     """Read sources such as KIND:ADDRESS and SCHEME://…, by kind; raises InvalidSetting, or PluginFailed."""
-
     found: dict[str, list[str]] = {}
     for text in _texts(key, value):
         kind, colon, address = text.partition(":")

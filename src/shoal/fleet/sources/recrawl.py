@@ -44,7 +44,6 @@ class Comparison:
 
 async def compared(queue: Queue, run: Run) -> Comparison:
     """Return how many pages of a run are new, changed, unchanged and gone."""
-
     counts: Counter[str] = Counter()
     for page in await read_index(queue, run.scraper, run.id):
         counts[page.finding] += 1
@@ -95,7 +94,6 @@ async def recrawl_tasks(queue: Queue, scraper: Scraper, *, but: str | None = Non
 
 async def _pages_from_items(queue: Queue, scraper: Scraper, earlier: Run) -> list[Task]:
     """Record the pages of a run that did not record them itself, as far as its items show them."""
-
     pages: dict[str, tuple[Task, bytes]] = {}
     async for item in queue.items(earlier.id):
         if item.url is not None and item.step in scraper.steps:

@@ -49,7 +49,6 @@ def enqueue(
 
     Example: shoal enqueue books.py --urls-file urls.txt --queue postgresql://db/shoal
     """
-
     job = worker_options.job(scraper, queue, urls=seeds.addresses, args=args)
     seeds = choose_seeds(seeds, job, as_json=as_json)
     if not seeds:

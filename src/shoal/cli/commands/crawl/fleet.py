@@ -91,7 +91,6 @@ def fleet(
 
     Example: shoal fleet books.py --workers 10 --urls-file urls.csv --partition state --partitions auto
     """
-
     # The real run must not skip what the test queued.
     changes = [f"max_pages={TEST_PAGES}", "dedup=off"] if test else []
     few: dict[str, Any] = {"workers": TEST_WORKERS, "batch": 1}
@@ -133,7 +132,6 @@ def fleet(
 
 def conclude(summary: "Summary", out: str | None, job: "Job", *, test: bool, silent: bool) -> Exit:
     """Print the summary and return the exit code; tasks that a test leaves unfinished are no failure."""
-
     if not test:
         if not silent:
             say(summary_text(summary, out))
@@ -162,13 +160,11 @@ def run_checks(job: "Job") -> "list[CheckResult]":
 
 def is_unfit(findings: "list[CheckResult]") -> bool:
     """Return whether a check failed."""
-
     return any(found.health is CheckStatus.BAD for found in findings)
 
 
 def exit_if_unfit(findings: "list[CheckResult]", as_json: bool, more: str | None = None) -> None:
     """Print failed checks and warnings; exit if a check failed, with what to type next."""
-
     poor = [found for found in findings if found.health is not CheckStatus.GOOD]
     if not as_json:
         for found in poor:
@@ -217,7 +213,6 @@ async def prepare(
 
 def show(lineup: "LaunchPreview", *, warn: bool) -> None:
     """Print the plan of each worker."""
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("worker", "serves", "pending", "ETA"):
         table.add_column(name, justify="left" if name == "serves" else "right", no_wrap=True)
@@ -246,7 +241,6 @@ def confirm_start(job: "Job", lineup: "LaunchPreview") -> bool:
 
 def next_steps(job: "Job", lineup: "LaunchPreview") -> str:
     """Return what to type for a filled run that no worker was started on."""
-
     run_id = lineup.run.id
     delete = command_on(job.queue_url, f"purge {run_id}")
     return f"Start:    {resume_command(job, run_id)}\nDelete:   {delete}"

@@ -72,7 +72,6 @@ def listen(
 
     Example: shoal listen books.py --workers 4 --at 10.0.0.5:8400 --queue postgresql://db/shoal
     """
-
     job = worker_options.job(
         scraper,
         queue,
@@ -121,7 +120,6 @@ def scrape(
 
     Example: shoal scrape books.py https://books.example/1 --queue postgresql://db/shoal
     """
-
     patience = read_positive_duration("--timeout", timeout)
     task = read_task(url, payload, step)
     name = current_project().load(scraper).scraper.name
@@ -140,7 +138,6 @@ def scrape(
 
 def read_task(url: str | None, payload: str | None, step: str | None) -> "Task":
     """Return the task that was typed; raises InvalidSetting."""
-
     if url is None and payload is None:
         raise InvalidSetting(
             "URL", "is missing; pass a URL, or --payload '{…}' for a step that needs no page"

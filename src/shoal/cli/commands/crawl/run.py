@@ -107,7 +107,6 @@ def run(
 
     Example: shoal run books.py --url https://example.com --workers 4 --out books.jsonl
     """
-
     if debug:
         from shoal.cli.commands.crawl.debug import check_options
 
@@ -190,7 +189,6 @@ async def carry_out(
 
 def summary_text(summary: Summary, out: str | None) -> str:
     """Return the closing lines: what was done and what to type next."""
-
     job, snapshot, run_id = summary.job, summary.snapshot, summary.run.id
     stats = snapshot.stats
     lines = [f"{_head(snapshot)}: {', '.join(_parts(summary))} in {duration(summary.seconds)}."]

@@ -100,7 +100,6 @@ def scale(
 
     Example: shoal scale newest books.py --max 20
     """
-
     if pace is not None and not 0 < pace < float("inf"):
         raise InvalidSetting("--pace", f"must be more than zero, got {pace:g}")
     bounds = ScaleBounds(

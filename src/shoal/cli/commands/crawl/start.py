@@ -65,7 +65,6 @@ def start(
 
     Example: shoal start --role worker
     """
-
     project = current_project()
     address = queue_of(project, queue)
     os.chdir(project.folder)  # paths in the file are relative to it
@@ -119,7 +118,6 @@ def chosen(project: "Project", names: list[str] | None, role: Role) -> list["Pro
 
 def _has_seeds(project: "Project", entry: "ProjectScraper") -> bool:
     """Return whether the project or the scraper itself declares seeds; not for one that cannot be loaded."""
-
     try:
         return bool(entry.seeds) or load(project, entry.name).scraper.has_seeds
     except InvalidInput:

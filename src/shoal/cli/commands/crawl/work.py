@@ -41,7 +41,6 @@ def work(
 
     Example: shoal work books.py --run newest --queue postgresql://db/shoal --workers 4
     """
-
     job = worker_options.job(
         scraper,
         queue,

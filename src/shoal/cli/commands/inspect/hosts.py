@@ -65,7 +65,6 @@ def pause(
     as_json: common.Json = False,
 ) -> None:
     """Pause a host: no run sends it requests for this long."""
-
     length = read_positive_duration("--for", span)
     unknown = with_existing_queue(
         queue, lambda opened: _change(opened, host.lower(), opened.pause_host, length)
@@ -86,7 +85,6 @@ def slow(
     as_json: common.Json = False,
 ) -> None:
     """Slow a host down: set the minimum interval between requests to it, in all runs."""
-
     length = read_positive_duration("--gap", gap)
     unknown = with_existing_queue(
         queue, lambda opened: _change(opened, host.lower(), opened.slow_host, length)
@@ -124,7 +122,6 @@ async def _change(
     queue: "Queue", host: str, change: "Callable[[str, timedelta], Awaitable[None]]", length: timedelta
 ) -> str:
     """Change a host, and return what to say if nobody knows it: it may be meant for later, or misspelt."""
-
     unknown = await describe_unknown_host(queue, host)
     await change(host, length)
     return unknown

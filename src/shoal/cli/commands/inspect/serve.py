@@ -173,7 +173,6 @@ def metrics(
 
     Example: shoal metrics --listen 0.0.0.0:9464 --queue postgresql://db/shoal
     """
-
     need_library()
     address = read_address("--listen", listen) if listen else None
     with_queue(queue, lambda opened: _serve_metrics(opened, address))

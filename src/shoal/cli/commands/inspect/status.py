@@ -45,7 +45,6 @@ def status(
     as_json: common.Json = False,
 ) -> None:
     """Show the progress of a run, by step and partition."""
-
     _, (snapshot, retired, size, again) = with_run(
         queue, run_id, lambda opened, run: _with_tokens(opened, run, queue)
     )
@@ -177,7 +176,6 @@ def line_of(snapshot: "Snapshot") -> str:
 
 async def _with_tokens(queue: "Queue", run_id: str, url: str) -> "tuple[Snapshot, int, StoreSize, str]":
     """Return a run's progress, its retired API tokens, the store's size, and how to resume."""
-
     snapshot = await _snapshot(queue, run_id)
     retired = sum(bool(one.budget.retired) for one in await tokens(queue, snapshot.run.id))
     again = await command_to_resume(queue, url, snapshot.run)
@@ -218,7 +216,6 @@ async def _watch(queue: "Queue", run_id: str, url: str, every: float, as_json: b
 
 async def _why_nothing_happens(queue: "Queue", snapshot: "Snapshot", url: str) -> str:
     """Return what to type so that a run that is paused, or that no worker works on, goes on."""
-
     if snapshot.state is ReportedState.PAUSED:
         return f"The run is paused. To resume it, run: {command_on(url, f'resume {snapshot.run.id}')}"
     again = await command_to_resume(queue, url, snapshot.run)
@@ -232,7 +229,6 @@ async def _runs(queue: "Queue") -> list[RunRow]:
 
 async def _workers(queue: "Queue", run_id: str | None) -> tuple[list[WorkerRow], list[WorkerRow]]:
     """Return the rows of the live workers, and of those that are gone since the last day."""
-
     found = await queue.workers(await id_of(queue, run_id))
     live = [worker_row(worker) for worker in found if is_live(worker)]
     gone = [worker_row(one) for one in found if not is_live(one) and one.last_beat <= GONE_SHOWN]

@@ -164,7 +164,6 @@ def stale(
 
     Example: shoal stale --release
     """
-
     oldest = read_duration("--older", older)
     found, count = with_existing_queue(queue, lambda opened: _look(opened, run_id, oldest, worker, release))
     put_rows(

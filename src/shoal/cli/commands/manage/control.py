@@ -100,7 +100,6 @@ def set(
 
     Example: shoal set newest rate=2/s per_host=1
     """
-
     if not changes:
         run_id, rows = with_run(queue, run_id, list_settings)
         put_rows(rows, SETTING_COLUMNS, as_json=as_json, nothing="It has no settings.")
@@ -145,7 +144,6 @@ def purge(
     as_json: common.Json = False,
 ) -> None:
     """Delete a run, or old runs, with all tasks, items and dead letters. This cannot be undone."""
-
     if run_id is not None:
         if older or keep is not None or scraper or unfinished:
             raise InvalidInput("Name a RUN, or select old runs with --older and --keep; not both.")
@@ -213,7 +211,6 @@ def forget(
 
     Example: shoal forget books.py --yes
     """
-
     name = load(current_project(), scraper).scraper.name
     if not yes:
         confirm(f"Clear the dedup history of {name}? Its next run queues every task again.")

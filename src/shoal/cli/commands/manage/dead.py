@@ -45,7 +45,6 @@ def list_(
     as_json: common.Json = False,
 ) -> None:
     """List the dead letters of a run, oldest first."""
-
     where = _filter(step, host, error)
     run_id, (letters, total) = with_run(
         queue, run_id, lambda opened, run: _letters(opened, run, where, limit + 1, after)
@@ -83,7 +82,6 @@ def show(
     as_json: common.Json = False,
 ) -> None:
     """Show one dead letter with its traceback and all its attempts."""
-
     run_id, (letter, failed) = with_run(
         queue, run_id, lambda opened, run: find_failure(opened, run, letter_id)
     )
@@ -126,7 +124,6 @@ def shell(
 
     run() runs its step on it again. Example: shoal dead shell newest 69392d books.py
     """
-
     open_dead_shell(queue, run_id, letter_id, scraper, allow_private or [])
 
 
@@ -142,7 +139,6 @@ def replay(
     as_json: common.Json = False,
 ) -> None:
     """Return dead letters to the queue, with their attempts reset."""
-
     wait = ZERO if delay is None else read_positive_duration("--delay", delay)
     where = _filter(step, host, error)
 
@@ -175,7 +171,6 @@ def drop(
     as_json: common.Json = False,
 ) -> None:
     """Drop dead letters for good."""
-
     if not (ids or yes):
         confirm("Drop every dead letter that matches?")
     where = _filter(step, host, error)

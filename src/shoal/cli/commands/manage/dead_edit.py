@@ -110,7 +110,6 @@ def edit(
 
     Without an option, one of them opens in your $EDITOR.
     """
-
     # What `newest` means must not change between the preview and the edit.
     run_id, _ = with_run(queue, run_id, lambda opened, found: opened.run(found))
     options: dict[str, Any] = {
@@ -170,7 +169,6 @@ def _job_of(queue: str, scraper: str | None, run: Run) -> Job:
 
 def _editor_name() -> str:
     """Return the name of the user for the history of the letters."""
-
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -157,7 +157,6 @@ def export(
 
     Example: shoal export newest --to 'sqlite:///shop.db?table=books' --key isbn
     """
-
     existing = _existing(overwrite, append)
     names = common.words(columns)
 

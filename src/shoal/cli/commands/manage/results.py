@@ -105,7 +105,6 @@ async def _read(
     queue: "QueueReports", run_id: str, step: str | None, head: int, sample: int | None
 ) -> "tuple[list[StoredItem], int, int]":
     """Return the chosen items, how many there are of the step, and how many in all."""
-
     stats = await queue.stats(run_id)
     total = stats.items if step is None else stats.steps[step].items if step in stats.steps else 0
     source = queue.items(run_id, step=step)
@@ -135,7 +134,6 @@ def rejects(
 
     Example: shoal rejects newest --step book --reason price
     """
-
     run_id, (found, total) = with_run(
         queue, run_id, lambda opened, run: _rejects(opened, run, step, reason, limit + 1, after)
     )

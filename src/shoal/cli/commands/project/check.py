@@ -37,7 +37,6 @@ def check(
 
     Proxies, tokens and the partition table are the scraper's own unless you pass others.
     """
-
     subjects = load_with_changes(scraper, proxies, tokens)
     routes = current_config().project.routes
 
@@ -61,7 +60,6 @@ def load_with_changes(
     scraper: str | None, proxies: str | None, tokens: str | None
 ) -> "list[Scraper | ShoalError]":
     """Load the named scraper, or all of the project, with the typed settings; one that fails is its error."""
-
     project = current_project()
     names = [scraper] if scraper else list(project.scrapers)
     typed = {"proxies": proxies, "tokens": tokens}

@@ -45,7 +45,6 @@ def deploy(
 
     Example: shoal deploy compose
     """
-
     config = current_config()
     queue = config.text("SHOAL_QUEUE")
     if not queue or queue.startswith("sqlite:"):

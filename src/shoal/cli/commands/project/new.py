@@ -78,7 +78,6 @@ def new(
 
     Example: shoal new prices --template shop
     """
-
     name = folder.name.replace("-", "_")
     if trouble := _trouble(folder, name):
         print_error(trouble)

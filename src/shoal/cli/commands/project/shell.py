@@ -64,7 +64,6 @@ def shell(
 
     Example: shoal shell https://example.com --css h1 --fetch browser
     """
-
     if url is None and (css is not None or xpath is not None or as_json):
         raise InvalidInput("Name the page: shoal shell https://…")
     given = {"proxies": proxies, "tor": tor} | ({} if robots else {"robots": False})

@@ -29,7 +29,6 @@ NOTHING = "No plugins are installed. How to write one: docs/how-to/plugins.md"
 
 def scrapers(as_json: common.Json = False) -> None:
     """List the scrapers of this project."""
-
     project = current_project()
     rows = [ScraperRow.load(entry, project.folder) for entry in project.scrapers.values()]
     nothing = (
@@ -53,7 +52,6 @@ def config(
 
     Example: shoal config books
     """
-
     found = current_config()
     if scraper is None:
         rows = config_rows(found)
@@ -67,7 +65,6 @@ def route(
     as_json: common.Json = False,
 ) -> None:
     """Show which routes of shoal.toml apply to a URL, and what they set."""
-
     rows = [
         {
             "rule": decision.rule,
@@ -90,7 +87,6 @@ def plugins(as_json: common.Json = False) -> None:
 
 def plugin_rows() -> list[dict[str, Any]]:
     """Return a row for each plugin; those of a group that Shoal does not have are refused too."""
-
     registries = _registries()
     rows = [
         {
