@@ -126,12 +126,20 @@ def test_a_shown_address_keeps_the_namespace_and_hides_the_password() -> None:
 
 
 @pytest.mark.parametrize("read", [open_queue, load_backend, file_of])
-def test_several_addresses_are_refused_and_the_clusters_are_named(read: Callable[[str], object]) -> None:
+@pytest.mark.parametrize("gap", [" ", ",", ", "])
+def test_several_addresses_are_refused_and_the_clusters_are_named(
+    read: Callable[[str], object], gap: str
+) -> None:
     with pytest.raises(InvalidSetting, match="takes one address") as refused:
-        read("sqlite:///a.db postgresql://me:secret@b/db")
+        read(f"sqlite:///a.db{gap}postgresql://me:secret@b/db")
     assert "redis://NODE:6379?cluster=true" in str(refused.value)
     assert "RabbitMQ cluster, amqp://" in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+def test_several_nodes_in_one_address_of_redis_are_refused() -> None:
+    with pytest.raises(InvalidSetting, match="name one of its nodes"):
+        redis.read("redis://a:6379,b:6379/0")
 
 
 def test_a_list_of_addresses_is_refused_in_python_too() -> None:

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import shown_address
-from shoal.queue.address import take_namespace, with_namespace
+from shoal.queue.address import ONE_SERVER, take_namespace, with_namespace
 
 FILE_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 TLS_OPTIONS = (*FILE_OPTIONS, "ssl_ca_path", "ssl_check_hostname", "ssl_cert_reqs", "ssl_password")
@@ -30,6 +30,8 @@ def read(url: str) -> RedisAddress:
     shown = _shown(url, namespace, cluster == "true")
     if parts.scheme not in ("redis", "rediss") or not parts.hostname:
         raise InvalidSetting("queue", f"names no server: {shown!r}. Write redis://localhost:6379/0")
+    if "," in parts.hostname:
+        raise InvalidSetting("queue", ONE_SERVER)
     if cluster not in ("true", "false"):
         raise InvalidSetting("queue", f"accepts ?cluster=true or ?cluster=false: {shown!r}")
     odd = [name for name in options if name not in TLS_OPTIONS]
