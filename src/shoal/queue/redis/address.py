@@ -30,7 +30,7 @@ def read(url: str) -> RedisAddress:
     shown = _shown(url, namespace, cluster == "true")
     if parts.scheme not in ("redis", "rediss") or not parts.hostname:
         raise InvalidSetting("queue", f"names no server: {shown!r}. Write redis://localhost:6379/0")
-    if "," in parts.hostname:
+    if "," in parts.netloc.rpartition("@")[2]:
         raise InvalidSetting("queue", ONE_SERVER)
     if cluster not in ("true", "false"):
         raise InvalidSetting("queue", f"accepts ?cluster=true or ?cluster=false: {shown!r}")
