@@ -1,7 +1,7 @@
 """The rate limit of a host: when it may get its next request. Pure functions, the clock passed in.
 
 Each queue keeps the state of its hosts (last starts, pause, slowdown) and applies the limit in its claims:
-`queue/sqlite/sql/hosts`, `queue/postgres/functions/50_claim.sql`, `queue/redis/lua/lib/30_hosts.lua`.
+`queue/sqlite/sql/claim.sql`, `queue/postgres/functions/50_claim.sql`, `queue/redis/lua/lib/30_hosts.lua`.
 """
 
 from datetime import timedelta

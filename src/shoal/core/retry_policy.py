@@ -127,7 +127,7 @@ def judge(
     in_own_code: bool = False,
     is_repeated: bool = False,
 ) -> Retry | Bury:
-    """Decide what happens to a failed task; `host_delay` is the current slowdown of its host.
+    """Decide whether a failed task is retried, and when, or buried; `host_delay` is the slowdown of its host.
 
     `in_own_code` says that the user's own code has raised the error, rather than a library, and `is_repeated`
     that the page is the one that caused the same error at the last attempt.

@@ -39,7 +39,7 @@ def has_ended(worker_id: str, scope: str | None, silent: timedelta) -> bool:
 
 
 async def release_leases_of(queue: Queue, run: Run) -> int:
-    """Release the leases of dead workers of this machine, so that no one waits for them to expire."""
+    """Release the leases of dead workers of this machine, so that no one waits for their reclaim."""
     count = 0
     for worker in await queue.workers(run.id):
         if worker.leased and is_dead(worker) and not _has_outlived_launcher(worker):

@@ -337,7 +337,7 @@ class WorkQueue(_RunIntakes):
 
     @abstractmethod
     async def reclaim(self) -> int:
-        """End the leases whose deadline has passed, and return how many.
+        """End each expired lease, whose deadline has passed, and return how many there were.
 
         A task without an attempt left becomes a dead letter, the others become pending. Tasks whose delay is
         over become pending, and tasks whose time to live is over expire. Any worker may call it.

@@ -10,7 +10,7 @@ MAX_SLOW = 1_000  # slow requests beyond them, unless the user sets `concurrency
 # A request that has waited for its host this long counts as slow, unless the event loop lags: then the CPU is
 # busy already, and more tasks would only take memory.
 SLOW = 0.1  # seconds
-MAX_LAG = 0.005  # seconds
+MAX_LOOP_LAG = 0.005  # seconds
 TIMER_RESOLUTION = 0.001  # seconds by which a timer may fire too early
 # A worker prefetches as much work as it does in this time, so that it does not hoard tasks of the others.
 HORIZON = 2.0  # seconds
@@ -91,7 +91,7 @@ class ConcurrencySlots:
         while (due := self.next_slow_at) is not None and due <= now + TIMER_RESOLUTION:
             number = next(iter(self._slow_at))
             del self._slow_at[number]
-            if len(self._slow) >= self.max_slow or now - due > MAX_LAG:
+            if len(self._slow) >= self.max_slow or now - due > MAX_LOOP_LAG:
                 self._slow_at[number] = now + SLOW
                 continue
             self._slow.add(number)

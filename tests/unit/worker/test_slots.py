@@ -1,4 +1,4 @@
-from shoal.worker.slots import HORIZON, MAX_LAG, SLOW, ConcurrencySlots
+from shoal.worker.slots import HORIZON, MAX_LOOP_LAG, SLOW, ConcurrencySlots
 
 
 def test_the_longer_tasks_take_the_fewer_are_prefetched():
@@ -35,7 +35,7 @@ def test_requests_become_slow_in_the_order_in_which_they_began_to_wait():
 
 
 def test_while_the_event_loop_lags_no_request_counts_as_slow():
-    slots, late = ConcurrencySlots(None), SLOW + 2 * MAX_LAG
+    slots, late = ConcurrencySlots(None), SLOW + 2 * MAX_LOOP_LAG
     slots.take(1, 0.0)
     slots.wait_for_host(1, 0.0)
     assert not slots.free_slow(late) and slots.taken == 1

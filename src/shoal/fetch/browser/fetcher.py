@@ -37,12 +37,12 @@ from shoal.fetch.egress import Egress
 from shoal.fetch.singleflight import LruCache, SingleFlight
 
 MAX_WAITERS = 64  # waiting callers per tab
-TAB_RETRY_AFTER = 30 * SECOND
+TAB_WAIT = 30 * SECOND
 
 log = logging.getLogger(__name__)
 DEFAULT_SETTINGS = BrowserSettings()
 OPEN_TIMEOUT = timedelta(seconds=30)  # for a tab to open
-RETRY_AFTER = timedelta(seconds=30)  # after a browser that does not start
+BROWSER_WAIT = timedelta(seconds=30)  # after a browser that does not start
 MAX_SUSPECTS = 10_000
 FLAGS = {"Secure": "secure", "HttpOnly": "httpOnly"}
 
@@ -57,7 +57,7 @@ class TabLimit(asyncio.Semaphore):
     async def acquire(self) -> Literal[True]:
         """Wait for a tab; raises NoTabFree where too many callers wait already."""
         if self._waiting >= self._max_waiting:
-            raise NoTabFree("Every tab of this worker's browser is in use", TAB_RETRY_AFTER)
+            raise NoTabFree("Every tab of this worker's browser is in use", TAB_WAIT)
         self._waiting += 1
         try:
             return await super().acquire()
@@ -209,7 +209,7 @@ class BrowserFetcher:
         except (CdpError, TimeoutError) as error:
             self._retired.discard(browser)
             start_in(self._tasks, browser.end(is_stuck=True))
-            raise BrowserDown(f"The browser cannot open a page: {error}", RETRY_AFTER) from error
+            raise BrowserDown(f"The browser cannot open a page: {error}", BROWSER_WAIT) from error
         except asyncio.CancelledError:
             opening.add_done_callback(lambda done: self._close_late_tab(browser, done))
             raise
@@ -234,7 +234,7 @@ class BrowserFetcher:
         try:
             chromium = await start_chromium(settings, proxy=self._proxy.url)
         except CdpError as error:
-            raise BrowserDown(str(error), RETRY_AFTER) from error
+            raise BrowserDown(str(error), BROWSER_WAIT) from error
         agent = self._user_agent or f"{chromium.user_agent.replace('HeadlessChrome', 'Chrome')} {self._agent}"
         return Browser(chromium, settings, self._proxy.credentials, agent, self._on_lost)
 

@@ -1,4 +1,4 @@
-"""Fetches the robots.txt of each origin, once a day for the whole fleet, and enforces it."""
+"""Fetches the robots.txt of each origin, once a day for the whole fleet; callers enforce it through `check`."""
 
 import asyncio
 import time

@@ -35,7 +35,7 @@ MAX_KILLERS = 5  # different tasks in a row, with none completed in between
 
 @dataclass(slots=True)
 class Breaker:
-    """Counts the tasks that killed their worker since a task was last completed, over the whole pool."""
+    """The circuit breaker of a crash loop: counts tasks that killed their worker since one was completed."""
 
     # Never cleared: at the end of a run only killers may be left that were tried before, among good tasks.
     _killers: set[str] = field(default_factory=set)
@@ -269,7 +269,7 @@ class WorkerPool:
         self.stop()
 
     async def _keep_slot_running(self, fork_server: ForkServer, number: int, ending: PoolExit) -> None:
-        """Run a worker in one slot, and restart it when it dies."""
+        """Run a worker in one slot; restart it when it dies: a new worker replaces the dead one."""
         deaths = 0
         await self._wait((number - self._first) * self._stagger.total_seconds())
         while not self._stops and not self._is_over:

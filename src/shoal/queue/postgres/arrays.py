@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 SEPARATOR, IS_NULL = "\x01", "\x02"
 # The types of `joined_texts` and of texts of one character, as arguments of functions.
 JOINED = "string_to_array({}::text, E'\\x01', E'\\x02')"
-LETTERS = "string_to_array({}::text, NULL)"
+CHARACTERS = "string_to_array({}::text, NULL)"
 
 Value = TypeVar("Value")
 

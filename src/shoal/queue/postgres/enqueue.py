@@ -1,4 +1,4 @@
-"""Enqueue tasks: each key of a (run, step) once, and with `dedup` once for all runs of a scraper."""
+"""Enqueue tasks, but no duplicate: each key of a (run, step) once, with `dedup` once for all runs."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -5,14 +5,14 @@ from typing import Any
 
 from shoal.core.model import Done, Fate, Outcome
 from shoal.queue.intake import PreparedOutcome, QueuedTask, in_runs, outcome_fields
-from shoal.queue.postgres.arrays import JOINED, LETTERS, joined_texts, unless_all_none
+from shoal.queue.postgres.arrays import CHARACTERS, JOINED, joined_texts, unless_all_none
 from shoal.queue.postgres.enqueue import ENTRY_TYPES, entry_columns, scraper_keys
 from shoal.queue.postgres.server import PostgresServer
 from shoal.queue.postgres.sql import ONCE, call
 
 # The parameter types of `outcome_columns`, in their order.
 OUTCOME_TYPES = (
-    *("bytea[]", "bigint[]", LETTERS, "interval[]", "text[]", "interval[]", "interval[]"),
+    *("bytea[]", "bigint[]", CHARACTERS, "interval[]", "text[]", "interval[]", "interval[]"),
     *("int[]", "int[]", "int[]", JOINED, "int[]", JOINED, "text[]", "int[]"),
     *ENTRY_TYPES,
     *("bool[]", "int[]", "int[]", "bytea[]"),
@@ -21,7 +21,7 @@ SETTLE = call(
     "settle",
     *ONCE,
     *OUTCOME_TYPES,
-    # Nothing if every outcome was accepted: there are as many letters.
+    # Nothing if every outcome was accepted: there are as many codes.
     columns="CASE WHEN cardinality(settle) < length($6::text) THEN settle END AS settle",
 )
 
@@ -102,8 +102,8 @@ def _split_repeated(
 
 
 def _ending_columns(outcomes: Sequence[Outcome]) -> list[Any]:
-    """Return the letters of outcomes, delays, errors, and the pauses and slowdowns of hosts."""
+    """Return the codes of outcomes, delays, errors, and the pauses and slowdowns of hosts."""
     if all(isinstance(one, Done) and one.pause_host is one.slow_host is None for one in outcomes):
         return ["D" * len(outcomes), None, None, None, None]
-    letters, after, errors, pauses, delays = zip(*map(outcome_fields, outcomes), strict=True)
-    return ["".join(letters), *map(unless_all_none, (after, errors, pauses, delays))]
+    codes, after, errors, pauses, delays = zip(*map(outcome_fields, outcomes), strict=True)
+    return ["".join(codes), *map(unless_all_none, (after, errors, pauses, delays))]

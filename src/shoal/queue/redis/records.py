@@ -367,7 +367,7 @@ def settings_fields(scraper: str, settings: RunSettings) -> list[Any]:
     return [
         "scraper",
         scraper,
-        "delay",
+        "host_delay",
         micros(settings.host_delay),
         "per_host",
         settings.per_host,
@@ -397,7 +397,7 @@ def run_from(fields: Mapping[str, str]) -> Run:
         started_at=moment(int(fields["started"])),
         reason=fields.get("reason", ""),
         settings=RunSettings(
-            host_delay=duration(int(fields["delay"])),
+            host_delay=duration(int(fields["host_delay"])),
             per_host=int(fields["per_host"]),
             max_attempts=int(fields["max_attempts"]),
             ttl=duration(int(fields["ttl"])) if fields["ttl"] else None,

@@ -15,7 +15,7 @@ COPIED_FIELDS = (
     "number",
     "id",
     "scraper",
-    "delay",
+    "host_delay",
     "per_host",
     "max_attempts",
     "ttl",
@@ -88,7 +88,7 @@ class RunList:
     async def change(self, old: Run, new: RunSettings) -> Run:
         """Change the rate limits and the attempts of a run; raises UnknownRun."""
         words: list[Argument] = [
-            *("delay", micros(new.host_delay)),
+            *("host_delay", micros(new.host_delay)),
             *("per_host", new.per_host),
             *("max_attempts", new.max_attempts),
         ]

@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 
 from shoal.core import pacing
-from shoal.core.model import Grant, Lease, RunState
+from shoal.core.model import HIGHEST_PRIORITY, Grant, Lease, RunState
 from shoal.queue.encoding import duration, micros, moment
 from shoal.queue.requests import ClaimRequest
 from shoal.queue.sqlite import hosts, notes, runs
@@ -15,9 +15,8 @@ from shoal.queue.sqlite.leases import end_lost_leases, sweep_run
 from shoal.queue.sqlite.store import NO_HOST, Store, TaskRecord, as_json
 
 MAX_LEASES = 10_000  # per claim
-MIN_LANES = 8
-LOWEST_BAND = 9
-BAND_SHIFT = 52  # a task's place is (9 - priority) << 52 | seq
+MIN_HOST_QUEUES = 8
+PRIORITY_SHIFT = 52  # a task's place is (9 - priority) << 52 | seq
 
 
 # Which tasks a claim takes: pure functions without a database or a clock.
@@ -63,7 +62,7 @@ class Burst(msgspec.Struct):
 def bursts(
     host_queues: Iterable[DueHostQueue], run_delay: int, per_host: int, limit: int
 ) -> dict[int, Burst]:
-    """Return the burst of each host of these host queues."""
+    """Return what the rate limit of each host, and `per_host`, allow in this claim."""
     found: dict[int, Burst] = {}
     for host_queue in host_queues:
         if host_queue.host == NO_HOST:
@@ -102,7 +101,7 @@ def choose(
 
     No task below the priority `lowest` is taken, and none of a host starts sooner than in `lead`.
     """
-    end = (LOWEST_BAND - lowest + 1) << BAND_SHIFT
+    end = (HIGHEST_PRIORITY - lowest + 1) << PRIORITY_SHIFT
     picks: list[Pick] = []
     for task in tasks:
         if len(picks) == limit or task.place >= end:
@@ -176,7 +175,7 @@ class _Claim:
     def grant(self) -> Grant:
         has_lost_lease = self._run.has_lost_lease(self._now)
         if has_lost_lease:
-            end_lost_leases(self._store, self._now)
+            end_lost_leases(self._store, self._now)  # a claim does what `reclaim` does, too
         # Afterwards, because a task that was taken back may have expired.
         if has_lost_lease or self._run.has_due_task(self._now):
             swept = sweep_run(self._store, self._now, run=self._run.no)
@@ -220,7 +219,7 @@ class _Claim:
     def _first_width(self) -> int:
         """Return how many host queues to read first: twice what full bursts of their hosts need."""
         burst = pacing.burst(duration(self._run.host_delay), self._run.per_host, self._limit)
-        return max(MIN_LANES, -(-2 * self._limit // burst))
+        return max(MIN_HOST_QUEUES, -(-2 * self._limit // burst))
 
     def _due(self, limit: int) -> list[DueHostQueue]:
         known = {"now": self._now + self._lead, "limit": limit}

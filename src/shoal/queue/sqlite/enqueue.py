@@ -1,4 +1,4 @@
-"""Enqueue tasks: each key of a (run, step) once, and with `dedup` once for all runs of a scraper."""
+"""Enqueue tasks, but no duplicate: each key of a (run, step) once, with `dedup` once for all runs."""
 
 import time
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from shoal.queue.sqlite.store import HostQueueName, Store, as_json
 
 BATCH = 5_000  # tasks; fewer cause more page writes per task, more block other writers for longer
 TASKS_PER_YIELD = 128
-MAX_CACHED_LANES = 100_000  # per run
+MAX_CACHED_HOST_QUEUES = 100_000  # per run
 FORGET_BATCH = 2_000  # keys that are forgotten in one transaction
 FIRST_KEY = ""
 
@@ -99,7 +99,7 @@ def host_queue_ids(store: Store, run: int, names: set[HostQueueName]) -> dict[Ho
     if missing:
         _find_or_create(store, run, list(missing), cached)
     found = {name: cached[name] for name in names}
-    if len(cached) > MAX_CACHED_LANES:
+    if len(cached) > MAX_CACHED_HOST_QUEUES:
         cached.clear()
     return found
 

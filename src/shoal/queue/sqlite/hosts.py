@@ -1,4 +1,4 @@
-"""Hosts: their limits, and their last starts, after which the next request must wait."""
+"""Hosts: their rate limits, and their last starts, after which the next request must wait."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -17,13 +17,13 @@ class HostStarts(msgspec.Struct, array_like=True):
     """A host with its starts as stored. An unused start is given back, and the one before it counts again."""
 
     id: int
-    last_start: int
-    last_delay: int
+    last_at: int
+    last_gap: int
     earlier: str
 
     def starts(self) -> list[Start]:
         """Return the known starts in order."""
-        return [*decode_as(self.earlier, list[Start]), (self.last_start, self.last_delay)]
+        return [*decode_as(self.earlier, list[Start]), (self.last_at, self.last_gap)]
 
 
 def read_starts(store: Store, hosts: Iterable[int]) -> list[HostStarts]:

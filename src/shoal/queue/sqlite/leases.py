@@ -84,7 +84,7 @@ def abandon(store: Store, worker_id: str, once: Sequence[str], reason: str) -> i
 
 
 def reclaim(store: Store) -> tuple[int, bool]:
-    """Sweep every run; return the number of lost leases ended, and whether there is more to do."""
+    """Sweep every run; return the number of expired leases, and whether there is more to do."""
     now = store.now()
     count = end_lost_leases(store, now)
     more = count == MAX_PER_SWEEP
@@ -98,7 +98,7 @@ def reclaim(store: Store) -> tuple[int, bool]:
 
 
 def end_lost_leases(store: Store, now: int) -> int:
-    """End leases whose deadline has passed, and return the number: MAX_PER_SWEEP if there may be more."""
+    """Reclaim expired leases, and return how many: MAX_PER_SWEEP if there may be more."""
     count = 0
     while count < MAX_PER_SWEEP and (lost := store.read("lease_lost", list[LiveLease], now=now, limit=BATCH)):
         batch = SettleBatch(store)

@@ -92,7 +92,7 @@ def topic_of(scraper: str) -> str:
 
 
 class BadSignature(Exception):
-    """A message has no valid signature, or it is too old, or a replay."""
+    """A message has no valid signature, or it is too old, or a repeated call."""
 
 
 class Signer:
@@ -139,7 +139,7 @@ class Signer:
         return hmac.new(self._secret, digests, sha256).hexdigest()
 
     def _forget_old(self, now: float) -> None:
-        # A request may come from a clock that is a window ahead, and can be replayed until that has passed.
+        # A request may come from a clock that is a window ahead, and can be repeated until that has passed.
         while self._seen and (oldest := next(iter(self._seen))):
             if self._seen[oldest] + 2 * self._window >= now:
                 return

@@ -55,7 +55,7 @@ ONCE = "delivery is at_most_once"
 async def release_leases(
     queue: WorkQueue, worker_id: str, *, once: Collection[str] = (), how: str = "died"
 ) -> int:
-    """Release every lease of a dead worker, and return how many.
+    """Release every lease of a dead worker before a reclaim would, and return how many.
 
     Tasks of the steps `once` are not retried, because their requests may have been sent: they become dead
     letters that say how the worker ended.

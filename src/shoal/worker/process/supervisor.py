@@ -1,5 +1,7 @@
 """The supervisor of one worker, in another process: it renews its leases, and releases them if it dies.
 
+It does not restart a dead worker: the pool (`fleet/run/pool.py`) replaces it.
+
 Renewing is `extend` in the queue's contract. A step may block its process for an hour, crash it, or take all
 its memory. So the heartbeats come from here, and here the task that caused a death is charged an attempt,
 while all others go back as if never claimed.

@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.queue.sqlite.claim import (
-    BAND_SHIFT,
+    PRIORITY_SHIFT,
     DueHostQueue,
     PendingTask,
     bursts,
@@ -21,11 +21,11 @@ def host_queue(id, host=None, priority=0, pending=10, delay=0, live=0):
 def tasks(*fronts):
     """Return the front tasks of host queues, given by their priorities, in the store's order."""
     found = [
-        PendingTask(position, (9 - priority) << BAND_SHIFT | position * 100 + number, 0)
+        PendingTask(position, (9 - priority) << PRIORITY_SHIFT | position * 100 + number, 0)
         for position, priorities in enumerate(fronts)
         for number, priority in enumerate(priorities)
     ]
-    return sorted(found, key=lambda task: (task.place >> BAND_SHIFT, task.position, task.place))
+    return sorted(found, key=lambda task: (task.place >> PRIORITY_SHIFT, task.position, task.place))
 
 
 def taken(picks):

@@ -75,7 +75,7 @@ def few(store, asked):
     fill(store, "few", 1_000, 2 * FREE)
     steps = steps_of_a_claim(store, "few", asked)
     with store.connection:
-        store.connection.execute("DELETE FROM lease; UPDATE host SET last_start = 0")
+        store.connection.execute("DELETE FROM lease; UPDATE host SET last_at = 0")
     return steps
 
 
@@ -99,7 +99,7 @@ def block(store, how):
     now = since_epoch(NOON)
     change = {
         "paused": f"UPDATE host SET paused_until = {now} + 60000000 WHERE id > {FREE}",
-        "asked just now": f"UPDATE host SET last_start = {now} WHERE id > {FREE}",
+        "asked just now": f"UPDATE host SET last_at = {now} WHERE id > {FREE}",
         "full": f"""
             INSERT INTO lease (task, run, host_queue, place, host, attempt, worker, deadline)
             SELECT x'00', 1, 1, 0, host.id, 1, 1, {now} + 60000000

@@ -59,7 +59,7 @@ BEGIN
       AND l.host = ANY (k_hosts) AND l.step_group = ANY (k_step_groups);
 END $$;
 
--- Bring forward the host queues that wait longer than their host's limits now require: a lease of the host has ended, or its limits were changed.
+-- Bring forward the host queues that wait longer than the rate limit and per_host of their host now require: a lease of the host has ended, or a limit was changed.
 -- A host queue that is locked by another call is skipped: a claimer is rescheduling it anyway, and waiting for it could deadlock. One that a claimer has just
 -- rescheduled may become due too early, by the limits as they were before: the next claim checks it and finds that.
 CREATE OR REPLACE FUNCTION shoal.wake(p_hosts int[]) RETURNS void

@@ -1,5 +1,5 @@
 -- Add tasks to a run. The names of hosts and step groups are distinct; the tasks refer to them by position.
--- Returns the number of new keys and their host queues. Duplicates write nothing; nor do tasks of an outcome (p_of) that was not accepted.
+-- Returns the number of new keys and their host queues. A duplicate writes nothing; nor does a task of an outcome (p_of) that was not accepted.
 
 CREATE OR REPLACE FUNCTION shoal.put(
     p_run int, p_hosts text[], p_steps text[], p_partitions text[], p_bands int[],

@@ -1,8 +1,8 @@
--- Lease tasks whose hosts may get a request now.
+-- Lease tasks whose hosts may get a request now, by the rate limit and the concurrency (per_host) of each.
 --
 -- A fence is a note: nothing is leased unless it has this stamp, and it keeps it until the leases are committed.
 --
--- 0. Apply the changes caused by time: end lost leases, promote delayed tasks, expire old ones, close empty host queues (see 46_closing.sql).
+-- 0. Apply the changes caused by time: reclaim lost (expired) leases, promote delayed tasks, expire old ones, close empty host queues (see 46_closing.sql).
 -- 1. Lock host queues that are due, then their hosts, skipping those that another claimer holds: a claimer never waits.
 -- 2. Only then, in separate statements and so with newer snapshots, count the leases of those hosts and take tasks from the bundles. One statement
 -- that locks and counts would count in its initial snapshot, and exceed the limit of a host.
@@ -44,7 +44,7 @@ DECLARE
     rounds int := 0;
     host_queues  int;                     -- host queues to read in this round
     top    smallint;                -- the band they are in
-    -- Tracks: the (step group, band) pairs to search, the highest band first.
+    -- The due lists to search: pairs of a step group and a band, the highest band first.
     t_step_group int[]; t_band smallint[]; t_key bigint[]; t_floor timestamptz[];
     is_due boolean;                 -- whether time alone has changed anything
     is_idle boolean;                -- whether an empty host queue is to be checked
@@ -60,15 +60,15 @@ DECLARE
     swept  int := 0;
     awaited timestamptz;            -- when the first delayed task is due, or the first lease may be lost
     promoted timestamptz;           -- when the server was seen to have replaced another
-    fence  bigint;
-    fences bigint[] := '{}';
+    round_token  bigint;
+    round_tokens bigint[] := '{}';
     g_task bytea[] := '{}'; g_token bigint[] := '{}'; g_attempt smallint[] := '{}'; g_start interval[] := '{}'; g_slow interval[] := '{}';
     n_task bytea[]; n_attempt smallint[]; n_start interval[]; n_slow interval[]; n_host int[]; n_step_group int[]; n_turn int[];
 BEGIN
     -- The note of a repeated claim was checked by its first attempt.
     IF earlier_result IS NULL AND p_fence_topic IS NOT NULL AND NOT shoal.note_stands(p_fence_topic, p_fence_place, p_fence_stamp) THEN
         IF p_again THEN
-            INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), fences);
+            INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), round_tokens);
         END IF;
         drained := false;
         outdated := true;
@@ -157,6 +157,7 @@ BEGIN
             EXIT WHEN cardinality(l_host) = 0;
             me := pg_current_xact_id()::text::bigint;
 
+            -- The rate limit of each host: its gap, and when it is free for the next start.
             SELECT array_agg(h.id), array_agg(h.gap), array_agg(h.slowdown), array_agg(h.lease_floor),
                    array_agg(greatest(h.paused_until, h.last_at + greatest(h.gap, h.last_gap), promoted + p_horizon + p_lead + h.gap))
             INTO h_id, h_gap, h_slow, h_floor, h_free
@@ -166,7 +167,7 @@ BEGIN
                 ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
             ) h;
             -- Assigned once the hosts are locked: the tokens of a host's leases then rise in the order of the claims.
-            fence := nextval('shoal.token_seq');
+            round_token := nextval('shoal.token_seq');
 
             SELECT array_agg(live.n), array_agg(live.low), array_agg(least(greatest(ts - live.oldest, interval '250 milliseconds'), interval '5 seconds'))
             INTO h_live, h_low, h_poll
@@ -176,6 +177,7 @@ BEGIN
                 FROM shoal.lease l WHERE l.host = h.id AND l.token >= h.floor
             ) live;
 
+            -- What the rate limit and per_host of each host allow in this round.
             WITH host_limits AS (
                 SELECT h.id AS host, CASE WHEN h.free > ts THEN 0 ELSE run.per_host - h.live END AS slots,
                        CASE WHEN h.gap > interval '0' THEN ceil(extract(epoch FROM p_horizon) / extract(epoch FROM h.gap))::int ELSE wanted END AS burst,
@@ -228,7 +230,7 @@ BEGIN
                 ) t
             ), leased AS (
                 INSERT INTO shoal.lease (task, token, run, step_group, host, shard, priority, attempt, start_at, deadline, expires_at, worker)
-                SELECT id, fence, run.id, step_group, host, shard, priority, attempt + 1, ts + start_in, ts + start_in + p_lease, expires_at, p_worker
+                SELECT id, round_token, run.id, step_group, host, shard, priority, attempt + 1, ts + start_in, ts + start_in + p_lease, expires_at, p_worker
                 FROM taken
             )
             -- All durations of a result count from its first round, where a gap applies.
@@ -239,12 +241,12 @@ BEGIN
             share := greatest(1, coalesce(cardinality(n_task), 0) / cardinality(l_host));
             IF n_task IS NOT NULL THEN
                 wanted := wanted - cardinality(n_task);
-                fences := fences || fence;
+                round_tokens := round_tokens || round_token;
                 g_task := g_task || n_task;
                 g_attempt := g_attempt || n_attempt;
                 g_start := g_start || n_start;
                 g_slow := g_slow || n_slow;
-                g_token := g_token || array_fill(fence, ARRAY[cardinality(n_task)]);
+                g_token := g_token || array_fill(round_token, ARRAY[cardinality(n_task)]);
             END IF;
 
             -- Count what was given, note the starts on the hosts, and reschedule the host queues. All their rows are locked.
@@ -262,7 +264,7 @@ BEGIN
                 LEFT JOIN given g ON g.host = h.id
             ), started AS (
                 UPDATE shoal.host h
-                SET last_at = ts + (g.spent - 1) * g.gap, last_gap = run.host_delay, lease_floor = coalesce(g.low, fence),
+                SET last_at = ts + (g.spent - 1) * g.gap, last_gap = run.host_delay, lease_floor = coalesce(g.low, round_token),
                     -- Only starts of live leases can be given back: so the latest start that cannot be given back is among the last as many as there were live
                     -- leases and one more, and all before it never count again. Without a gap, none is worth storing.
                     earlier_at = CASE WHEN g.gap = interval '0' THEN '{}' ELSE
@@ -297,8 +299,8 @@ BEGIN
               AND l.host = k.host AND l.step_group = k.step_group AND l.shard = k.shard;
         END LOOP;
     END IF;
-    IF earlier_result IS NULL AND (p_again OR cardinality(fences) > 0) THEN
-        INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), fences);
+    IF earlier_result IS NULL AND (p_again OR cardinality(round_tokens) > 0) THEN
+        INSERT INTO shoal.receipt VALUES (p_call, clock_timestamp(), round_tokens);
     END IF;
 
     RETURN QUERY

@@ -1,8 +1,8 @@
--- End leases, each named once; the letters are D for Done and those of table attempt. A traceback below an error stays out of dead.error, which filters search. The first statement deletes the live leases with exactly this token; what follows touches only those.
+-- End leases, each named once; the codes of outcomes are D for Done and those of table attempt. A traceback below an error stays out of dead.error, which filters search. The first statement deletes the live leases with exactly this token; what follows touches only those.
 -- Returns which positions were accepted, which hosts have a lease less, and which host queues got tasks back.
 
 CREATE OR REPLACE FUNCTION shoal.finish(
-    p_run shoal.run, p_tasks bytea[], p_tokens bigint[], p_letters text[], p_after interval[], p_errors text[],
+    p_run shoal.run, p_tasks bytea[], p_tokens bigint[], p_codes text[], p_after interval[], p_errors text[],
     p_pause interval[], p_slow interval[], p_items int[], p_rejects int[], p_unused boolean[] DEFAULT NULL,
     OUT accepted bigint[], OUT freed int[], OUT host_queues shoal.host_queues
 )
@@ -17,25 +17,25 @@ DECLARE
 BEGIN
     WITH held AS (
         DELETE FROM shoal.lease l
-        USING unnest(p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused) WITH ORDINALITY
-            AS o(task, token, letter, after, error, pause, slow, items, rejects, unused, ord)
+        USING unnest(p_tasks, p_tokens, p_codes, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused) WITH ORDINALITY
+            AS o(task, token, code, after, error, pause, slow, items, rejects, unused, ord)
         WHERE l.task = ANY (p_tasks) AND l.task = o.task AND l.token = o.token
         RETURNING o.*, l.run, l.step_group, l.host, l.shard, l.priority, l.attempt, l.start_at, l.expires_at, l.worker,
-                  o.letter = 'B' OR o.letter IN ('R', 'L') AND l.attempt >= p_run.max_attempts AS buried
+                  o.code = 'B' OR o.code IN ('R', 'L') AND l.attempt >= p_run.max_attempts AS buried
     ), logged AS (
         INSERT INTO shoal.attempt (task, token, run, attempt, outcome, start_at, ended_at, worker, error)
-        SELECT task, token, run, attempt, letter::"char", start_at, ts, worker, error FROM held WHERE letter <> 'D'
+        SELECT task, token, run, attempt, code::"char", start_at, ts, worker, error FROM held WHERE code <> 'D'
     ), completed AS (
         INSERT INTO shoal.done (run, ended_at, worker, tasks, items)
         SELECT p_run.id, ts, worker, array_agg(task), CASE WHEN bool_or(items > 0) THEN array_agg(items) ELSE '{}' END
-        FROM held WHERE letter = 'D' GROUP BY worker
+        FROM held WHERE code = 'D' GROUP BY worker
     ), buried AS (
         INSERT INTO shoal.dead (run, task, step_group, host, shard, attempts, buried_at, error)
         SELECT run, task, step_group, host, shard, attempt, ts, split_part(error, E'\n', 1) FROM held WHERE held.buried ORDER BY ord
     ), back AS (
-        SELECT host, step_group, shard, priority, CASE WHEN letter = 'F' THEN attempt - 1 ELSE attempt END::smallint AS attempt, expires_at,
+        SELECT host, step_group, shard, priority, CASE WHEN code = 'F' THEN attempt - 1 ELSE attempt END::smallint AS attempt, expires_at,
                CASE WHEN after > interval '0' THEN ts + after END AS due_at, task
-        FROM held WHERE letter IN ('R', 'L', 'F') AND NOT held.buried
+        FROM held WHERE code IN ('R', 'L', 'F') AND NOT held.buried
     ), ready AS (
         INSERT INTO shoal.bundle (host, step_group, shard, priority, run, attempt, expires_at, tasks)
         SELECT host, step_group, shard, priority, p_run.id, attempt, expires_at, array_agg(task)
@@ -49,8 +49,8 @@ BEGIN
         SELECT h.step_group, h.host, h.worker, c.kind::smallint AS kind, sum(c.n)::int AS n
         FROM held h CROSS JOIN LATERAL (VALUES
             (2, -1),
-            (CASE WHEN h.buried THEN 4 WHEN h.letter = 'D' THEN 3 WHEN h.after > interval '0' THEN 1 ELSE 0 END, 1),
-            (7, h.items), (8, h.rejects), (9, CASE WHEN h.letter IN ('R', 'B', 'L') THEN 1 ELSE 0 END)
+            (CASE WHEN h.buried THEN 4 WHEN h.code = 'D' THEN 3 WHEN h.after > interval '0' THEN 1 ELSE 0 END, 1),
+            (7, h.items), (8, h.rejects), (9, CASE WHEN h.code IN ('R', 'B', 'L') THEN 1 ELSE 0 END)
         ) AS c(kind, n)
         WHERE c.n <> 0 GROUP BY 1, 2, 3, 4
     ), counted AS (
@@ -100,7 +100,7 @@ END $$;
 -- Locks are taken in the order leases, hosts, known keys, tasks, host queues, so that two settlements never deadlock.
 CREATE OR REPLACE FUNCTION shoal.settle(
     p_call uuid, p_again boolean, p_run_id text,
-    p_tasks bytea[], p_tokens bigint[], p_letters text[], p_after interval[], p_errors text[], p_pause interval[], p_slow interval[],
+    p_tasks bytea[], p_tokens bigint[], p_codes text[], p_after interval[], p_errors text[], p_pause interval[], p_slow interval[],
     p_items int[], p_rejects int[],
     p_item_of int[], p_item_data text[],
     p_reject_of int[], p_reject_data text[], p_reject_reason text[],
@@ -125,10 +125,10 @@ BEGIN
     IF run.id IS NULL THEN  -- purged: every lease of it is stale
         RETURN '{}';
     END IF;
-    IF p_pause IS NULL AND p_slow IS NULL AND p_unused IS NULL AND 'D' = ALL (p_letters) THEN
+    IF p_pause IS NULL AND p_slow IS NULL AND p_unused IS NULL AND 'D' = ALL (p_codes) THEN
         ended := shoal.complete(run.id, p_tasks, p_tokens, p_items, p_rejects);
     ELSE
-        ended := shoal.finish(run, p_tasks, p_tokens, p_letters, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused);
+        ended := shoal.finish(run, p_tasks, p_tokens, p_codes, p_after, p_errors, p_pause, p_slow, p_items, p_rejects, p_unused);
         host_queues := ended.host_queues;
     END IF;
     all_accepted := cardinality(ended.accepted) = cardinality(p_tasks);
@@ -192,7 +192,7 @@ BEGIN
     RETURN accepted;
 END $$;
 
--- End a bounded number of leases whose deadline has passed. Returns their number, a time before which no more are left, the hosts to wake and the host queues to arm.
+-- Reclaim a bounded number of expired leases, those whose deadline has passed. Returns their number, a time before which no more are left, the hosts to wake and the host queues to arm.
 CREATE OR REPLACE FUNCTION shoal.take_back(
     p_floor timestamptz, p_limit int, OUT total int, OUT seen timestamptz, OUT freed int[], OUT host_queues shoal.host_queues
 )
@@ -207,7 +207,7 @@ BEGIN
     total := 0;
     seen := ts;
     FOR lost IN
-        SELECT l.run, array_agg(l.task) AS tasks, array_agg(l.token) AS tokens, array_agg('L'::text) AS letters,
+        SELECT l.run, array_agg(l.task) AS tasks, array_agg(l.token) AS tokens, array_agg('L'::text) AS codes,
                array_agg('lease lost'::text) AS errors, array_agg(0) AS none, array_agg(NULL::interval) AS never, min(l.deadline) AS first
         FROM (
             SELECT run, task, token, deadline FROM shoal.lease WHERE deadline > p_floor AND deadline <= ts
@@ -219,7 +219,7 @@ BEGIN
             DELETE FROM shoal.lease l WHERE l.task = ANY (lost.tasks);
             CONTINUE;
         END IF;
-        SELECT * INTO ended FROM shoal.finish(owner, lost.tasks, lost.tokens, lost.letters, lost.never, lost.errors, lost.never, lost.never, lost.none, lost.none);
+        SELECT * INTO ended FROM shoal.finish(owner, lost.tasks, lost.tokens, lost.codes, lost.never, lost.errors, lost.never, lost.never, lost.none, lost.none);
         freed := freed || ended.freed;
         host_queues := shoal.both(host_queues, ended.host_queues);
         total := total + cardinality(ended.accepted);
@@ -227,6 +227,7 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Reclaim expired leases in a call of their own: claims do it, too.
 CREATE OR REPLACE FUNCTION shoal.reclaim(p_call uuid, p_again boolean, p_limit int) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -30,7 +30,7 @@ BEGIN
     END IF;
     FOR held IN
         SELECT l.run, array_agg(l.task) AS tasks, array_agg(l.token) AS tokens,
-               array_agg(CASE WHEN s.step = ANY (p_once) THEN 'B' ELSE 'F' END) AS letters,
+               array_agg(CASE WHEN s.step = ANY (p_once) THEN 'B' ELSE 'F' END) AS codes,
                array_agg(CASE WHEN s.step = ANY (p_once) THEN p_reason END) AS errors,
                array_agg(0) AS none, array_agg(NULL::interval) AS never
         FROM shoal.lease l LEFT JOIN shoal.step_group s ON s.id = l.step_group
@@ -38,7 +38,7 @@ BEGIN
     LOOP
         SELECT * INTO owner FROM shoal.run r WHERE r.id = held.run;
         CONTINUE WHEN owner.id IS NULL;  -- purged: `take_back` deletes what it left
-        SELECT * INTO ended FROM shoal.finish(owner, held.tasks, held.tokens, held.letters, held.never, held.errors, held.never, held.never, held.none, held.none);
+        SELECT * INTO ended FROM shoal.finish(owner, held.tasks, held.tokens, held.codes, held.never, held.errors, held.never, held.never, held.none, held.none);
         freed := freed || ended.freed;
         host_queues := shoal.both(host_queues, ended.host_queues);
         total := total + cardinality(ended.accepted);

@@ -35,7 +35,7 @@ CREATE TABLE shoal.step_group (
     UNIQUE (run, step, partition)
 );
 
--- A host's limits, shared by all runs. No live lease of the host has a token below `lease_floor`: counting from there keeps
+-- A host's rate limit, shared by all runs. No live lease of the host has a token below `lease_floor`: counting from there keeps
 -- a claim from scanning the index entries of leases that ended long ago. `delay` is set by an operator, `slowdown` by errors: leases carry it,
 -- so that any success reduces it. `earlier_at` and `earlier_gap` are the starts before the last one, as long as they may become the last again.
 CREATE TABLE shoal.host (

@@ -21,5 +21,5 @@ if not version then
     call('HSET', P .. 'runs', ARGV[4], number)
 end
 local run = run_numbered(number)
-note_longest_delay(run.delay, 0)
+note_longest_delay(run.host_delay, 0)
 return 1

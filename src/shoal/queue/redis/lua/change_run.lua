@@ -12,5 +12,5 @@ call('HINCRBY', key, 'version', 1)
 if call('HGET', P .. 'meta', 'shards') ~= '1' then
     call('HSET', P .. 'spreading', run.number, run.id)
 end
-note_longest_delay(tonumber(call('HGET', key, 'delay')), 0)
+note_longest_delay(tonumber(call('HGET', key, 'host_delay')), 0)
 return call('HGETALL', key)

@@ -16,7 +16,7 @@
 local worker, wanted, lease_time, horizon, lowest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local lead = unpack_all(ARGV[10])[4] or 0
 local SHARE = 25  -- tasks of one host queue at a time where no gap is kept, so that other host queues get their turn
-local LANES = 100
+local MAX_HOST_QUEUES = 100
 local looks = 400 + 4 * wanted  -- host queues to visit in one call, so that it stays short
 local voids = 500  -- expired tasks to remove from host queues in one call
 local REDELIVER_AFTER = 10000000  -- microseconds after which delivered tasks are delivered once more
@@ -88,13 +88,13 @@ local function due_lists_of(selected)
     return due_lists
 end
 
--- What a host allows in this claim.
+-- What the rate limit of a host, and its concurrency (per_host), allow in this claim.
 local hosts = {['']  = {name = '', room = huge, gap = 0, free = 0, live = -huge, given = 0}}
 local function open(name)
     local host = hosts[name]
     if not host then
         local limits = host_limits[name]
-        host = {name = name, gap = max(run.delay, limits.delay, limits.slowdown), free = free_at(limits, run), live = 0, room = 0, given = 0}
+        host = {name = name, gap = max(run.host_delay, limits.delay, limits.slowdown), free = free_at(limits, run), live = 0, room = 0, given = 0}
         if host.free <= now then
             host.live = call('SCARD', P .. 'live:' .. name)
             host.room = max(0, min(run.per_host - host.live, host.gap > 0 and ceil(horizon / host.gap) or huge))
@@ -200,7 +200,7 @@ local function visit(due_list, names)
 end
 
 local function claim_due_lists(due_lists)
-    local share = run.delay == 0 and SHARE or ceil(horizon / run.delay)
+    local share = run.host_delay == 0 and SHARE or ceil(horizon / run.host_delay)
     for _, due_list in ipairs(due_lists) do
         while wanted > 0 and due_list.priority >= lowest do
             if looks <= 0 then
@@ -208,7 +208,7 @@ local function claim_due_lists(due_lists)
                 return
             end
             -- As many host queues as needed if each yields its share; if they yield less, more in the next round.
-            local host_queues = min(LANES, ceil(wanted / share) + 2)
+            local host_queues = min(MAX_HOST_QUEUES, ceil(wanted / share) + 2)
             local before, names = wanted, call('ZRANGEBYSCORE', due_list.key, '-inf', digits(now), 'LIMIT', '0', host_queues)
             if #names == 0 then
                 break
@@ -270,7 +270,7 @@ local function write_leases()
     for name, tokens in pairs(live) do
         local limits, host = host_limits[name], hosts[name]
         call_chunked('SADD', P .. 'live:' .. name, tokens)
-        add_starts(limits, now, host.gap, host.given, host.live, run.delay)
+        add_starts(limits, now, host.gap, host.given, host.live, run.host_delay)
         changed_limits[name] = true
     end
     count_worker(worker, W_LEASED, leased)

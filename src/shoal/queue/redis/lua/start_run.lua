@@ -9,6 +9,6 @@ if not number then
     if call('HGET', P .. 'meta', 'shards') ~= '1' then
         call('HSET', P .. 'spreading', number, ARGV[4])
     end
-    note_longest_delay(run_numbered(number).delay, 0)
+    note_longest_delay(run_numbered(number).host_delay, 0)
 end
 return call('HGETALL', P .. 'run:' .. number)

@@ -1,4 +1,4 @@
--- The limits of a run were changed: set the host queues of some of its hosts to the moment that they allow now. A limits keeps the gap of its
+-- The rate limit or per_host of a run was changed: set the host queues of some of its hosts to the moment that they allow now. A host keeps the gap of its
 -- last start, which may be of another run. One that equals the run's old delay becomes the new one, or a run that gets faster
 -- would wait for its old delay once more. ARGV  4 number, 5 old delay, 6 from, 7 maximum count
 -- Returns how many hosts there were.
@@ -13,8 +13,8 @@ load_host_limits(page)
 for _, host in ipairs(page) do
     if host ~= '' then
         local limits = host_limits[host]
-        if limits.last_gap == old and run.delay < old then
-            limits.last_gap = run.delay
+        if limits.last_gap == old and run.host_delay < old then
+            limits.last_gap = run.host_delay
             changed_limits[host] = true
         end
         wake(host)

@@ -42,14 +42,14 @@ CREATE TABLE step_group (
     UNIQUE (run, step, partition)
 ) STRICT;
 
--- A host's limits, shared by all runs. A host that never got a request has last_start 0. `delay` is set by an operator, `slowdown` by errors:
+-- A host's rate limit, shared by all runs. A host that never got a request has last_at 0. `delay` is set by an operator, `slowdown` by errors:
 -- leases carry it, so that any success reduces it. `earlier` has the starts before the last one, as long as they may become the last again:
 -- [[start, delay], ...]. See hosts.py.
 CREATE TABLE host (
     id           INTEGER PRIMARY KEY,
     name         TEXT NOT NULL UNIQUE,
-    last_start   INTEGER NOT NULL DEFAULT 0,
-    last_delay   INTEGER NOT NULL DEFAULT 0,
+    last_at      INTEGER NOT NULL DEFAULT 0,
+    last_gap     INTEGER NOT NULL DEFAULT 0,
     delay        INTEGER NOT NULL DEFAULT 0,
     paused_until INTEGER NOT NULL DEFAULT 0,
     earlier      TEXT NOT NULL DEFAULT '[]',
@@ -125,7 +125,7 @@ CREATE TABLE expiring (
     PRIMARY KEY (run, at, seq)
 ) STRICT, WITHOUT ROWID;
 
--- The token is the fence; AUTOINCREMENT never assigns one twice. `start_at` is when the lease begins; its deadline moves.
+-- The token tells a lease from earlier ones of its task; AUTOINCREMENT never assigns one twice. `start_at` is when the lease begins; its deadline moves.
 CREATE TABLE lease (
     token    INTEGER PRIMARY KEY AUTOINCREMENT,
     task     BLOB NOT NULL,

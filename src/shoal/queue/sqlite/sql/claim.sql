@@ -1,4 +1,4 @@
--- Claims: the host queues that are due, their first tasks, and the leases for them.
+-- Claims: the host queues that are due by the rate limit of their host, their first tasks, and the leases for them.
 
 -- name: claim_look
 -- What a claim needs to know of its run before it starts: its state, and whether time has changed anything: a lost lease
@@ -20,8 +20,8 @@ WHERE run = :run
   AND (:partitions IS NULL OR partition IN (SELECT value FROM json_each(:partitions)))
 
 -- name: claim_host_queues
--- The first :limit due host queues of a run: by falling priority, then the longest waiting first.
--- CROSS JOIN reads the bands one by one, each in the order of its index: host queues that are not due, or that come
+-- The first :limit due host queues of a run, whose hosts' rate limits allow a request (see arm): by falling priority, then the longest
+-- waiting first. CROSS JOIN reads the bands (a band is a priority) one by one, each in the order of its index: host queues that are not due, or that come
 -- after the last one wanted, are never read.
 SELECT json_group_array(json_array(
     id, step_group, host, priority, pending, delay,
@@ -47,9 +47,9 @@ SELECT json_group_array(json_array(
 FROM (
     SELECT host_queue.id, host_queue.step_group, host_queue.host, host_queue.priority, host_queue.pending,
         max(host.delay, host.slowdown) AS delay, host.slowdown
-    FROM json_each('[9,8,7,6,5,4,3,2,1,0]') band CROSS JOIN json_each(:step_groups) part
+    FROM json_each('[9,8,7,6,5,4,3,2,1,0]') band CROSS JOIN json_each(:step_groups) selected
     CROSS JOIN host_queue ON host_queue.id IN (
-        SELECT id FROM host_queue WHERE step_group = part.value AND priority = band.value AND due <= :now
+        SELECT id FROM host_queue WHERE step_group = selected.value AND priority = band.value AND due <= :now
         ORDER BY due LIMIT :limit
     )
     CROSS JOIN host ON host.id = host_queue.host
@@ -98,11 +98,11 @@ WHERE lease.token > :last
 
 -- name: host_write_starts
 -- Host 0 has no rate limit; its last start only determines which host queue is next.
-WITH given (host, last_start, host_delay, earlier) AS (
+WITH given (host, last_at, host_delay, earlier) AS (
     VALUES (?, ?, ?, ?)
 )
 UPDATE host SET
-    last_start = given.last_start, last_delay = iif(host.id = 0, 0, given.host_delay), earlier = given.earlier
+    last_at = given.last_at, last_gap = iif(host.id = 0, 0, given.host_delay), earlier = given.earlier
 FROM given WHERE host.id = given.host
 
 -- name: claim_next_due
@@ -118,8 +118,8 @@ SELECT min(due) FROM (
 -- Like claim_next_due, for the step groups :step groups only. Delayed tasks are not distinguished by step_group: a claim
 -- that comes too early is cheap.
 SELECT min(due) FROM (
-    SELECT (SELECT min(due) - :lead FROM host_queue WHERE step_group = part.value AND priority = band.value AND due IS NOT NULL) AS due
-    FROM json_each('[9,8,7,6,5,4,3,2,1,0]') band CROSS JOIN json_each(:step_groups) part
+    SELECT (SELECT min(due) - :lead FROM host_queue WHERE step_group = selected.value AND priority = band.value AND due IS NOT NULL) AS due
+    FROM json_each('[9,8,7,6,5,4,3,2,1,0]') band CROSS JOIN json_each(:step_groups) selected
     UNION ALL
     SELECT min(due) FROM delayed WHERE run = :run
 )
@@ -128,8 +128,8 @@ SELECT min(due) FROM (
 SELECT EXISTS (SELECT 1 FROM step_group WHERE run = :run AND pending + delayed + leased > 0)
 
 -- name: arm
--- Compute when host queues are due and with which priority, from the current state: their first pending task, the leases of
--- their host, and its limits. Every call that changes one of these passes the host queues or hosts that it touched, in the same
+-- Where a host's rate limit, and its concurrency (per_host), are enforced. Compute when host queues are due and with which priority,
+-- from the current state: their first pending task, the leases of their host, and its rate limit. Every call that changes one of these passes the host queues or hosts that it touched, in the same
 -- transaction; so a host queue is never out of date.
 WITH meant AS (
     SELECT value AS host_queue FROM json_each(:host_queues)
@@ -140,7 +140,7 @@ seen AS (
     SELECT host_queue.id, host_queue.host, run.per_host,
         (SELECT min(place) FROM ready WHERE ready.host_queue = host_queue.id) AS place,
         (SELECT count(*) FROM lease WHERE lease.host = host_queue.host AND lease.host > 0) AS live,
-        host.last_start, host.paused_until, max(host.last_delay, host.delay, host.slowdown, run.host_delay) AS gap
+        host.last_at, host.paused_until, max(host.last_gap, host.delay, host.slowdown, run.host_delay) AS gap
     FROM meant
     CROSS JOIN host_queue ON host_queue.id = meant.host_queue
     CROSS JOIN run ON run.no = host_queue.run
@@ -149,9 +149,9 @@ seen AS (
 new AS MATERIALIZED (
     SELECT id, 9 - (place >> 52) AS priority, CASE
         WHEN place IS NULL THEN NULL
-        WHEN host = 0 THEN last_start
+        WHEN host = 0 THEN last_at
         WHEN live >= per_host THEN NULL
-        ELSE max(paused_until, last_start + gap)
+        ELSE max(paused_until, last_at + gap)
     END AS due
     FROM seen
 )

@@ -1,4 +1,4 @@
--- Hosts: their limits, their last starts, and the counts of their tasks.
+-- Hosts: their rate limits, their last starts, and the counts of their tasks.
 
 -- name: host_number
 -- The number of a host, which is created if necessary.
@@ -31,15 +31,15 @@ FROM (
 -- name: host_shorten
 -- The hosts of a run keep the gap of their last start, which may be of another run. One that equals the run's old delay becomes
 -- the new one, or a run that gets faster would wait for its old delay once more.
-UPDATE host SET last_delay = :new
-WHERE last_delay = :old AND last_delay > :new AND id IN (SELECT host FROM host_queue WHERE run = :run)
+UPDATE host SET last_gap = :new
+WHERE last_gap = :old AND last_gap > :new AND id IN (SELECT host FROM host_queue WHERE run = :run)
 
 -- name: host_slow
 -- Set by an operator: it also ends the slowdown caused by errors of the host.
 UPDATE host SET delay = :delay, slowdown = 0 WHERE id = :host
 
 -- name: host_starts
-SELECT json_group_array(json_array(id, last_start, last_delay, earlier))
+SELECT json_group_array(json_array(id, last_at, last_gap, earlier))
 FROM host WHERE id IN (SELECT value FROM json_each(:hosts))
 
 -- name: host_adjust

@@ -21,7 +21,7 @@ FROM json_each(:tokens) t CROSS JOIN lease ON lease.token = t.value
 CROSS JOIN host_queue ON host_queue.id = lease.host_queue CROSS JOIN run ON run.no = lease.run
 
 -- name: lease_lost
--- The leases whose deadline has passed, as lease_held returns them.
+-- The lost leases, which a reclaim or a claim ends: those whose deadline has passed, as lease_held returns them.
 SELECT json_group_array(json_array(
     lease.token, lower(hex(lease.task)), run.id, run.no, host_queue.id, host_queue.step_group, lease.place, lease.host,
     lease.attempt, lease.worker, run.max_attempts, run.ttl, lease.start_at

@@ -127,9 +127,9 @@ local function run_numbered(number)
     number = tonumber(number)
     local run = known_runs[number]
     if run == nil then
-        local field = call('HMGET', P .. 'run:' .. number, 'state', 'delay', 'per_host', 'max_attempts', 'id')
+        local field = call('HMGET', P .. 'run:' .. number, 'state', 'host_delay', 'per_host', 'max_attempts', 'id')
         run = field[1] and {
-            number = number, state = field[1], delay = tonumber(field[2]), per_host = tonumber(field[3]),
+            number = number, state = field[1], host_delay = tonumber(field[2]), per_host = tonumber(field[3]),
             max_attempts = tonumber(field[4]), id = field[5], R = P .. number .. ':',
         } or false
         known_runs[number] = run

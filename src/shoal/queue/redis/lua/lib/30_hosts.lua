@@ -66,9 +66,9 @@ local function write_host_limits()
     call_chunked('HSET', P .. 'host_limits', fields)
 end
 
--- When a run may start a task of a host, apart from the number of its leases.
+-- When the rate limit of a host lets a run start a task, apart from the number of its leases.
 local function free_at(limits, run)
-    return max(limits.paused_until, limits.last_at + max(run.delay, limits.last_gap, limits.delay, limits.slowdown))
+    return max(limits.paused_until, limits.last_at + max(run.host_delay, limits.last_gap, limits.delay, limits.slowdown))
 end
 
 -- The starts on a host and their gaps, alternating, the latest last: an unused start is given back, and the one before it counts

@@ -1,4 +1,4 @@
--- Large sets of keys.
+-- Large sets of keys, by which a duplicate is found.
 --
 -- Keys are 64-bit numbers in intsets of at most 512, which cost 8 bytes a key where a plain set costs 80. They are
 -- spread over 64 groups by six bits that are not in the number, so that 70 bits distinguish keys, and over the buckets

@@ -1,4 +1,4 @@
--- New tasks, each key of a run once.
+-- New tasks, each key of a run once: a duplicate is dropped here.
 
 local seen_groups = {}
 
@@ -15,7 +15,7 @@ local function is_seen(run, element, key)
     return call('SISMEMBER', run.R .. 'seen:' .. number .. ':' .. bucket_of(seen_group(run, number), key), key) == 1
 end
 
--- Store a key; false if it is known.
+-- Store a key; false if it is known: the task is a duplicate.
 local function is_new(run, element, key)
     local number = element:byte(10) % GROUPS
     return add_key(run.R .. 'seen:' .. number .. ':', seen_group(run, number), key)
@@ -47,7 +47,7 @@ local function step_group_numbers(run, names)
     return found
 end
 
--- Store tasks for another shard, as wire.py reads them.
+-- Store tasks for another shard, as outbox.py reads them.
 local function send(run, shard, base, tasks)
     call('XADD', run.R .. 'outbox', '*', 'shard', shard, 'at', digits(base), 'tasks', tasks)
     call('SADD', P .. 'outboxes', run.number)
@@ -58,7 +58,7 @@ local function parcel(host, step_group, key, priority, ttl, delay, element)
     return '\151' .. pack(host, step_group, key, priority, ttl, delay) .. '\198' .. struct.pack('>I4', #element) .. element
 end
 
--- Add tasks: `columns` as wire.py packs them, their elements in ARGV from `first`. Tasks of outcomes that were not accepted are
+-- Add tasks: `columns` as records.py packs them, their elements in ARGV from `first`. Tasks of outcomes that were not accepted are
 -- skipped, and so are those that another run has queued (see 48_known.lua). Times count from `base`. A task whose key belongs to
 -- this shard and whose host to another is stored as seen here and sent there. Returns how many were new, and how many known.
 local function put(run, columns, first, accepted, base)
