@@ -127,7 +127,7 @@ def judge(
     in_own_code: bool = False,
     is_repeated: bool = False,
 ) -> Retry | Bury:
-    """Decide whether a failed task is retried, and when, or buried; `host_delay` is the slowdown of its host.
+    """Decide whether to retry a failed task, and when, or bury it; `host_delay` is its host's slowdown.
 
     `in_own_code` says that the user's own code has raised the error, rather than a library, and `is_repeated`
     that the page is the one that caused the same error at the last attempt.

@@ -1,4 +1,4 @@
-"""Fetches the robots.txt of each origin, once a day for the whole fleet; callers enforce it through `check`."""
+"""Fetches the robots.txt of each origin, once a day for the whole fleet; its callers enforce it: `check`."""
 
 import asyncio
 import time

@@ -82,7 +82,7 @@ class SettleBatch:
         self._counters.credit(held.worker, completed=1, items=len(items))
 
     def fail(self, held: LiveLease, failure: str, *, bury: bool, after: timedelta = ZERO) -> None:
-        """Record a failed attempt: the task becomes pending or delayed again, or dies."""
+        """Record a failed attempt: the task becomes pending or delayed again, for a retry, or dies."""
         self._failures.append((held.place, held.token, held.attempt, held.worker, self._now, failure))
         self._counters.credit(held.worker, failed=1)
         if bury or held.attempt >= held.max_attempts:

@@ -33,6 +33,7 @@ BEGIN
         INSERT INTO shoal.dead (run, task, step_group, host, shard, attempts, buried_at, error)
         SELECT run, task, step_group, host, shard, attempt, ts, split_part(error, E'\n', 1) FROM held WHERE held.buried ORDER BY ord
     ), back AS (
+        -- After a retry, a lost lease or a release, the task waits again.
         SELECT host, step_group, shard, priority, CASE WHEN code = 'F' THEN attempt - 1 ELSE attempt END::smallint AS attempt, expires_at,
                CASE WHEN after > interval '0' THEN ts + after END AS due_at, task
         FROM held WHERE code IN ('R', 'L', 'F') AND NOT held.buried
@@ -192,7 +193,7 @@ BEGIN
     RETURN accepted;
 END $$;
 
--- Reclaim a bounded number of expired leases, those whose deadline has passed. Returns their number, a time before which no more are left, the hosts to wake and the host queues to arm.
+-- The reclaim of a bounded number of expired leases, those whose deadline has passed. Returns their number, a time before which no more are left, the hosts to wake and the host queues to arm.
 CREATE OR REPLACE FUNCTION shoal.take_back(
     p_floor timestamptz, p_limit int, OUT total int, OUT seen timestamptz, OUT freed int[], OUT host_queues shoal.host_queues
 )
@@ -227,7 +228,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Reclaim expired leases in a call of their own: claims do it, too.
+-- The reclaim of expired leases in a call of its own: claims do it, too.
 CREATE OR REPLACE FUNCTION shoal.reclaim(p_call uuid, p_again boolean, p_limit int) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Replay or drop dead letters in bulk: p_ids and every condition that is not NULL must match. A p_host without a port matches the host on every port.
+-- The replay or drop of dead letters in bulk: p_ids and every condition that is not NULL must match. A p_host without a port matches the host on every port.
 
 CREATE OR REPLACE FUNCTION shoal.dead_places(
     p_run int, p_ids bytea[], p_step text, p_partition text, p_host text, p_error text, p_before timestamptz, p_after timestamptz

@@ -1,4 +1,4 @@
--- Do what is due in one run: end lost (expired) leases, end delays, expire tasks; some of each, so that a call stays short.
+-- Do what is due in one run: reclaim lost (expired) leases, end delays, expire tasks; some of each, so that a call stays short.
 -- The run is the one that was due first, so that a hundred idle runs cost nothing.
 -- Returns how many leases were ended, whether there is more to do, and how many purges and changes were interrupted.
 

@@ -70,7 +70,7 @@ local function put(run, columns, first, accepted, base)
         local element, is_accepted = ARGV[first + i - 1], not accepted or accepted[of[i]]
         if is_accepted and known.has(scraper_keys[i]) then
             left_out = left_out + (is_seen(run, element, key) and 0 or 1)
-        elseif is_accepted and is_new(run, element, key) then
+        elseif is_accepted and is_new(run, element, key) then  -- not a duplicate
             known.add(scraper_keys[i])
             local host, ttl, delay = hosts[host_of[i]], ttls[i] or 0, delays[i] or 0
             if (homes[i] or here) == here then

@@ -51,7 +51,7 @@ local function write_dead(run)
     dead_ids, letters = {}, {}
 end
 
--- An attempt has failed: bury the task, or let it wait again.
+-- An attempt has failed: bury the task, or let it wait for a retry.
 local function fail(run, id, lease, element, kind, message, after)
     local attempts = attempts_of(element) + 1
     element = failed(element, attempts, lease.worker, message)

@@ -49,7 +49,7 @@ local function head_of(run, set)
     return tonumber(head[2]) or huge
 end
 
--- Reclaim lost leases of a run, which are expired leases: their deadline has passed. Returns how many.
+-- The reclaim of the lost leases of a run, which are expired leases: their deadline has passed. Returns how many.
 local function end_lost_leases(run)
     local lost, tokens = call('ZRANGEBYSCORE', run.R .. 'deadlines', '-inf', now, 'LIMIT', 0, MAX_LOST_LEASES), {}
     for i, value in ipairs(read_fields(run.R .. 'leases', lost)) do
@@ -75,7 +75,7 @@ local function end_lost_leases(run)
     return #list
 end
 
--- Reclaim lost leases of all runs, because they count against the limits of hosts; some at a time.
+-- The reclaim of the lost leases of all runs, because they count against the limits of hosts; some at a time.
 local function end_lost_leases_of_all()
     for _, number in ipairs(call('ZRANGEBYSCORE', P .. 'next_lost', '-inf', digits(now), 'LIMIT', '0', '3')) do
         local run = run_numbered(number)
