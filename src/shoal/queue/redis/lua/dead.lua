@@ -1,5 +1,6 @@
--- Replay dead letters (they become pending again, after a delay if there is one) or drop them. ARGV  4 run, 5 'replay' or 'drop', 6 ids,
--- 7 delay. Returns how many. The time to live of a task counts from the end of its delay, as it would expire unseen otherwise.
+-- Replay dead letters (they become pending again, after a delay if there is one) or drop them.
+-- ARGV  4 run, 5 'replay' or 'drop', 6 ids, 7 delay. Returns how many.
+-- The time to live of a task counts from the end of its delay, as it would expire unseen otherwise.
 
 local run = run_named(ARGV[4])
 if not run then

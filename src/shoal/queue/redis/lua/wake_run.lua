@@ -1,6 +1,6 @@
--- The rate limit or per_host of a run was changed: set the host queues of some of its hosts to the moment that they allow now. A host keeps the gap of its
--- last start, which may be of another run. One that equals the run's old delay becomes the new one, or a run that gets faster
--- would wait for its old delay once more. ARGV  4 number, 5 old delay, 6 from, 7 maximum count
+-- The rate limit or per_host of a run was changed: set the host queues of some of its hosts to the moment that they allow
+-- now. A host keeps the gap of its last start, which may be of another run. One that equals the run's old delay becomes the
+-- new one, or a run that gets faster would wait for its old delay once more. ARGV  4 number, 5 old delay, 6 from, 7 maximum count
 -- Returns how many hosts there were.
 
 local run, old = run_numbered(ARGV[4]), tonumber(ARGV[5])

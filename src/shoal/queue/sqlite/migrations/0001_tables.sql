@@ -125,7 +125,8 @@ CREATE TABLE expiring (
     PRIMARY KEY (run, at, seq)
 ) STRICT, WITHOUT ROWID;
 
--- The token tells a lease from earlier ones of its task; AUTOINCREMENT never assigns one twice. `start_at` is when the lease begins; its deadline moves.
+-- The token tells a lease from earlier ones of its task; AUTOINCREMENT never assigns one twice. `start_at` is when the lease
+-- begins; its deadline moves.
 CREATE TABLE lease (
     token    INTEGER PRIMARY KEY AUTOINCREMENT,
     task     BLOB NOT NULL,

@@ -20,9 +20,9 @@ WHERE run = :run
   AND (:partitions IS NULL OR partition IN (SELECT value FROM json_each(:partitions)))
 
 -- name: claim_host_queues
--- The first :limit due host queues of a run, whose hosts' rate limits allow a request (see arm): by falling priority, then the longest
--- waiting first. CROSS JOIN reads the bands (a band is a priority) one by one, each in the order of its index: host queues that are not due, or that come
--- after the last one wanted, are never read.
+-- The first :limit due host queues of a run, whose hosts' rate limits allow a request (see arm): by falling priority, then
+-- the longest waiting first. CROSS JOIN reads the bands (a band is a priority) one by one, each in the order of its index:
+-- host queues that are not due, or that come after the last one wanted, are never read.
 SELECT json_group_array(json_array(
     id, step_group, host, priority, pending, delay,
     (SELECT count(*) FROM lease WHERE lease.host = due.host AND lease.host > 0),
@@ -128,9 +128,10 @@ SELECT min(due) FROM (
 SELECT EXISTS (SELECT 1 FROM step_group WHERE run = :run AND pending + delayed + leased > 0)
 
 -- name: arm
--- Where a host's rate limit, and its concurrency (per_host), are enforced. Compute when host queues are due and with which priority,
--- from the current state: their first pending task, the leases of their host, and its rate limit. Every call that changes one of these passes the host queues or hosts that it touched, in the same
--- transaction; so a host queue is never out of date.
+-- Where a host's rate limit, and its concurrency (per_host), are enforced. Compute when host queues are due and with which
+-- priority, from the current state: their first pending task, the leases of their host, and its rate limit. Every call that
+-- changes one of these passes the host queues or hosts that it touched, in the same transaction; so a host queue is never
+-- out of date.
 WITH meant AS (
     SELECT value AS host_queue FROM json_each(:host_queues)
     UNION
