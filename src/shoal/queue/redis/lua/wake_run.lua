@@ -1,4 +1,4 @@
--- The limits of a run were changed: set the host queues of some of its hosts to the moment that they allow now. A limits keeps the gap of its
+-- The limits of a run were changed: set the host queues of some of its hosts to the moment that they allow now. A host keeps the gap of its
 -- last start, which may be of another run. One that equals the run's old delay becomes the new one, or a run that gets faster
 -- would wait for its old delay once more. ARGV  4 number, 5 old delay, 6 from, 7 maximum count
 -- Returns how many hosts there were.
