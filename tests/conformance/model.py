@@ -52,10 +52,11 @@ class ModelQueue(ModelReports):
 
     # Runs
 
-    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> tuple[Run, bool]:
         now = self.data.now()
         run = Run(id=run_id, scraper=scraper, settings=settings, state=RunState.RUNNING, started_at=now)
-        return self.data.runs.setdefault(run_id, run)
+        stored = self.data.runs.setdefault(run_id, run)
+        return stored, stored is run
 
     async def _now(self) -> datetime:
         return self.data.now()

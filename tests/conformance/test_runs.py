@@ -4,6 +4,7 @@ import asyncio
 import re
 from contextlib import suppress
 from datetime import timedelta
+from itertools import chain, count
 from typing import Any
 
 import pytest
@@ -32,6 +33,16 @@ async def test_an_id_that_is_taken_is_not_given_again(queue: Queue, monkeypatch:
     drawn = iter(["0001", "0001", "0001", "0002"])
     monkeypatch.setattr("shoal.queue.requests.secrets.token_hex", lambda size: next(drawn))
     assert (await queue.start_run("books")).id != (await queue.start_run("books")).id
+
+
+async def test_callers_that_draw_the_same_id_at_once_start_different_runs(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = chain(["0001", "0001", "0001"], map("{:04x}".format, count(2)))
+    monkeypatch.setattr("shoal.queue.requests.secrets.token_hex", lambda size: next(drawn))
+    runs = await asyncio.gather(*(queue.start_run(scraper) for scraper in ("books", "books", "films")))
+    assert len({run.id for run in runs}) == 3
+    assert [run.scraper for run in runs] == ["books", "books", "films"]
 
 
 async def test_a_run_keeps_its_settings(queue: Queue) -> None:

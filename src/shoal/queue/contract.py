@@ -385,24 +385,20 @@ class QueueAdmin(_RunIntakes):
         Raises RunConflict if that run belongs to another scraper.
         """
         check_run(scraper, settings, run_id)
-        run = await self._start_run(scraper, settings, run_id or await self._free_run_id())
+        run, is_new = await self._start_run(scraper, settings, run_id or new_run_id(await self._now()))
+        while run_id is None and not is_new:  # among a hundred runs of one second, two may well draw the same
+            run, is_new = await self._start_run(scraper, settings, new_run_id(await self._now()))
         if run.scraper != scraper:
             raise RunConflict.of_another(run.id, run.scraper, scraper)
         self._intakes.pop(run.id, None)
         return run
 
     @abstractmethod
-    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
-        """Create a run, or return the one that has this id, also of another scraper."""
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> tuple[Run, bool]:
+        """Create a run, or return the one that has this id, also of another scraper.
 
-    async def _free_run_id(self) -> str:
-        """Return an unused run id: among a hundred runs of one second, two may well draw the same."""
-        while True:
-            run_id = new_run_id(await self._now())
-            try:
-                await self.run(run_id)
-            except UnknownRun:
-                return run_id
+        The second value is whether this call created it, also if the first reply was lost.
+        """
 
     @abstractmethod
     async def _now(self) -> datetime:

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import subprocess
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import timedelta
 
 import asyncpg
@@ -18,7 +18,7 @@ from shoal.core.errors import (
     QueueUnavailable,
     UnknownRun,
 )
-from shoal.core.model import MINUTE, ZERO
+from shoal.core.model import MINUTE, SECOND, ZERO
 from shoal.queue.postgres import server
 from shoal.queue.postgres.queue import PostgresQueue
 from tests.conformance.helpers import claim, claim_one, page, pages, start
@@ -125,6 +125,21 @@ async def test_calls_take_turns_where_a_role_may_have_one_connection(guarded):
         # More calls at once than it may have connections.
         found = await asyncio.gather(*(queue.stats(run.id) for _ in range(20)))
         assert {one.pending for one in found} == {30}
+
+
+@pytest.mark.parametrize(("limit", "processes"), [(2, 2), (8, 4)])
+async def test_processes_share_the_few_connections_of_a_role(guarded, limit, processes):
+    name = f"few{limit}"
+    guarded.sql(f"CREATE ROLE {name} LOGIN CONNECTION LIMIT {limit} PASSWORD '{PASSWORD}'")
+    guarded.sql(f"CREATE DATABASE {name} OWNER {name}")
+    url = address(guarded, user=name, database=name)
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(await PostgresQueue.open(url))
+        others = [await PostgresQueue.open(url, patience=SECOND) for _ in range(processes - 1)]
+        queues = [first, *[await stack.enter_async_context(queue) for queue in others]]
+        run = await start(first, *pages(30))
+        calls = (queue.stats(run.id) for _ in range(50) for queue in queues)
+        assert {found.pending for found in await asyncio.gather(*calls)} == {30}
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])

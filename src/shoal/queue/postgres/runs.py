@@ -88,8 +88,8 @@ class PostgresRuns(WorkQueue, QueueAdmin):
 
     _server: PostgresServer
 
-    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
-        await self._server.fetch(
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> tuple[Run, bool]:
+        rows = await self._server.once(
             QUERIES["start_run"],
             run_id,
             scraper,
@@ -100,7 +100,7 @@ class PostgresRuns(WorkQueue, QueueAdmin):
             settings.dedup,
             list(settings.dedup_steps),
         )
-        return await find_run(self._server, run_id)
+        return await find_run(self._server, run_id), rows[0][0]
 
     async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:
         await self._server.fetch(QUERIES["steer"], run_id, state, reason, list(STEERED_FROM[state]))

@@ -41,18 +41,20 @@ USER_TIMEOUT_SECONDS = (
     KEEPALIVE_IDLE + KEEPALIVE_PROBES * KEEPALIVE_INTERVAL_SECONDS
 )  # seconds without an acknowledgement
 
-# Session settings, so that other clients do not wait for the locks of a client that has vanished.
+# asyncpg sends the encoding in quotes, and the server reports it without: PgBouncer takes them for different
+# ones, and sends a SET before every transaction.
+# A timedelta is sent as days and the rest, and in a zone with summer time some days have 23 or 25 hours.
+POOLED_SESSION = {"client_encoding": "UTF8", "TimeZone": "UTC"}
+
+# Without a pooler: also what keeps other clients from waiting for the locks of a client that has vanished.
 SESSION = {
+    "TimeZone": "UTC",
     "tcp_keepalives_idle": f"{KEEPALIVE_IDLE}s",
     "tcp_keepalives_interval": f"{KEEPALIVE_INTERVAL_SECONDS}s",
     "tcp_keepalives_count": f"{KEEPALIVE_PROBES}",
     "tcp_user_timeout": f"{USER_TIMEOUT_SECONDS}s",
     "idle_in_transaction_session_timeout": "60s",  # for a client that is reachable but stopped
 }
-
-# asyncpg sends the encoding in quotes, and the server reports it without: PgBouncer takes them for different
-# ones, and sends a SET before every transaction.
-POOLED_SESSION = {"client_encoding": "UTF8"}
 
 _OPTIONS = (
     ("SOL_SOCKET", "SO_KEEPALIVE", 1),
@@ -92,6 +94,13 @@ Connection = Any  # asyncpg has no types
 MAX_CONNECTIONS = 6
 FILE_OPTIONS = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 
+PROCESSES = 4  # among which the connections of a role are shared out, if they are limited
+# The limit of a superuser is not enforced.
+_WHO = (
+    "SELECT pg_backend_pid(),"
+    " (SELECT rolconnlimit FROM pg_catalog.pg_roles"
+    " WHERE rolname = session_user AND NOT rolsuper AND rolconnlimit >= 0)"
+)
 ENCODINGS = ("UTF8", "SQL_ASCII")  # the second one stores what it gets
 _ROLE_LIMIT = re.compile(r'too many connections for (role|database) "(.+)"')
 _UNKNOWN_RUN = "SH001"
@@ -193,9 +202,9 @@ class PostgresServer:
         try:
             async with pool.acquire() as connection:
                 self._check_encoding(connection)
-                has_pooler = await _has_pooler(connection)
+                has_pooler, limit = await _read_session(connection)
         except asyncpg.ProtocolViolationError:  # PgBouncer refuses settings of the session
-            has_pooler = await self._uses_pooler()
+            has_pooler, limit = await self._uses_pooler(), None
         except BaseException:
             pool.terminate()
             raise
@@ -203,6 +212,9 @@ class PostgresServer:
             pool.terminate()
             # It may run each transaction in another server process, so no session state may remain.
             pool = await self._make_pool(POOLED_SESSION, statements=0)
+        elif limit is not None:
+            # Idle connections stay open: the first process would take all of them, and the next wait in vain.
+            self._turns = GrowingTurns(min(MAX_CONNECTIONS, max(1, limit // PROCESSES)))
         self._pool = pool
 
     def _check_encoding(self, connection: Connection) -> None:
@@ -236,7 +248,7 @@ class PostgresServer:
         )
         try:
             self._check_encoding(connection)
-            return await _has_pooler(connection)
+            return (await _read_session(connection))[0]
         finally:
             await connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
@@ -295,12 +307,15 @@ class PostgresServer:
         return QueueError(f"The queue at {self.address} failed: {reason}")
 
 
-async def _has_pooler(connection: Connection) -> bool:
-    """Return whether there is a pooler: it reports a process id of its own, and the server's differs."""
+async def _read_session(connection: Connection) -> tuple[bool, int | None]:
+    """Return whether there is a pooler, and how many connections the role may have; None for any number.
+
+    A pooler reports a process id of its own, and the server's differs.
+    """
     # Without a name: a pooler may show a named statement to other clients.
-    statement = await connection.prepare("SELECT pg_backend_pid()", name="", timeout=CONNECT_TIMEOUT_SECONDS)
-    pid = await statement.fetchval(timeout=CONNECT_TIMEOUT_SECONDS)
-    return bool(pid != connection.get_server_pid())
+    statement = await connection.prepare(_WHO, name="", timeout=CONNECT_TIMEOUT_SECONDS)
+    pid, limit = await statement.fetchrow(timeout=CONNECT_TIMEOUT_SECONDS)
+    return pid != connection.get_server_pid(), limit
 
 
 async def _reset_nothing(connection: Connection) -> None:

@@ -42,6 +42,16 @@ class OutboxBatch:
     tasks: list[PackedTask] = field(default_factory=list)
 
 
+@dataclass(slots=True, weakref_slot=True)
+class OutboxTurn:
+    """The callers that wait for a pass through a stream; a pass serves all that called before it."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    requested: int = 0
+    served: int = 0
+    targets: frozenset[int] = frozenset()
+
+
 class Outboxes:
     """Delivers the tasks in the outboxes.
 
@@ -51,7 +61,7 @@ class Outboxes:
 
     def __init__(self, server: RedisServer, deliver: Deliver) -> None:
         self._server, self._deliver = server, deliver
-        self._locks: WeakValueDictionary[OutboxStream, asyncio.Lock] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[OutboxStream, OutboxTurn] = WeakValueDictionary()
         self._unavailable_until: dict[int, float] = {}
 
     async def forward(
@@ -71,13 +81,18 @@ class Outboxes:
         return frozenset().union(*await asyncio.gather(*map(self._pass, streams)))
 
     async def _pass(self, stream: OutboxStream) -> frozenset[int]:
-        """Deliver what is in a stream; return the shards to read next."""
-        # One pass at a time reads a stream: two would deliver the same entries. Locks without a caller go.
-        async with self._locks.setdefault(stream, asyncio.Lock()):
-            # After an error the tasks stay in the stream, and the next claim tries again.
-            with suppress(QueueError):
-                return frozenset(await self._deliver_stream(stream))
-            return frozenset()
+        """Read a stream once, or share a pass that began later; return the shards to read next."""
+        turn = self._turns.setdefault(stream, OutboxTurn())  # without a caller it goes
+        turn.requested += 1
+        mine = turn.requested
+        async with turn.lock:
+            if turn.served < mine:
+                serves, turn.targets = turn.requested, frozenset()
+                # After an error the tasks stay in the stream, and the next claim tries again.
+                with suppress(QueueError):
+                    turn.targets = frozenset(await self._deliver_stream(stream))
+                turn.served = serves
+            return turn.targets
 
     async def _deliver_stream(self, stream: OutboxStream) -> set[int]:
         sending: set[int] = set()

@@ -142,7 +142,7 @@ class RedisQueue(RedisLeases, RedisNotes, Queue):
 
     # Runs
 
-    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
+    async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> tuple[Run, bool]:
         return await self._runs.start(scraper, settings, run_id)
 
     async def _now(self) -> datetime:

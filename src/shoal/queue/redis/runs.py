@@ -49,12 +49,13 @@ class RunList:
             await self._copy_to(shard, await self.fields(run_id))  # raises it if shard 0 does not know it
         return await verb(script, shard, run_id, *args)
 
-    async def start(self, scraper: str, settings: RunSettings, run_id: str) -> Run:
-        """Create a run, or return the one with this id."""
-        reply = await self._server.call("start_run", HOME, run_id, *settings_fields(scraper, settings))
+    async def start(self, scraper: str, settings: RunSettings, run_id: str) -> tuple[Run, bool]:
+        """Create a run, or return the one with this id; and whether it is new."""
+        words = run_id, *settings_fields(scraper, settings)
+        is_new, reply = await self._server.once("start_run", HOME, *words)
         fields = fields_of(reply)
         await self._copy_to_shards(fields)
-        return run_from(fields)
+        return run_from(fields), bool(is_new)
 
     async def fields(self, run_id: str) -> dict[str, str]:
         """Return the stored fields of a run; raises UnknownRun."""

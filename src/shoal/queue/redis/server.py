@@ -143,9 +143,9 @@ class RedisServer:
         """Run a command that is safe to repeat; its first key selects the node."""
         return await self._retry(lambda: self._clients().execute_command(*words))
 
-    async def info(self, shard: int, step_group: str) -> dict[str, Any]:
-        """Return a step group of INFO from the node of a shard."""
-        return await self._retry(lambda: self._info(shard, step_group))
+    async def info(self, shard: int, section: str) -> dict[str, Any]:
+        """Return a section of INFO from the node of a shard."""
+        return await self._retry(lambda: self._info(shard, section))
 
     async def setting(self, shard: int, name: str) -> str | None:
         """Return a setting of the server, None where CONFIG is not allowed."""
@@ -209,8 +209,8 @@ class RedisServer:
         self._has_succeeded = True
         return result
 
-    async def _info(self, shard: int, step_group: str) -> dict[str, Any]:
-        found: dict[str, Any] = await self._on_node(shard, "INFO", step_group)
+    async def _info(self, shard: int, section: str) -> dict[str, Any]:
+        found: dict[str, Any] = await self._on_node(shard, "INFO", section)
         return found
 
     async def _on_node(self, shard: int, *words: str) -> Any:

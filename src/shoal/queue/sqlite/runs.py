@@ -61,9 +61,9 @@ class RunRecord(msgspec.Struct, array_like=True, frozen=True):
         )
 
 
-def start(store: Store, scraper: str, settings: RunSettings, run_id: str) -> Run:
-    """Start a run, or return the one with this id."""
-    store.run(
+def start(store: Store, scraper: str, settings: RunSettings, run_id: str) -> tuple[Run, bool]:
+    """Start a run, or return the one with this id; and whether it is new."""
+    added = store.run(
         "run_add",
         run_id=run_id,
         scraper=scraper,
@@ -75,7 +75,7 @@ def start(store: Store, scraper: str, settings: RunSettings, run_id: str) -> Run
         dedup_steps=as_json(settings.dedup_steps),
         now=store.now(),
     )
-    return get(store, run_id)
+    return get(store, run_id), added > 0
 
 
 def get_row(store: Store, run_id: str) -> RunRecord:

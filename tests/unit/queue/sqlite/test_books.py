@@ -36,7 +36,7 @@ TASKS = """
 KEPT_TASKS = """
 SELECT id, pending + delayed + leased + completed + dead + expired + dropped FROM host_queue ORDER BY id
 """
-SECTIONS = f"SELECT id, {STATES}, completed, dropped FROM step_group ORDER BY id"
+STEP_GROUPS = f"SELECT id, {STATES}, completed, dropped FROM step_group ORDER BY id"
 SUMS = "SELECT step_group, {} FROM host_queue GROUP BY step_group ORDER BY step_group".format(
     ", ".join(f"sum({state})" for state in f"{STATES}, completed, dropped".split(", "))
 )
@@ -134,12 +134,12 @@ def audit(store):
 
     assert rows(f"SELECT id, {STATES} FROM host_queue ORDER BY id") == rows(COUNTED_ANEW)
     assert rows(KEPT_TASKS) == rows(TASKS)
-    assert [row for row in rows(SECTIONS) if any(row[1:])] == [row for row in rows(SUMS) if any(row[1:])]
+    assert [row for row in rows(STEP_GROUPS) if any(row[1:])] == [row for row in rows(SUMS) if any(row[1:])]
     assert not rows("SELECT id FROM host_queue WHERE host = 0 AND (due IS NULL) <> (pending = 0)")
     # Without a host, the time only determines which host queue is next.
     host_queues = store.connection.execute("SELECT json_group_array(id) FROM host_queue WHERE host > 0").get
     assert store.run("arm", host_queues=host_queues, hosts="[]") == 0, (
-        "a host_queue was not due when it should have been"
+        "a host queue was not due when it should have been"
     )
 
 

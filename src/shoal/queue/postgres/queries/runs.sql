@@ -1,10 +1,18 @@
 -- Runs: created, changed, counted and purged; and the keys that they share.
 
 -- name: start_run
--- Create a run unless one with this id exists.
-INSERT INTO shoal.run (run_id, scraper, host_delay, per_host, max_attempts, ttl, dedup, dedup_steps)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-ON CONFLICT (run_id) DO NOTHING
+-- Create a run unless one with this id exists, and return whether this call created it.
+WITH earlier AS MATERIALIZED (
+    SELECT shoal.answered($1, $2) IS NOT NULL AS created
+), added AS (
+    INSERT INTO shoal.run (run_id, scraper, host_delay, per_host, max_attempts, ttl, dedup, dedup_steps)
+    SELECT $3, $4, $5, $6, $7, $8, $9, $10 FROM earlier WHERE NOT created
+    ON CONFLICT (run_id) DO NOTHING
+    RETURNING id
+), noted AS (
+    INSERT INTO shoal.receipt SELECT $1, clock_timestamp(), ARRAY[id] FROM added
+)
+SELECT created OR EXISTS (SELECT FROM added) FROM earlier
 
 -- name: runs
 -- All runs, the newest first, or the one with this id.

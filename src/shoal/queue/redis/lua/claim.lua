@@ -1,6 +1,6 @@
 -- Lease tasks whose hosts may get a request now.
 --
--- The due_lists (step group, priority) are processed from the highest priority down, and in each the host queues that are due, the longest
+-- The due lists (step group, priority) are processed from the highest priority down, and in each the host queues that are due, the longest
 -- waiting first. A host queue yields what its host allows. Then it is set to the moment when the host allows more, or parked until a
 -- lease of its host ends, or removed when it is empty: no host queue is visited twice in vain. So the tasks of a host are leased in
 -- strict order of priority, because all its host queues in a run are due at the same moment.
@@ -165,7 +165,7 @@ local function take(due_list, host, limit)
     return call('EXISTS', key) == 1
 end
 
--- Visit host queues of a due_list, and set, park or remove each afterwards.
+-- Visit host queues of a due list, and set, park or remove each afterwards.
 local function visit(due_list, names)
     local again, gone = {}, {}
     for _, name in ipairs(names) do

@@ -47,9 +47,9 @@ if purge_leases() or purge_host_queues() or unlink_buckets(R .. 'seen', BATCH) t
     return 1
 end
 purge_host_queues_of('')
-for _, due_list in ipairs(call('HKEYS', R .. 'names')) do
+for _, step_group in ipairs(call('HKEYS', R .. 'names')) do
     for priority = 0, 9 do
-        call('UNLINK', R .. 'due:' .. due_list .. ':' .. priority)
+        call('UNLINK', R .. 'due:' .. step_group .. ':' .. priority)
     end
 end
 for _, name in ipairs({'step_groups', 'names', 'due_lists', 'leases', 'deadlines', 'bodies', 'delayed', 'expiring', 'seen', 'items',

@@ -88,7 +88,7 @@ local function hold_back(run, host, priority)
     end
 end
 
--- Look at the due hosts of a due_list in the broker; return whether a task of one is wanted now. Where the broker has nothing of this
+-- Look at the due hosts of a due list in the broker; return whether a task of one is wanted now. Where the broker has nothing of this
 -- priority, hold those hosts back instead, as long as they are few.
 local function look_in_broker(run, key, priority, is_exhausted)
     local looks = MAX_LOOKS
