@@ -46,7 +46,7 @@ async def test_every_command_of_the_closing_lines_does_what_it_says(folder, orig
     assert done.code == Exit.PARTIAL, done.err
     shown = lines_of(done.err)
     words = shlex.split(shown["Resume"])
-    assert words[5:] == ["--workers", "2", "--for", "1s", "--queue", "sqlite:///my queue.db"]
+    assert words[5:] == ["--for", "1s", "--workers", "2", "--queue", "sqlite:///my queue.db"]
     run_id = words[4]
     listed = await typed("set", run_id, "--json", "--queue", "sqlite:///my queue.db", folder=folder)
     values = {row["setting"]: row["value"] for row in listed.rows}

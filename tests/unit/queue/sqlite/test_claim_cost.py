@@ -101,8 +101,8 @@ def block(store, how):
         "paused": f"UPDATE host SET paused_until = {now} + 60000000 WHERE id > {FREE}",
         "asked just now": f"UPDATE host SET last_at = {now} WHERE id > {FREE}",
         "full": f"""
-            INSERT INTO lease (task, run, host_queue, place, host, attempt, worker, deadline)
-            SELECT x'00', 1, 1, 0, host.id, 1, 1, {now} + 60000000
+            INSERT INTO lease (task, run, host_queue, place, host, attempt, worker, start_at, deadline)
+            SELECT x'00', 1, 1, 0, host.id, 1, 1, {now}, {now} + 60000000
             FROM host CROSS JOIN json_each('[1, 2, 3, 4]') WHERE host.id > {FREE}
         """,
     }
