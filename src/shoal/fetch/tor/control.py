@@ -102,9 +102,17 @@ class Control:
             line = await self._line()
             code, mark, text = line[:3], line[3:4], line[4:]
             lines.append(text)
-            if mark != "-":
+            if mark == "+":
+                lines += await self._data()
+            elif mark != "-":
                 return _ControlReply(code, lines)
         raise ControlFailed("Tor's reply does not end")
+
+    async def _data(self) -> list[str]:
+        found: list[str] = []
+        while (line := await self._line()) != "." and len(found) < MAX_LINES:
+            found.append(line.removeprefix("."))
+        return found
 
     async def _line(self) -> str:
         return (await self._reader.readuntil(b"\r\n"))[:-2].decode(errors="replace")
