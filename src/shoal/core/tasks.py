@@ -84,6 +84,16 @@ def is_in_loop() -> bool:
     return True
 
 
+async def forget_cancellation() -> None:
+    """Forget that this task was cancelled, whether it has noticed it or not."""
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        while task.uncancel():
+            pass
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)  # where one that is still pending is raised
+
+
 async def supervise(work: Awaitable[T]) -> T:
     """Return the result of `work`; if a watched task fails meanwhile, cancel it and raise DutyFailed."""
     loop, owner = asyncio.get_running_loop(), asyncio.current_task()

@@ -274,16 +274,14 @@ class CacheLookups:
 
 
 class StepRunner:
-    """Runs steps, as many at once as the slots of the worker allow."""
+    """Runs steps that may begin, on the loop or in a thread."""
 
-    def __init__(self, tools: ProcessorTools, waits: TaskWaits, deadlines: Deadlines) -> None:
-        self._markers, self._threads = tools.markers, tools.threads
-        self._waits, self._deadlines = waits, deadlines
+    def __init__(self, tools: ProcessorTools, deadlines: Deadlines) -> None:
+        self._markers, self._threads, self._deadlines = tools.markers, tools.threads, deadlines
 
     async def run(self, step: Step, subject: Page | Task, number: int, time_limit: timedelta) -> Harvest:
         """Return what a step yields; raises StepTimeout, StepEnded, and what the step raises."""
         try:
-            await self._waits.begin_step(number)
             with self._deadlines.within(time_limit):
                 if step.is_async:
                     if isinstance(subject, Page) and subject.is_long:
@@ -301,8 +299,6 @@ class StepRunner:
             raise
         except BaseException as error:  # a panic of a library in Rust, for one
             raise StepEnded(step.name, error) from error  # it must end neither the worker nor the run
-        finally:
-            self._waits.end_step(number)
 
     async def _run_in_thread(self, step: Step, subject: Page | Task, number: int) -> Harvest:
         def harvest() -> Harvest:

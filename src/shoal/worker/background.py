@@ -21,6 +21,8 @@ async def run_beside(name: str, work: Coroutine[Any, Any, None]) -> AsyncIterato
                 yield
             finally:
                 task.cancel()
+                # Not at the end of the group: there Python 3.11 would leave the owner cancelled if it fails.
+                await asyncio.wait([task])
     except BaseExceptionGroup as errors:
         if task and (error := failure_of(task)):
             raise DutyFailed(name, error) from error

@@ -1,6 +1,7 @@
 """Calls the hooks of a scraper for the tasks of a worker, within the time limit of a step."""
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -13,7 +14,7 @@ from shoal.core.failures import message_of
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import Bury, Outcome, Release, Retry, Task
 from shoal.core.request_options import RequestOptions
-from shoal.core.tasks import call_if_slow
+from shoal.core.tasks import call_if_slow, forget_cancellation
 from shoal.core.urls import canonical, host_of
 from shoal.fetch.deadlines import Deadlines
 from shoal.scrape.hooks import ErrorAction, ErrorDecision, FailedTask, Hook, OutgoingRequest, ScraperHooks
@@ -30,8 +31,16 @@ log = logging.getLogger(__name__)
 class HookCalls:
     """Calls the hooks of one scraper; a hook that hangs or ends the program costs its own task only."""
 
-    def __init__(self, hooks: ScraperHooks, markers: StepMarkers, deadlines: Deadlines) -> None:
+    def __init__(
+        self,
+        hooks: ScraperHooks,
+        markers: StepMarkers,
+        deadlines: Deadlines,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Call hooks; `is_stopping` says whether the worker itself cancels tasks at this moment."""
         self._hooks, self._markers, self._deadlines = hooks, markers, deadlines
+        self._is_stopping = is_stopping
 
     @property
     def changes_requests(self) -> bool:
@@ -99,9 +108,14 @@ class HookCalls:
         except (Exception, KeyboardInterrupt):
             raise
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
-                raise
+            if isinstance(error, asyncio.CancelledError):
+                if self._is_stopping():
+                    raise
+                await forget_cancellation()
             raise StepEnded(str(hook), error, is_hook=True) from error
+        if is_cancelled() and not self._is_stopping():  # by the hook, which then went on
+            await forget_cancellation()
+            raise StepEnded(str(hook), asyncio.CancelledError(), is_hook=True)
         return result
 
     async def _wait_for(self, hook: Hook, result: Any, number: int, limit: timedelta) -> Any:
@@ -172,18 +186,38 @@ async def call_all(
     """Call hooks that belong to no task, one after the other, within a time; raises HookFailed."""
     at = asyncio.get_running_loop().time() + limit.total_seconds()
     for hook in hooks:
-        deadline = asyncio.timeout_at(at)
         try:
             with _named_if_slow(hook, limit, report):
-                async with deadline:
-                    await hook.call_async(*arguments)
-        except (Exception, SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
-                raise
+                async with asyncio.timeout_at(at):
+                    error = await _call_in_own_task(hook, *arguments)
+        except TimeoutError as late:
+            raise HookFailed(str(hook), f"it took longer than {limit.total_seconds():g} s") from late
+        if error:
             reason = f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")
-            if deadline.expired():
-                reason = f"it took longer than {limit.total_seconds():g} s"
             raise HookFailed(str(hook), reason) from error
+
+
+async def _call_in_own_task(hook: Hook, *arguments: Any) -> BaseException | None:
+    """Call a hook and return its error; if it cancels its task, this one goes on."""
+
+    async def call() -> BaseException | None:
+        try:
+            await hook.call_async(*arguments)
+        except BaseException as error:
+            return error  # raised in a task, SystemExit would end the event loop
+        return None
+
+    context = contextvars.copy_context()
+    task = asyncio.create_task(call(), context=context)
+    try:
+        await asyncio.wait([task])
+    finally:
+        if not task.done():  # this one is cancelled
+            task.cancel()
+            await asyncio.wait([task])
+    for variable, value in context.items():  # what the hook has set is seen by the steps
+        variable.set(value)
+    return asyncio.CancelledError() if task.cancelled() else task.result()
 
 
 @contextmanager

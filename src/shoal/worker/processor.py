@@ -16,7 +16,7 @@ from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Run, Tas
 from shoal.core.redact import shown_address
 from shoal.core.request_options import POST
 from shoal.core.secrets import begin_secrets, hidden
-from shoal.core.tasks import exact_time
+from shoal.core.tasks import exact_time, forget_cancellation
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
 from shoal.fetch.contract import Fetcher, begin_task
 from shoal.fetch.deadlines import Deadlines
@@ -60,8 +60,10 @@ class TaskProcessor:
         *,
         waits: TaskWaits,
         note_cuts: Callable[[Iterable[str]], Awaitable[None]] | None = None,
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._note_cuts = note_cuts
+        """Process tasks; `is_stopping` says whether the worker itself cancels them at this moment."""
+        self._note_cuts, self._is_stopping = note_cuts, is_stopping
         self._scraper, self._tools, self._tally, self._waits = scraper, tools, tally, waits
         self._judge = OutcomeJudge(scraper, run, tally, robots=tools.robots, redact=tools.redact)
         self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
@@ -69,9 +71,9 @@ class TaskProcessor:
             self._once.add(SEED_STEP)
         self._unsettled: dict[tuple[str, int], TaskCounts] = {}  # by task and lease token
         deadlines = Deadlines()
-        self._hooks = HookCalls(scraper.hooks, tools.markers, deadlines)
+        self._hooks = HookCalls(scraper.hooks, tools.markers, deadlines, is_stopping)
         self._requests = StepRequests(scraper, tools, self._hooks, waits, tally)
-        self._steps = StepRunner(tools, waits, deadlines)
+        self._steps = StepRunner(tools, deadlines)
         self.read_settings(run)
         self._may_look_up = not (tools.revisits or self._hooks.changes_requests) and any(
             isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
@@ -142,10 +144,6 @@ class TaskProcessor:
             self._unsettled[start.lease.task_id, start.lease.token] = attempt.counts
         return outcome if attempt.asked else structs.replace(outcome, asked=False)
 
-    def judge_own_cancel(self, lease: Lease, error: asyncio.CancelledError) -> Outcome:
-        """Return the outcome of a task that code of the user has cancelled: its step, or a hook."""
-        return self._judge.judge_error(lease, StepEnded(self._scraper.handler(lease.task).name, error))
-
     def count_settled(self, outcome: Outcome, fate: Fate) -> None:
         """Count what a task has left out, now that it is settled."""
         if counts := self._unsettled.pop((outcome.lease.task_id, outcome.lease.token), None):
@@ -165,7 +163,7 @@ class TaskProcessor:
         begin_secrets()
         try:
             step = self._scraper.handler(lease.task)
-            harvest = await self._fetch_and_run_step(step, attempt)
+            harvest = await self._try(step, attempt)
         except TooLate:
             # Its turn is used all the same: else a machine that is always late would claim without end.
             attempt.asked = True
@@ -205,6 +203,16 @@ class TaskProcessor:
     def _fetcher_of(self, step: Step, url: str | None) -> str:
         site = self._settings.sites.find(url) if step.as_scraper else NO_SETTINGS
         return site.fetch or step.fetch or ""
+
+    async def _try(self, step: Step, attempt: TaskAttempt) -> Harvest:
+        """Return what a task yields; a step that cancels its own task fails it."""
+        try:
+            return await self._fetch_and_run_step(step, attempt)
+        except asyncio.CancelledError as error:
+            if self._is_stopping():
+                raise
+            await forget_cancellation()  # else its task would be released, and claimed again, for ever
+            raise StepEnded(step.name, error) from error
 
     async def _decide(self, attempt: TaskAttempt, error: Exception) -> Outcome:
         """Return the outcome of an error: the usual one, or what a hook decides."""
@@ -396,9 +404,15 @@ class TaskProcessor:
         attempt.asked = True
 
     async def _run_step(self, step: Step, subject: Page | Task, attempt: TaskAttempt) -> Harvest:
-        began = exact_time()
         try:
-            return await self._steps.run(step, subject, attempt.number, step.lease or self._settings.lease)
+            await self._waits.begin_step(attempt.number)
+            began = exact_time()
+            try:
+                return await self._steps.run(
+                    step, subject, attempt.number, step.lease or self._settings.lease
+                )
+            finally:
+                for observer in self._tools.observers:
+                    observer.on_step_end(attempt.start.lease, began, exact_time())
         finally:
-            for observer in self._tools.observers:
-                observer.on_step_end(attempt.start.lease, began, exact_time())
+            self._waits.end_step(attempt.number)

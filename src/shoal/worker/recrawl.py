@@ -24,7 +24,7 @@ from shoal.queue.intake import decode, encode_item
 from shoal.scrape.harvest import Harvest
 
 VISIT_TTL = timedelta(days=365)
-MAX_VISIT = 1 << 20  # bytes; of a larger one the harvest is not stored
+MAX_HARVEST = 1 << 20  # bytes; a larger one is not stored
 MAX_TOPIC = 200  # characters
 
 _UNREADABLE = (zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -40,8 +40,9 @@ class PageChange(StrEnum):
 
 
 class StoredHarvest(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """What a page yielded, as it is stored."""
+    """What a page yielded when it had this body, stored apart: an unchanged page writes only its visit."""
 
+    body: bytes
     items: list[bytes]  # as JSON
     rejects: list[Reject]
     follow: list[Task]
@@ -56,7 +57,6 @@ class PageVisit(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     body: bytes = b""
     items: bytes = b""
     follow: bytes = b""
-    harvest: StoredHarvest | None = None
 
     def is_like(self, other: "PageVisit") -> bool:
         """Return whether two visits yielded the same: the same items, or without items the same links."""
@@ -66,6 +66,7 @@ class PageVisit(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 encode = msgspec.msgpack.Encoder(enc_hook=dict).encode  # payloads are read-only views of a dict
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 _visits = msgspec.msgpack.Decoder(PageVisit)
+_harvests = msgspec.msgpack.Decoder(StoredHarvest)
 
 
 def compare_visits(before: PageVisit | None, now: PageVisit) -> PageChange:
@@ -98,13 +99,14 @@ def read_visit(data: bytes) -> PageVisit | None:
         return None
 
 
-def read_harvest(stored: StoredHarvest | None) -> Harvest | None:
-    """Return what a page yielded; None if it was not stored, or is damaged."""
-    if stored is None:
-        return None
+def read_harvest(data: bytes, body: bytes) -> Harvest | None:
+    """Return what a page yielded when it had this body; None if that is damaged."""
     try:
+        stored = _harvests.decode(data)
         items = [decode(item) for item in stored.items]
     except _UNREADABLE:
+        return None
+    if stored.body != body:
         return None
     return Harvest(items=items, rejects=stored.rejects, follow=stored.follow)
 
@@ -240,13 +242,16 @@ class VisitStore:
     def __init__(self, queue: SharedState, scraper: str, run_id: str, *, again: bool) -> None:
         self._run_id, self._again = run_id, again
         self._visits = QueueCacheStore(queue, topic=topic("pages", scraper))
+        self._harvests = QueueCacheStore(queue, topic=topic("harvests", scraper))
         self._index = PageIndex(queue, scraper, run_id)
 
     async def read(self, task: Task) -> EarlierVisits:
         """Return what is known of a task's page."""
-        note = await self._visits.get(key_of(task))
+        stores = [self._visits, self._harvests] if self._again else [self._visits]
+        note, *others = await asyncio.gather(*(store.get(key_of(task)) for store in stores))
         visit = read_visit(note.value) if note else None
-        return EarlierVisits(visit, read_harvest(visit.harvest) if visit and self._again else None)
+        harvests = [read_harvest(one.value, visit.body) for one in others if one and visit]
+        return EarlierVisits(visit, *harvests)
 
     def is_gone(self, past: EarlierVisits, response: Response) -> bool:
         """Return whether a page that existed before is gone."""
@@ -273,24 +278,24 @@ class VisitStore:
             body=digest(response.body),
             items=digest_of(items),
             follow=digest_of(f"{one.step} {one.key or one.url}".encode() for one in harvest.follow),
-            harvest=StoredHarvest(items=items, rejects=harvest.rejects, follow=harvest.follow),
         )
+        stored = StoredHarvest(body=visit.body, items=items, rejects=harvest.rejects, follow=harvest.follow)
+        data = encode(stored)
+        await self._harvests.put(key_of(task), data if len(data) <= MAX_HARVEST else None, ttl=VISIT_TTL)
         await self._put(task, past, visit)
 
     async def record_gone(self, task: Task, past: EarlierVisits) -> None:
         """Store that a page is gone."""
+        await self._harvests.put(key_of(task), None, ttl=VISIT_TTL)
         await self._put(task, past, PageVisit(run=self._run_id, finding=PageChange.GONE))
 
     async def close(self) -> None:
         """Write what is not written yet."""
-        await self._visits.close()
-        await self._index.close()
+        for store in (self._harvests, self._visits, self._index):
+            await store.close()
 
     async def _put(self, task: Task, past: EarlierVisits, now: PageVisit) -> None:
         visit = msgspec.structs.replace(now, run=self._run_id)
         visit = msgspec.structs.replace(visit, finding=compare_visits(past.visit, visit))
         self._index.add(task, visit.finding)
-        data = encode(visit)
-        if len(data) > MAX_VISIT:
-            data = encode(msgspec.structs.replace(visit, harvest=None))
-        await self._visits.put(key_of(task), data, ttl=VISIT_TTL)
+        await self._visits.put(key_of(task), encode(visit), ttl=VISIT_TTL)

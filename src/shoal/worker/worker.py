@@ -83,6 +83,7 @@ class Worker:
             self.tally,
             waits=TaskWaits(self._scheduler, self._on_slot_free, max_bytes=config.memory),
             note_cuts=self._left_out.note_cuts_early,
+            is_stopping=lambda: self._scheduler.is_releasing or self._background.is_closing,
         )
         self._markers, self._background = tools.markers, Background()
         self._claims = TaskClaims(
@@ -346,16 +347,13 @@ class Worker:
     async def _handle(self, start: ScheduledLease, number: int) -> None:
         try:
             outcome = await self._processor.process(start, number, await self._lookups.take(number))
-        except asyncio.CancelledError as error:
+        except asyncio.CancelledError:
             self._processor.forget(number)
-            outcome = self._judge_cancelled(start.lease, error)
+            outcome = self._judge_cancelled(start.lease)
         self._finish(number, outcome)
 
-    def _judge_cancelled(self, lease: Lease, error: asyncio.CancelledError) -> Outcome:
-        """Return the outcome of a started task that was cancelled: by a stop, or by its own code."""
-        if not (self._scheduler.is_releasing or self._background.is_closing):
-            # Released, it would be claimed again for ever.
-            return self._processor.judge_own_cancel(lease, error)
+    def _judge_cancelled(self, lease: Lease) -> Outcome:
+        """Return the outcome of a started task that a stop has cancelled."""
         if self._processor.at_most_once(lease.task):
             return Bury(lease, "Stopped: the worker was shut down, and delivery is at_most_once")
         return Release(lease)

@@ -60,7 +60,7 @@ def test_the_numbers_are_those_of_the_code():
     assert f"Cached are responses with status {first} and {last}" in PAGES["cache"]
     assert f"{fetcher.MAX_ENTRY_SIZE >> 20} MB compressed" in PAGES["cache"]
     assert fetcher.STALE_TTL.days == 1 and "for a day" in PAGES["cache"]
-    assert (recrawl.VISIT_TTL.days, recrawl.MAX_VISIT) == (365, 1 << 20)
+    assert (recrawl.VISIT_TTL.days, recrawl.MAX_HARVEST) == (365, 1 << 20)
     assert all(words in PAGES["recrawl"] for words in ("for a year", "more than 1 MB"))
 
 

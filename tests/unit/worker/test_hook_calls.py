@@ -1,6 +1,7 @@
 """Hooks that cancel, hang or fail cost their own task only, and are named."""
 
 import asyncio
+import contextvars
 import threading
 import time
 from datetime import timedelta
@@ -20,6 +21,8 @@ from shoal.worker.processor import TaskProcessor
 from shoal.worker.scheduler import Scheduler
 from tests.unit.builders import make_lease, make_run
 
+TENANT = contextvars.ContextVar("tenant")
+
 
 class Host:
     async def fetch(self, request):
@@ -32,7 +35,7 @@ class Host:
 
 @pytest.fixture
 def process(markers, threads):
-    async def handle(shop):
+    async def handle(shop, *, is_stopping=False):
         run = make_run(settings=shop.run_settings())
         processor = TaskProcessor(
             shop,
@@ -40,6 +43,7 @@ def process(markers, threads):
             ProcessorTools({"http": Host()}, None, threads, markers),
             WorkerCounters(),
             waits=TaskWaits(Scheduler(lease=MINUTE, gap=ZERO, concurrency=1)),
+            is_stopping=lambda: is_stopping,
         )
         lease = make_lease(Task(url="https://shop.test/x", step="page"))
         async with asyncio.timeout(20):
@@ -60,8 +64,16 @@ def shop_with(kind=None, hook=None, *, lease="5m"):
     return shop
 
 
-async def cancel(*_):
+async def raise_cancelled(*_):
     raise asyncio.CancelledError
+
+
+def cancel(*_):
+    asyncio.current_task().cancel()
+
+
+async def cancel_and_return(*_):
+    asyncio.current_task().cancel()
 
 
 async def cancel_and_wait(*_):
@@ -69,11 +81,33 @@ async def cancel_and_wait(*_):
     await asyncio.sleep(60)
 
 
+CANCELLING = [raise_cancelled, cancel, cancel_and_return, cancel_and_wait]
+
+
 @pytest.mark.parametrize("kind", ["on_request", "on_response"])
-async def test_a_hook_that_is_cancelled_fails_its_task_by_name(process, kind):
-    outcome = await process(shop_with(kind, cancel))
-    assert isinstance(outcome, Retry)
-    assert f"StepEnded: The hook {kind} cancel raised CancelledError" in outcome.error
+@pytest.mark.parametrize("hook", CANCELLING)
+async def test_a_hook_that_cancels_its_task_fails_it_by_name(process, kind, hook):
+    shop, failed = shop_with(kind, hook), []
+    shop.on_error(failed.append)
+    outcome = await process(shop)
+    assert isinstance(outcome, Retry) and outcome.asked is (kind == "on_response")
+    assert f"StepEnded: The hook {kind} {hook.__name__} raised CancelledError" in outcome.error
+    assert len(failed) == 1
+    await asyncio.sleep(0)  # nothing is left to be raised
+
+
+@pytest.mark.parametrize("hook", CANCELLING)
+async def test_a_hook_for_errors_that_cancels_its_task_is_named(process, hook):
+    shop = shop_with("on_response", lambda response: 1 / 0)
+    shop.on_error(hook)
+    outcome = await process(shop)
+    assert f"StepEnded: The hook on_error {hook.__name__} raised CancelledError" in outcome.error
+    await asyncio.sleep(0)
+
+
+async def test_a_hook_of_items_that_cancels_its_task_fails_it(process):
+    outcome = await process(shop_with("on_item", cancel_and_wait))
+    assert isinstance(outcome, Retry) and "raised CancelledError" in outcome.error
 
 
 @pytest.mark.parametrize(
@@ -104,7 +138,7 @@ async def test_a_hook_that_changes_a_response_in_place_is_told_what_to_return(pr
 
 async def test_a_worker_that_stops_cancels_a_hook(process):
     with pytest.raises(asyncio.CancelledError):
-        await process(shop_with("on_request", cancel_and_wait))
+        await process(shop_with("on_request", cancel_and_wait), is_stopping=True)
 
 
 async def test_an_error_of_a_hook_for_errors_shows_the_first_error_too(process):
@@ -133,10 +167,36 @@ async def test_whatever_a_start_raises_it_is_named(error):
             raise AssertionError
 
 
-async def test_a_start_that_is_cancelled_is_named():
-    with pytest.raises(HookFailed, match="CancelledError"):
-        async with open_resources(shop_with("on_start", cancel)):
+@pytest.mark.parametrize("hook", CANCELLING)
+async def test_a_start_that_cancels_its_task_is_named_and_ends_no_other(hook):
+    with pytest.raises(HookFailed, match=f"on_start {hook.__name__} failed: CancelledError"):
+        async with open_resources(shop_with("on_start", hook)):
             raise AssertionError
+    assert not asyncio.current_task().cancelling()
+    await asyncio.sleep(0)  # nothing is left to be raised
+
+
+async def test_a_start_is_cancelled_with_its_worker():
+    ended = asyncio.Event()
+
+    async def connect(resources):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01), open_resources(shop_with("on_start", connect)):
+            raise AssertionError
+    assert ended.is_set()
+
+
+async def test_steps_see_the_context_variables_that_a_start_has_set():
+    async def connect(resources):
+        TENANT.set("acme")
+
+    async with open_resources(shop_with("on_start", connect)):
+        assert TENANT.get() == "acme"
 
 
 @pytest.mark.parametrize("is_async", [True, False])

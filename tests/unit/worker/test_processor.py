@@ -20,6 +20,7 @@ from shoal.core.model import (
     Retry,
     Task,
 )
+from shoal.core.tasks import exact_time
 from shoal.worker.attempts import ProcessorTools, TaskWaits
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.prefetch import ScheduledLease
@@ -92,6 +93,19 @@ async def test_observers_are_told_of_a_task_its_fetch_and_its_step(process, step
     begun, fetched, stepped = observer.method_calls
     assert begun[0] == "on_begin" and fetched[0] == "on_fetch" and stepped[0] == "on_step_end"
     assert stepped.args[0].task_id == "t" and stepped.args[1] <= stepped.args[2]
+
+
+async def test_the_time_of_a_step_begins_when_it_may_run(process, monkeypatch):
+    observer, began = MagicMock(spec=Observer), []
+    begin_step = TaskWaits.begin_step
+
+    async def begin_late(waits, number):
+        await begin_step(waits, number)
+        began.append(exact_time())
+
+    monkeypatch.setattr(TaskWaits, "begin_step", begin_late)
+    await process(page, tools={"observers": [observer]})
+    assert observer.on_step_end.call_args.args[1] >= began[0]
 
 
 async def test_a_failed_fetch_releases_its_memory_and_is_retried(process):

@@ -137,18 +137,50 @@ async def test_without_again_no_stored_harvest_is_used(notes):
 
 
 async def test_a_harvest_that_is_too_large_to_store_is_computed_again(notes, monkeypatch):
-    monkeypatch.setattr("shoal.worker.recrawl.MAX_VISIT", 10)
+    monkeypatch.setattr("shoal.worker.recrawl.MAX_HARVEST", 10)
     await visit(notes, "1", page(fields=TAG), harvest_of("Hat"))
     assert await visit(notes, "2", page(fields=TAG), harvest_of("Hat")) == (PageChange.UNCHANGED, {})
 
 
-async def test_a_damaged_visit_is_not_used(notes):
+@pytest.mark.parametrize("kind", ["pages:shop", "harvests:shop"])
+async def test_a_damaged_visit_or_harvest_is_not_used(notes, kind):
     await visit(notes, "1", page(fields=TAG), harvest_of("Hat"))
-    (key,) = (key for key in notes.values if key[0] == "pages:shop")
+    (key,) = (key for key in notes.values if key[0] == kind)
     whole = notes.values[key]
-    for poison in (whole[:-4], b"", b"\x93\x01", whole.replace(b"Hat", b"\xff\xff\xff")):
+    for poison in (whole[:-4], b"", b"\x93\x01", b"\xff" * len(whole)):
         notes.values[key] = poison
-        assert not (await VisitStore(notes, "shop", "2", again=True).read(TASK)).conditions
+        past = await VisitStore(notes, "shop", "2", again=True).read(TASK)
+        assert not past.conditions and (past.visit is None) == (kind == "pages:shop")
+
+
+async def test_a_harvest_of_another_body_is_not_used(notes):
+    await visit(notes, "1", page(fields=TAG), harvest_of("Hat"))
+    old = {key: value for key, value in notes.values.items() if key[0] == "harvests:shop"}
+    await visit(notes, "2", page(b"other", fields=TAG), harvest_of("Cap"))
+    notes.values |= old
+    assert not (await VisitStore(notes, "shop", "3", again=True).read(TASK)).conditions
+
+
+async def test_an_unchanged_page_does_not_write_its_harvest_again(notes):
+    await visit(notes, "1", page(fields=TAG), harvest_of("Hat"))
+    before, notes.values = notes.values, {**notes.values}
+    await visit(notes, "2", page(b"", status=304))
+    written = [value for key, value in notes.values.items() if value is not before.get(key)]
+    assert written and not any(b"Hat" in value for value in written)
+
+
+async def test_without_again_no_harvest_is_read(notes):
+    await visit(notes, "1", page(fields=TAG), harvest_of("Hat"))
+    read, read_notes = [], notes.notes
+
+    async def record(topic, keys=None):
+        found = await read_notes(topic, keys)
+        read.extend(found.values())
+        return found
+
+    notes.notes = record
+    assert (await VisitStore(notes, "shop", "2", again=False).read(TASK)).visit
+    assert read and not any(b"Hat" in note.value for note in read)
 
 
 def test_a_visit_survives_encoding():

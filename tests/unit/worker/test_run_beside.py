@@ -24,6 +24,20 @@ async def test_a_task_that_fails_while_the_block_ends_is_reported_all_the_same()
             await asyncio.sleep(0)
 
 
+async def test_a_task_that_fails_when_it_is_cancelled_leaves_no_cancellation_behind():
+    async def stubborn():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise TypeError("in the midst") from None
+
+    with pytest.raises(DutyFailed):
+        async with run_beside("sweeping", stubborn()):
+            await asyncio.sleep(0)
+    assert not asyncio.current_task().cancelling()
+    await asyncio.sleep(0)  # nothing is left to be raised
+
+
 async def test_a_task_ends_with_its_block():
     ended = asyncio.Event()
 

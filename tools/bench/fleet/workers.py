@@ -98,7 +98,7 @@ class SimulatedSupervisor(WorkerSupervisor):
         self,
         queue: Queue,
         config: WorkerConfig,
-        on_full_claim: Callable[[], None],
+        on_claim: Callable[[bool], None],
         heartbeats: HeartbeatSender,
     ) -> None:
         super().__init__(
@@ -106,7 +106,7 @@ class SimulatedSupervisor(WorkerSupervisor):
             config,
             cast(ForkServer, None),
             limits=LIMITS,
-            on_full_claim=on_full_claim,
+            on_claim=on_claim,
             heartbeats=heartbeats,
         )
         self.worker: SimulatedWorker | None = None
@@ -174,7 +174,7 @@ class SimulatedPool(WorkerPool):
 
     async def _run_simulated(self, number: int) -> None:
         config = self._config_of(number)
-        supervisor = SimulatedSupervisor(self._queue, config, self._wake_one, self._heartbeats)
+        supervisor = SimulatedSupervisor(self._queue, config, self._on_claim, self._heartbeats)
         self._supervisors[number] = supervisor
         queue = cast(Queue, TimedQueue(self._queues[number], self._counts))
         worker = SimulatedWorker(

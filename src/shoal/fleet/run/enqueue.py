@@ -4,8 +4,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from shoal.core.errors import UnknownRun
+from shoal.core.errors import OutOfScope, PrivateAddress, UnknownRun
 from shoal.core.model import Run
+from shoal.core.tasks import first
 from shoal.discover.routing import Routes
 from shoal.fetch.egress import Egress
 from shoal.fleet.command_hints import worker_command
@@ -16,7 +17,7 @@ from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.rows import as_json
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.fetchers.private_refusals import refused_by_name
+from shoal.worker.fetchers.private_refusals import MAX_HOSTS
 from shoal.worker.run_settings import note_private_hosts, private_hosts_to_allow
 
 
@@ -37,8 +38,16 @@ async def note_hosts_to_allow(queue: Queue, run: Run, settings: ScraperSettings)
 
     As far as their names tell, and among the first hosts: others are recorded when a worker refuses them.
     """
+    egress, refused = Egress(settings.allow_private), list[str]()
     with suppress(UnknownRun):  # a new run that got no task is not kept
-        if refused := await refused_by_name(queue, run.id, Egress(settings.allow_private)):
+        async for host in first(queue.hosts(run.id), MAX_HOSTS):
+            try:
+                egress.admit_unresolved(f"http://{host.host}/")
+            except PrivateAddress:
+                refused.append(host.host)
+            except OutOfScope:
+                pass  # no URL of this host is fetched, whatever is allowed
+        if refused:
             await note_private_hosts(queue, run.id, refused)
         return await private_hosts_to_allow(queue, run.id)
     return []

@@ -150,6 +150,7 @@ class WorkerPool:
         self._log = WorkerLifecycleLog(logs, config.run_id, observer.on_output, observer.on_warning)
         self._membership = Membership(queue, config.run_id, config.sharing) if config.sharing else None
         self._settings_stamp: int | None = None
+        self._claimed = asyncio.Event()
         self._slots_left = self._count
         self._stops = 0
         self._stopping = asyncio.Event()
@@ -241,7 +242,13 @@ class WorkerPool:
             await self.hooks.finish()
 
     async def check_settings(self) -> None:
-        """Tell the workers when the settings of the run have changed: one read serves all of them."""
+        """Tell the workers when the settings of the run have changed: one read serves all of them.
+
+        While they hold nothing, it waits: thousands of idle workers must not load the queue.
+        """
+        if not self.in_hand:
+            self._claimed.clear()
+            await self._claimed.wait()
         stamp = (await read_note(self._queue, self._config.run_id)).stamp
         if stamp != self._settings_stamp:
             self._settings_stamp = stamp
@@ -311,6 +318,11 @@ class WorkerPool:
             for supervisor in self._supervisors.values():
                 supervisor.wake_up()  # those that have long found nothing would end late
 
+    def _on_claim(self, is_full: bool) -> None:
+        self._claimed.set()
+        if is_full:
+            self._wake_one()
+
     def _wake_one(self) -> None:
         """Wake an idle worker, because another one has found as much work as it takes."""
         idle = next((one for one in self._supervisors.values() if one.is_running and not one.in_hand), None)
@@ -358,7 +370,7 @@ class WorkerPool:
             limits=self._limits,
             on_output=entry.log_output,
             on_event=entry.log_event,
-            on_full_claim=self._wake_one,
+            on_claim=self._on_claim,
             heartbeats=self._heartbeats,
         )
         return _SlotWorker(supervisor, entry)

@@ -211,7 +211,7 @@ async def open_worker(
             failed_pages=failed_pages,
             downloads=downloads,
             # One that handles calls claims nothing, so it stops no run.
-            private=None if config.listening else PrivateHostCheck(queue, run.id, egress),
+            private=None if config.listening else PrivateHostCheck(queue, run.id, egress, settings),
             turns=None if settings.playback else HostTurns(queue),
         ),
         config,

@@ -173,12 +173,12 @@ class WorkerSupervisor:
         limits: Mapping[str, StepLimit],
         on_output: Callable[[str], None] = lambda line: None,
         on_event: Callable[[Event], None] = lambda event: None,
-        on_full_claim: Callable[[], None] = lambda: None,
+        on_claim: Callable[[bool], None] = lambda is_full: None,
         heartbeats: HeartbeatSender | None = None,
     ) -> None:
         """Supervisors of one launcher share `heartbeats`."""
         self._heartbeats = heartbeats or HeartbeatSender(queue, config.run_id)
-        self._on_full_claim = on_full_claim
+        self._on_claim = on_claim
         self.config, self.tally = config, WorkerCounters()
         self.in_hand: dict[int, Lease] = {}
         self._settled, self._completed = 0, 0
@@ -324,8 +324,7 @@ class WorkerSupervisor:
             case LeasesClaimed(first=first, leases=leases, is_full=is_full):
                 self.in_hand.update(enumerate(leases, first))
                 self._claimed_at.update((first + index, self._liveness.awake) for index in range(len(leases)))
-                if is_full:
-                    self._on_full_claim()
+                self._on_claim(is_full)
             case LeasesSettled(numbers=numbers, done=done):
                 self._settled, self._completed = self._settled + len(numbers), self._completed + done
                 self._settled_at = self._liveness.awake

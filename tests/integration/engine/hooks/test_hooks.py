@@ -143,8 +143,9 @@ async def test_a_worker_whose_start_fails_says_which_hook_and_why(bench, origin)
     assert not items and not dead and summary.snapshot.stats.remaining == 1
 
 
-async def test_a_start_that_is_cancelled_by_the_hook_itself_is_named(bench, origin):
-    hook = "\n@plain.on_start\nasync def connect(resources): raise asyncio.CancelledError\n"
+@pytest.mark.parametrize("cancel", ["raise asyncio.CancelledError", "asyncio.current_task().cancel()"])
+async def test_a_start_that_is_cancelled_by_the_hook_itself_is_named(bench, origin, cancel):
+    hook = f"\n@plain.on_start\nasync def connect(resources): {cancel}\n"
     *_, summary = await run(bench, origin, hook)
     assert "The hook on_start connect failed: CancelledError" in summary.ending.failures[0]
 

@@ -77,6 +77,21 @@ def prepare(run):
     assert not again.snapshot.lost_counts, "no worker was killed"
 
 
+async def test_a_start_that_cancels_its_own_task_fails_by_name(bench, origin):
+    cancelling = """
+import asyncio
+
+@plain.on_run_start
+async def prepare(run):
+    asyncio.current_task().cancel()
+    await asyncio.sleep(60)
+"""
+    async with asyncio.timeout(60):
+        summary = await bench.run(HEAD + cancelling, urls(origin, 3))
+    assert "The hook on_run_start prepare failed: CancelledError" in summary.ending.failures[0]
+    assert not origin.visits
+
+
 @pytest.mark.parametrize("kind", ["def", "async def"])
 async def test_a_finish_that_hangs_is_ended_at_its_time_limit_and_recorded(bench, origin, kind):
     wait = "time.sleep(1000)" if kind == "def" else "await asyncio.sleep(1000)"

@@ -1,5 +1,6 @@
 """When a pool replaces a worker, and when it gives up; no process is started."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -118,7 +119,8 @@ async def test_all_workers_look_when_one_has_found_the_run_drained():
 def test_a_full_claim_wakes_one_idle_worker():
     pool = Slots()
     pool._supervisors = {1: Idle("a lease"), 2: Idle(), 3: Idle()}
-    pool._wake_one()
+    pool._on_claim(False)
+    pool._on_claim(True)
     assert [one.woken for one in pool._supervisors.values()] == [0, 1, 0]
 
 
@@ -131,9 +133,30 @@ async def test_one_read_of_the_settings_serves_all_workers(monkeypatch):
 
     monkeypatch.setattr(module, "read_note", read_note)
     pool = Slots()
-    pool._supervisors = {1: Idle(), 2: Idle()}
+    pool._supervisors = {1: Idle("a lease"), 2: Idle()}
     told = []
     for _ in range(3):
         await pool.check_settings()
         told.append([one.told for one in pool._supervisors.values()])
     assert told == [[1, 1], [1, 1], [2, 2]] and len(reads) == 3
+
+
+async def test_the_settings_are_not_read_while_nothing_is_held_and_at_once_when_work_comes(monkeypatch):
+    reads = []
+
+    async def read_note(queue, run_id):
+        reads.append(run_id)
+        return SimpleNamespace(stamp=7)
+
+    monkeypatch.setattr(module, "read_note", read_note)
+    pool = Slots()
+    pool._supervisors = {1: Idle()}
+    checking = asyncio.create_task(pool.check_settings())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not reads
+    pool._supervisors[1].in_hand = ("a lease",)
+    pool._on_claim(False)
+    async with asyncio.timeout(20):
+        await checking
+    assert len(reads) == 1

@@ -138,14 +138,13 @@ def test_a_worker_is_woken_only_while_it_holds_nothing():
     assert writer.sent == WAKE
 
 
-def test_only_a_full_claim_shows_that_there_is_work_for_others():
+def test_every_claim_is_reported_and_whether_it_was_full():
     full = []
     supervisor = supervise(Store())
-    supervisor._on_full_claim = lambda: full.append(True)
+    supervisor._on_claim = full.append
     supervisor._handle_message(LeasesClaimed(1, leases(1)))
-    assert not full
     supervisor._handle_message(LeasesClaimed(2, leases(1), is_full=True))
-    assert full == [True]
+    assert full == [False, True]
 
 
 def observe(supervisor, seconds):
