@@ -65,7 +65,8 @@ class TaskBody(RequestBody):
 class SeedsBody(RequestBody):
     """URLs for the scraper's first step, and tasks for any step."""
 
-    urls: list[Url] = Field(default_factory=list, max_length=MAX_URLS)
+    # A URL that is too long is refused like any other invalid one, not with the whole body.
+    urls: list[str] = Field(default_factory=list, max_length=MAX_URLS)
     tasks: list[TaskBody] = Field(default_factory=list, max_length=MAX_TASKS)
     invalid: Literal["skip", "dead"] = "skip"
 
