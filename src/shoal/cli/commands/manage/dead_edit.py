@@ -241,6 +241,9 @@ def changes_in(before: Mapping[str, Any], text: str) -> dict[str, Any]:
     except msgspec.DecodeError as error:
         raise InvalidInput(f"The edited letter cannot be used: {error}. Nothing was changed.") from error
     changed = {name: value for name, value in after.items() if value != before[name]}
+    for name in changed:
+        if changed[name] is None:  # which would be taken as not given
+            raise InvalidInput(f"{name} must be a text. Nothing was changed.")
     if "headers" in changed:
         old, new = before["headers"], changed["headers"]
         set_ = {name: value for name, value in new.items() if old.get(name) != value}

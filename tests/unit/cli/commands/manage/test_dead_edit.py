@@ -190,7 +190,13 @@ def test_only_what_was_changed_in_the_editor_is_changed(changed, given):
     assert changes_in(BEFORE, msgspec.json.encode(BEFORE | changed).decode()) == given
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"urll": 1}', '{"priority": "1"}', '{"headers": {"a": 1}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[]", "{", '{"urll": 1}', '{"priority": "1"}', '{"headers": {"a": 1}}'),
+        '{"url": null, "priority": 1}',
+    ],
+)
 def test_a_wrong_document_is_refused(text):
     with pytest.raises(InvalidInput):
         changes_in(BEFORE, text)
