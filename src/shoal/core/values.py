@@ -145,12 +145,15 @@ def read_words(key: str, value: Any) -> tuple[str, ...]:
 
 def read_typed(text: str) -> Any:
     """Read a value as a person types it: JSON if it is that, else the text; None and none are null."""
-    if text.strip().lower() == "none":
-        return None
+    return None if text.strip().lower() == "none" else read_json_or_text(text.strip())
+
+
+def read_json_or_text(text: str) -> Any:
+    """Read JSON, or else the text as it is."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
-        return text.strip()
+        return text
 
 
 def read_pair(key: str, text: str, example: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from types import MethodType
 from typing import Any
 
 from shoal.core.errors import ExportFailed, ShoalError
@@ -34,7 +35,9 @@ def guarded(name: str, exporter: Exporter) -> Exporter:
                 raise TypeError(f"it returned a {type(writer).__name__}, and must return a Writer")
         guards = dict.fromkeys(("survey", "write", "close"), _translated(name, text))
         for method, wrapped in {**guards, "discard": _ignored()}.items():
-            setattr(writer, method, wrapped(getattr(writer, method)))
+            # The method of the class: a writer may be returned twice. By `object`: it may be frozen.
+            unwrapped = MethodType(getattr(type(writer), method), writer)
+            object.__setattr__(writer, method, wrapped(unwrapped))
         return writer
 
     open_file, open_address = exporter.open_file, exporter.open_address

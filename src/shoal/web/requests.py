@@ -5,7 +5,15 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import Depends, Path, Query
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from shoal.core.errors import UnknownLetter, UnknownRun
 from shoal.core.model import ZERO, DeadFilter, Task, TaskState
@@ -65,7 +73,8 @@ class TaskBody(RequestBody):
 class SeedsBody(RequestBody):
     """URLs for the scraper's first step, and tasks for any step."""
 
-    urls: list[Url] = Field(default_factory=list, max_length=MAX_URLS)
+    # A URL that is too long is refused like any other invalid one, not with the whole body.
+    urls: list[str] = Field(default_factory=list, max_length=MAX_URLS)
     tasks: list[TaskBody] = Field(default_factory=list, max_length=MAX_TASKS)
     invalid: Literal["skip", "dead"] = "skip"
 
@@ -247,7 +256,11 @@ RunId = Annotated[str, Depends(_run_id)]
 Letter = Annotated[str, Depends(_letter_id)]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Rows per page")]
 After = Annotated[str | None, Query(max_length=500, description="`next` of the previous page")]
-Number = Annotated[int, Query(ge=0, lt=1 << 62, description="`next` of the previous page")]
+Number = Annotated[
+    int,
+    BeforeValidator(lambda text: text or 0),  # empty means none
+    Query(ge=0, lt=1 << 62, description="`next` of the previous page"),
+]
 Text = Annotated[Label, Query()]
 Step = Annotated[Label | None, Query(description="Only this step")]
 States = Annotated[list[TaskState] | None, Query(description="Only these states", max_length=10)]

@@ -7,8 +7,10 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import h11
 from fastapi import FastAPI
 from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import Redact
@@ -16,6 +18,7 @@ from shoal.web.context import WebContext
 
 log = logging.getLogger(__name__)
 BACKLOG = 128  # connections that wait to be accepted
+HEAD_TIMEOUT_SECONDS = 10.0  # from the connection, or the last response, to the end of a request's headers
 SHUTDOWN_TIMEOUT_SECONDS = 1  # for responses in progress when the server stops
 
 
@@ -39,11 +42,40 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
+class DeadlineProtocol(H11Protocol):
+    """Closes connections whose request does not arrive in time; uvicorn would keep them forever."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._set_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._clear_deadline()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.conn.their_state is not h11.IDLE:
+            self._clear_deadline()
+        elif self._deadline is None:
+            self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        self._deadline = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self.transport.abort)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+        self._deadline = None
+
+
 def server_config(app: FastAPI, *, is_behind_https: bool) -> Config:
     """Return the uvicorn configuration."""
     return Config(
         app,
-        http="h11",
+        http=DeadlineProtocol,
         backlog=BACKLOG,
         log_config=None,
         access_log=False,

@@ -99,6 +99,13 @@ async def test_the_column_type_decides_whether_keys_are_equal(postgresql):
     assert [row["n"] for row in await postgresql.rows()] == [2]
 
 
+async def test_of_keys_that_the_column_type_takes_as_equal_the_last_row_counts(postgresql):
+    await postgresql.query("CREATE TABLE books (day date PRIMARY KEY, n int)")
+    await postgresql.put({"day": "2024-1-2", "n": 1}, {"day": "2024-01-02", "n": 2}, key=["day"])
+    await postgresql.put({"day": "2024-01-03", "n": 3}, {"day": "2024-1-3", "n": 4}, key=["day"])
+    assert [row["n"] for row in await postgresql.rows()] == [2, 4]
+
+
 async def test_a_table_may_be_in_a_schema_but_not_in_that_of_the_queue(postgresql):
     await postgresql.query("CREATE SCHEMA shop")
     await postgresql.put({"n": 1}, key=["n"], table="shop.books")

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import tempfile
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +10,8 @@ from typing import Any
 
 from shoal.core.errors import BrowserMissing
 from shoal.fetch.browser.cdp import CdpConnection, Event
-from shoal.fetch.browser.process import FLAGS, REMAP, find_chromium, remove
+from shoal.fetch.browser.process import FLAGS, REMAP, find_chromium
+from shoal.fetch.owned_folder import OwnedFolder
 from tests.servers.process import ServerMissing
 
 TIMEOUT = 100.0  # seconds: on a busy machine a large page takes its time
@@ -112,8 +112,9 @@ def find_browser() -> Path:
 async def chromium() -> AsyncIterator[CdpConnection]:
     """Run a browser that can only reach this machine."""
     program = find_browser()
-    folder = Path(tempfile.mkdtemp(prefix="shoal-web-"))
-    flags = [*FLAGS, f"--user-data-dir={folder}", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+    folder = OwnedFolder("shoal-web-")
+    flags = [*FLAGS, f"--user-data-dir={folder.path}"]
+    flags += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
     flags += ["--no-sandbox"] if os.geteuid() == 0 else []
     transport, wire = await asyncio.get_running_loop().subprocess_exec(
         CdpConnection,
@@ -129,7 +130,7 @@ async def chromium() -> AsyncIterator[CdpConnection]:
         await asyncio.wait([wire.call("Browser.close")], timeout=5)
         await asyncio.wait([wire.exited], timeout=5)
         transport.close()
-        await asyncio.to_thread(remove, folder)
+        await asyncio.to_thread(folder.remove)
 
 
 async def open_tab(wire: CdpConnection) -> BrowserTab:

@@ -3,12 +3,12 @@
 import asyncio
 import resource
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import pytest
 
-from shoal.web import middleware
-from tests.integration.web.conftest import Dashboard
+from shoal.web import middleware, server
+from tests.integration.web.conftest import OPERATOR, Dashboard
 
 SILENT = 2_000
 
@@ -22,10 +22,11 @@ def many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def connected(stack: AsyncExitStack, dashboard: Dashboard, sent: bytes) -> None:
-    _, writer = await asyncio.open_connection("127.0.0.1", dashboard.context.settings.port)
+async def connected(stack: AsyncExitStack, dashboard: Dashboard, sent: bytes) -> asyncio.StreamReader:
+    reader, writer = await asyncio.open_connection("127.0.0.1", dashboard.context.settings.port)
     stack.callback(writer.close)
     writer.write(sent)
+    return reader
 
 
 @pytest.mark.long
@@ -38,6 +39,30 @@ async def test_requests_are_served_next_to_two_thousand_silent_connections(dashb
         async with dashboard.client() as client:
             assert (await client.get("/healthz")).status_code == 200
             assert (await client.get("/api/runs")).status_code == 200
+
+
+@pytest.mark.parametrize("served", [0, 1])
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nX: 1\r\n"])
+async def test_a_connection_that_never_ends_its_headers_is_closed(dashboard, monkeypatch, served, sent):
+    monkeypatch.setattr(server, "HEAD_TIMEOUT_SECONDS", 0.2)
+    async with AsyncExitStack() as stack:
+        first = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * served
+        reader = await connected(stack, dashboard, first + sent)
+        with suppress(ConnectionResetError):
+            async with asyncio.timeout(3):
+                assert (await reader.read()).count(b"HTTP/1.1 200") == served
+
+
+async def test_a_request_in_progress_has_no_such_deadline(dashboard, monkeypatch):
+    monkeypatch.setattr(server, "HEAD_TIMEOUT_SECONDS", 0.2)
+    async with AsyncExitStack() as stack:
+        head = f"GET /live HTTP/1.1\r\nHost: 127.0.0.1:{dashboard.context.settings.port}\r\n"
+        head += f"Authorization: Bearer {OPERATOR}\r\n\r\n"
+        reader = await connected(stack, dashboard, head.encode())
+        began = asyncio.get_running_loop().time()
+        async with asyncio.timeout(10):
+            while asyncio.get_running_loop().time() < began + 0.6:
+                assert await reader.read(1024) != b""
 
 
 async def test_a_keep_alive_connection_serves_several_requests(dashboard):

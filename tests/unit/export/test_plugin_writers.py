@@ -1,11 +1,14 @@
 """A plugin that fails is named, with what to do, and leaves nothing."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from shoal.core.errors import ExportFailed, InvalidSetting
 from shoal.export import open as opening
 from shoal.export.contract import Exporter, Writer
 from shoal.export.open import open_writer
+from shoal.export.target import OutputTarget
 
 
 class FailingWriter(Writer):
@@ -50,6 +53,48 @@ def test_a_plugin_that_raises_is_named_and_leaves_no_file(plugin, tmp_path, meth
     with pytest.raises(ExportFailed, match=error), open_writer(tmp_path / "items.md") as writer:
         writer.write([])
     assert not list(tmp_path.iterdir())
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenWriter(Writer):
+    """Collects what it is asked to do."""
+
+    target: OutputTarget
+    calls: list[str]
+
+    def write(self, items):
+        self.calls.append("write")
+
+    def close(self):
+        self.calls.append("close")
+        self.target.commit()
+
+    def discard(self):
+        self.calls.append("discard")
+
+
+def test_a_frozen_writer_is_guarded(plugin, tmp_path):
+    calls = []
+    plugin(lambda target, options: FrozenWriter(target, calls))
+    with open_writer(tmp_path / "items.md") as writer:
+        writer.write([])
+    assert calls == ["write", "close"]
+
+
+def test_a_writer_that_is_returned_again_names_its_present_place(plugin, tmp_path):
+    targets, opened = [], []
+
+    def open_once(target, options):
+        targets.append(target)
+        opened.append(opened[0] if opened else FailingWriter(target, "write"))
+        return opened[0]
+
+    plugin(open_once)
+    open_writer(tmp_path / "first.md")
+    with pytest.raises(ExportFailed, match=r"second\.md could not be written"):
+        open_writer(tmp_path / "second.md").write([])
+    for target in targets:
+        target.discard()
 
 
 def test_a_plugin_whose_end_fails_too_does_not_hide_its_first_error(plugin, tmp_path):

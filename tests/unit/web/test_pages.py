@@ -235,6 +235,9 @@ async def test_tasks_and_hosts_are_paginated_with_their_filter(dashboard, monkey
         assert await _rows(client, f"/runs/{run.id}/tasks?state=completed&step=listing") == 5
         assert await _rows(client, f"/hosts?run={run.id}") == 7
         assert (await client.get(f"/runs/{run.id}/tasks?after=nowhere")).status_code == 422
+        for path in (f"/runs/{run.id}/items", f"/runs/{run.id}/rejects", f"/api/runs/{run.id}/items"):
+            assert (await client.get(f"{path}?after=")).status_code == 200
+            assert (await client.get(f"{path}?after=-1")).status_code == 422
 
 
 async def test_a_search_for_part_of_a_url_shows_how_far_it_read(dashboard, monkeypatch):
@@ -286,7 +289,11 @@ async def test_a_host_is_paused_slowed_and_resumed(dashboard):
         assert "1 min" in (await client.get("/hosts")).text
         await client.post("/hosts", data={"host": host, "seconds": "0", "action": "pause"})
         assert not (await _host(dashboard, host)).paused_for
-        for wrong in ("", "nan", "-1", "1e9", "soon"):
+        month = 30 * 86_400
+        assert f'max="{month}"' in (await client.get("/hosts")).text
+        paused = await client.post("/hosts", data={"host": host, "seconds": str(month)})
+        assert paused.status_code == 303
+        for wrong in ("", "nan", "-1", "1e9", "soon", str(month + 1)):
             response = await client.post("/hosts", data={"host": host, "seconds": wrong})
             assert response.status_code == 422, wrong
 

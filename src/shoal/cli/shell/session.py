@@ -4,7 +4,8 @@ import asyncio
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import invalidate_caches
 from pathlib import Path
@@ -68,7 +69,7 @@ class ShellSession:
 
     def load(self, url: str, headers: Mapping[str, str] = NOTHING, task: Task | None = None) -> Page:
         """Fetch a page, of a task if one is given, and print nothing."""
-        page = uvloop.run(self._fetch(canonical(url), headers, task))
+        page = _run_loop(lambda: self._fetch(canonical(url), headers, task))
         self._set_subject(page)
         return page
 
@@ -193,6 +194,16 @@ def forget_modules(folder: Path) -> None:
         if file and library_of(file) is None and Path(file).is_relative_to(folder):
             del sys.modules[name]
     invalidate_caches()
+
+
+def _run_loop(work: Callable[[], Coroutine[Any, Any, Page]]) -> Page:
+    """Run a coroutine to its end; in another thread if this one has a running event loop, as in notebooks."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return uvloop.run(work())
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: uvloop.run(work())).result()
 
 
 def _has_display() -> bool:

@@ -125,9 +125,9 @@ class PostgresLink:
         self._loop.run(self._change(statement))
 
     def insert(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run a statement for each row."""
+        """Run a statement whose arguments are the columns of these rows."""
         self.begin()
-        self._loop.run(self._opened.executemany(statement, rows))
+        self._loop.run(self._opened.execute(statement, *map(list, zip(*rows, strict=True))))
 
     def begin(self) -> None:
         """Start a transaction, if there is none."""
@@ -224,19 +224,27 @@ def column_type_of(type_name: str) -> ColumnType:
 
 
 def upsert_statement(table: str, columns: Sequence[TableColumn], key: Sequence[str]) -> str:
-    """Return the statement that inserts a row, or updates the one with its key."""
+    """Return the statement that inserts rows, given as an array per column, or updates those with their keys.
+
+    Only the last row of each key is used, because a statement cannot update a row twice; the column types
+    decide whether keys are equal. The order by key prevents deadlocks between two exports to one table.
+    """
     names = [column.name for column in columns]
-    values = [
-        f"${number}::{_SENT_TYPES.get(column.column_type, 'text')}::{column.type}"
+    arrays = [
+        f"${number}::{_SENT_TYPES.get(column.column_type, 'text')}[]"
         for number, column in enumerate(columns, 1)
     ]
+    values = {column.name: f"c{number}::{column.type}" for number, column in enumerate(columns, 1)}
+    keys = ", ".join(values[name] for name in key)
+    sent = ", ".join(f"c{number}" for number in range(1, len(columns) + 1))
     changes = ", ".join(
         f"{quote_name(name)} = excluded.{quote_name(name)}" for name in names if name not in key
     )
     act = f"UPDATE SET {changes}" if changes else "NOTHING"
     return (
-        f"INSERT INTO {table} ({_list(names)}) VALUES ({', '.join(values)})"
-        f" ON CONFLICT ({_list(key)}) DO {act}"
+        f"INSERT INTO {table} ({_list(names)}) SELECT DISTINCT ON ({keys}) {', '.join(values.values())}"
+        f" FROM unnest({', '.join(arrays)}) WITH ORDINALITY AS sent ({sent}, position)"
+        f" ORDER BY {keys}, position DESC ON CONFLICT ({_list(key)}) DO {act}"
     )
 
 
@@ -285,11 +293,8 @@ class PostgresTable(Table):
     def upsert(
         self, columns: Sequence[TableColumn], key: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
-        places = [place for place, column in enumerate(columns) if column.name in key]
-        # In the order of the keys, so that two exports to one table do not wait for each other's rows.
-        ordered = sorted(rows, key=lambda one: [str(one[place]) for place in places])
         with self._translated(), self._keyed(key):
-            self._link.insert(upsert_statement(self.name, columns, key), ordered)
+            self._link.insert(upsert_statement(self.name, columns, key), rows)
 
     def commit(self) -> None:
         with self._translated():

@@ -8,7 +8,7 @@ import msgspec
 
 from shoal.core.http import Headers
 from shoal.core.model import NOTHING
-from shoal.fetch.cache.rules import CACHEABLE, MAX_LIFETIME, StoragePolicy
+from shoal.fetch.cache.rules import CACHEABLE, MAX_LIFETIME, PER_REQUEST, StoragePolicy
 
 FORMAT_VERSION = 2  # version of the format; others are not read
 COMPRESSION_LEVEL = 4  # of compression: a third of the default's time, for 4 % more bytes
@@ -40,9 +40,11 @@ def key_of(url: str, sent: Mapping[str, str] = NOTHING, *, realm: str = "") -> s
     """Return the key of the response to a GET: its URL, the headers that were sent, and who may read it.
 
     So a response is never returned to a request that its host may have answered differently, and requests
-    with other secrets share none.
+    with other secrets share none. The headers in PER_REQUEST are left out: no response that varies by them is
+    stored.
     """
-    parts = ["GET", realm, url, *(f"{name}:{value}" for name, value in sorted(sent.items()))]
+    fields = (f"{name}:{value}" for name, value in sorted(sent.items()) if name not in PER_REQUEST)
+    parts = ["GET", realm, url, *fields]
     return blake2b("\0".join(parts).encode(errors="surrogatepass"), digest_size=20).hexdigest()
 
 

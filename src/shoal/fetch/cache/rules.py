@@ -21,6 +21,8 @@ CACHEABLE = CACHEABLE_BY_DEFAULT | CACHEABLE_IF_FRESH
 CONDITIONS = frozenset(
     {"if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range", "range"}
 )
+# They differ from request to request, and hardly any response depends on them.
+PER_REQUEST = frozenset({"referer", "traceparent", "tracestate", "x-request-id"})
 SECRETS = frozenset({"authorization", "cookie"})
 NOT_STORED = frozenset(
     {
@@ -71,7 +73,7 @@ def storage_policy(
     if status not in CACHEABLE_BY_DEFAULT and not (status in CACHEABLE_IF_FRESH and fresh is not None):
         return None
     varies_by = {word.strip() for word in ",".join(headers.all("vary")).lower().split(",")}
-    if varies_by & {"*", "cookie"}:
+    if varies_by & ({"*", "cookie"} | PER_REQUEST):
         return None
     if not SECRETS.isdisjoint(sent) and control.keys().isdisjoint({"public", "s-maxage", "must-revalidate"}):
         return None

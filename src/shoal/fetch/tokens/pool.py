@@ -140,6 +140,9 @@ class TokenPool:
             self._maintaining.cancel()
             with suppress(asyncio.CancelledError):
                 await self._maintaining
+        if "" in self._reserving:  # what it reserves is to be returned too
+            with suppress(ShoalError):
+                await self._reserving.do("", self._reserve)
         for quota in self._quotas.values():
             if quota.published:
                 await quota.report()

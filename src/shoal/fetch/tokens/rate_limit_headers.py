@@ -18,6 +18,7 @@ _NUMBER = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"\s*\d{1,15}(?:\.\d{1,9})?\s*", re.ASCII)
 _MEMBER = re.compile(r'(?:"[^"]*"|[^,"])+')  # of a list; a quoted name may contain a comma
 _PARAMETER = re.compile(r";\s*([a-z]+)\s*=\s*(\d{1,15})", re.ASCII)
+_COMBINED = re.compile(r"\b(limit|remaining|reset)\s*=\s*(\d{1,15})", re.ASCII)
 _FAMILIES = ("x-ratelimit-", "ratelimit-", "x-rate-limit-", "rate-limit-")
 _EPOCH, _EPOCH_MS = 10**9, 10**11  # the smallest numbers that are dates: in 2001, and in ms in 1973
 
@@ -43,6 +44,7 @@ def rate_limit_in(response: Response, now: datetime | None = None) -> RateLimit:
 
 def _variants(headers: Headers, now: datetime) -> Iterator[RateLimit]:
     yield _parse_structured(headers)
+    yield _parse_combined(headers)
     # The host's clock may be wrong by hours: its dates are compared with its own time.
     now = parse_date(_value(headers, "date")) or now
     for family in _FAMILIES:
@@ -63,6 +65,14 @@ def _parse_structured(headers: Headers) -> RateLimit:
         return RateLimit()
     left, name, facts = min(found, key=lambda one: one[0])
     return RateLimit(left=left, limit=limits.get(name), resets_in=_seconds(facts.get("t")))
+
+
+def _parse_combined(headers: Headers) -> RateLimit:
+    """Parse `RateLimit: limit=100, remaining=50, reset=30`, an earlier draft of the structured header."""
+    facts = {name: int(number) for name, number in _COMBINED.findall(_value(headers, "ratelimit").lower())}
+    return RateLimit(
+        left=facts.get("remaining"), limit=facts.get("limit"), resets_in=_seconds(facts.get("reset"))
+    )
 
 
 def _members(text: str) -> Iterator[tuple[str, dict[str, int]]]:

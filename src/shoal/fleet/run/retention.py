@@ -108,11 +108,12 @@ async def purge_old(
     moment, found = now or datetime.now(UTC), list[PurgedRun | str | None]()
     for run in _candidates(await queue.runs(), rule, but):
         try:
-            found.append(await _judge(queue, run, rule, moment))
-            if isinstance(found[-1], PurgedRun) and not dry_run:
+            judged = await _judge(queue, run, rule, moment)
+            if isinstance(judged, PurgedRun) and not dry_run:
                 await purge(queue, run.id)
         except UnknownRun:
             continue  # deleted by somebody else meanwhile
+        found.append(judged)
     return PurgeReport.over(
         [one for one in found if isinstance(one, PurgedRun)],
         dry_run=dry_run,

@@ -28,7 +28,7 @@ async def cache_status(
     else:
         raise InvalidSetting("folder", f"{folder} is no folder. Name that of the setting cache: disk:FOLDER")
     return CacheRow(
-        entries=size.count,  # an entry is a response, or the list of those that differ by `Vary`
+        entries=size.count,
         bytes=size.bytes,
         oldest_seconds=None if size.oldest is None else size.oldest.total_seconds(),
         runs=cache_uses(await queue.workers(run_id)),

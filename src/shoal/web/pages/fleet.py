@@ -1,5 +1,7 @@
 """Pages that span all runs: workers, hosts and the audit log."""
 
+from datetime import timedelta
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,8 +16,8 @@ from shoal.web.actions import Operator
 from shoal.web.audit import read_actions
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, page_links
-from shoal.web.requests import Text
-from shoal.web.views.form import form_field, read_form
+from shoal.web.requests import MAX_PAUSE, HostBody, Text
+from shoal.web.views.form import body_of, form_field, read_form
 from shoal.web.views.paging import as_async, cursor_page, scan_page
 from shoal.web.views.render import queue_timeout, redirect_after, render_page
 
@@ -59,6 +61,7 @@ async def hosts(request: Request, run: Text = "", host: Text = "", after: str | 
         hosts=found.rows,
         cache=cache,
         chosen=host,
+        max_seconds=int(MAX_PAUSE.total_seconds()),
         **page_links(request, found.next, {"run": run}),
     )
 
@@ -67,9 +70,10 @@ async def hosts(request: Request, run: Text = "", host: Text = "", after: str | 
 async def change_host(request: Request, actions: Operator) -> Response:
     """Pause a host, or set the minimum gap between request starts on it."""
     form = await read_form(request)
-    host, duration = form_field(form, "host").strip(), read_duration("seconds", form_field(form, "seconds"))
+    host, typed = form_field(form, "host").strip(), read_duration("seconds", form_field(form, "seconds"))
     if not host:
         raise InvalidSetting("host", "is required")
+    duration = timedelta(seconds=body_of(HostBody, seconds=typed.total_seconds()).seconds)
     if form_field(form, "action") == "slow":
         await actions.slow_host(host, duration)
     else:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,7 +23,7 @@ from shoal.web.actions import WEB_SETTINGS, Operator, OperatorActions
 from shoal.web.context import WebContext, context_of
 from shoal.web.pages.runs import command_line, load_run, path_of_run, render_tab
 from shoal.web.requests import MAX_STARTED, RunId, SeedsBody, StartRunBody, Text
-from shoal.web.views.form import Form, form_field, read_form, read_settings
+from shoal.web.views.form import Form, body_of, form_field, read_form, read_settings
 from shoal.web.views.render import queue_timeout, redirect_after, render_page
 
 log = logging.getLogger(__name__)
@@ -45,21 +44,18 @@ def typed_in(form: Form) -> Typed:
 
 def read_body(typed: Typed, run_id: str | None = None) -> StartRunBody:
     """Return what the form starts; raises InvalidInput."""
-    try:
-        return StartRunBody(
-            scraper=typed["scraper"],
-            urls=_lines(typed["urls"]),
-            sitemaps=typed["sitemap"].split(),
-            feeds=typed["feed"].split(),
-            feed_hosts=typed["feed_hosts"].replace(",", " ").split(),
-            args=dict(read_pair("arguments", line, "tag=life") for line in _lines(typed["args"])),
-            settings=read_settings(typed["settings"]),
-            workers=read_whole("workers", typed["workers"], least=0, most=MAX_STARTED),
-            run_id=run_id,
-        )
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InvalidInput(f"{first['loc'][0]}: {first['msg']}") from error
+    return body_of(
+        StartRunBody,
+        scraper=typed["scraper"],
+        urls=_lines(typed["urls"]),
+        sitemaps=typed["sitemap"].split(),
+        feeds=typed["feed"].split(),
+        feed_hosts=typed["feed_hosts"].replace(",", " ").split(),
+        args=dict(read_pair("arguments", line, "tag=life") for line in _lines(typed["args"])),
+        settings=read_settings(typed["settings"]),
+        workers=read_whole("workers", typed["workers"], least=0, most=MAX_STARTED),
+        run_id=run_id,
+    )
 
 
 def command_of(typed: Typed, queue_url: str, *, is_seeded: bool) -> str:
@@ -249,7 +245,7 @@ async def enqueue(request: Request, run_id: RunId, actions: Operator) -> Respons
     try:
         if not lines:
             raise InvalidInput("Type at least one URL.")
-        added = await actions.enqueue(run_id, SeedsBody(urls=lines))
+        added = await actions.enqueue(run_id, body_of(SeedsBody, urls=lines))
     except ShoalError as error:
         return await _enqueue_form(request, run_id, urls=urls, error=str(error))
     if not added["refused"]:

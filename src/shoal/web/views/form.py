@@ -1,10 +1,11 @@
 """Reading HTML forms."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from shoal.core.errors import InvalidInput
@@ -14,6 +15,7 @@ MAX_FIELDS = 5_000
 MAX_PAYLOAD = 32 << 10  # bytes of a payload that a form shows
 
 Form = dict[str, list[str]]
+Body = TypeVar("Body", bound=BaseModel)
 
 
 async def read_form(request: Request) -> Form:
@@ -28,6 +30,15 @@ async def read_form(request: Request) -> Form:
 def form_field(form: Form, name: str) -> str:
     """Return the value of a field, empty if it is missing."""
     return form.get(name, [""])[0]
+
+
+def body_of(kind: type[Body], **fields: Any) -> Body:
+    """Return the body of a request with these fields of a form; raises InvalidInput."""
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidInput(f"{first['loc'][0]}: {first['msg']}") from error
 
 
 def read_settings(text: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.tasks import first
+from shoal.core.values import read_whole
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -81,24 +82,30 @@ async def scan_page(
     limit: int = DEFAULT_LIMIT,
     after: str | None = None,
 ) -> ListPage[T]:
-    """Return the rows after the one that `after` stands for, in a list without cursors of its own."""
+    """Return the rows after the one that `after` stands for, in a list without cursors of its own.
+
+    If that row is gone, the page starts where it was.
+    """
+    position, _, digest = (after or "0").partition(".")
     rows: list[T] = []
     is_found, read = not after, 0
+    start = max(read_whole("after", position, least=0, most=MAX_SCANNED) - 1, 0)
     async for row in source:
         read += 1
-        if is_found:
+        if not is_found and _digest(key(row)) == digest:
+            is_found, start = True, read
+            rows.clear()
+        elif is_found or start < read <= start + limit + 1:
             rows.append(row)
-        elif _digest(key(row)) == after:
-            is_found = True
-        elif read >= MAX_SCANNED:
+        if is_found and len(rows) > limit:
+            break
+        if not is_found and read >= MAX_SCANNED:
             reason = f"is beyond {MAX_SCANNED:,} rows. Filter the list, for example by step or state"
             raise InvalidSetting("after", reason)
-        if len(rows) > limit:
-            break
-    if not is_found:
-        raise InvalidSetting("after", "stands for no row that is still in the list. Start again without it")
     page_rows = rows[:limit]
-    return ListPage(page_rows, _digest(key(page_rows[-1])) if len(rows) > limit else None)
+    return ListPage(
+        page_rows, f"{start + limit}.{_digest(key(page_rows[-1]))}" if len(rows) > limit else None
+    )
 
 
 async def as_async(rows: Iterable[T]) -> AsyncIterator[T]:

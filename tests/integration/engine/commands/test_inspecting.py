@@ -237,3 +237,10 @@ async def test_one_screen_shows_all_of_it_without_a_terminal(folder, origin):
     )
     row = (await typed("top", "--once", "--json", folder=folder)).row
     assert (len(row["runs"]), row["runs"][0]["completed"], row["hosts"][0]["completed"]) == (1, 1, 1)
+
+
+async def test_updates_end_well_with_the_reader_of_the_pipe(folder):
+    until_read = ("sh", "-c", '{ "$@"; echo code $? >&2; } | head -n 1', "sh")
+    process = await start("top", "--json", "--every", "0.2", folder=folder, within=until_read)
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    assert (len(out.splitlines()), err.decode()) == (1, f"code {Exit.OK}\n")

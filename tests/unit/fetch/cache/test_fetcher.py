@@ -167,6 +167,18 @@ async def test_each_variant_of_a_request_gets_its_own_page(fetcher, host):
 SHOWN = ["X-API-Key", "X-Auth-Token", "X-Session-Id", "X-Amz-Credential"]
 
 
+@pytest.mark.parametrize("name", ["Referer", "X-Request-Id", "traceparent", "tracestate"])
+async def test_a_header_of_one_request_only_makes_no_variant_unless_the_page_depends_on_it(
+    fetcher, host, name
+):
+    host.on(URL)
+    host.on(NEXT, fields=[("vary", f"Accept, {name}")])
+    for number in range(3):
+        await fetch(fetcher, headers={name: str(number)})
+        await fetch(fetcher, NEXT, headers={name: str(number)})
+    assert [url for url, _ in host.asked] == [URL, NEXT, NEXT, NEXT]
+
+
 @pytest.mark.parametrize("fields", [(), [("vary", "Accept-Language")], [("cache-control", "public"), TAG]])
 @pytest.mark.parametrize("name", [*SHOWN, "Authorization", "Cookie"])
 async def test_accounts_do_not_see_each_others_pages(host, shelf, name, fields):

@@ -95,6 +95,29 @@ def test_one_that_gives_up_waiting_hands_its_request_back():
     pooled(test)
 
 
+def test_a_pool_that_closes_while_it_reserves_returns_that_too():
+    async def test(loop, queue, open_pool):
+        pool = await open_pool("a")
+        await pool.finish(await pool.acquire(), rate_limit(99))
+        await pool.close()
+        for steps in range(1, 12):
+            pool = await open_pool("a")
+            waiting = asyncio.create_task(pool.acquire())
+            await asyncio.sleep(steps / 1_000)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            if not waiting.cancelled():
+                pool.give_back(waiting.result())
+            await pool.close()
+        await asyncio.sleep(1)
+        pool = await open_pool("a")
+        for _ in range(99):
+            await pool.acquire()
+        await pool.close()
+
+    pooled(test)
+
+
 def test_tokens_that_are_written_into_their_file_are_found(tmp_path):
     file = tmp_path / "tokens.txt"
     file.write_text("old")

@@ -67,6 +67,11 @@ def test_of_several_policies_the_one_that_leaves_least_counts():
     assert (found.left, found.limit, seconds(found)) == (2, 60, 11)
 
 
+def test_the_combined_header_of_older_drafts_is_read():
+    found = rate_limit(ratelimit="limit=100, remaining=50, reset=5")
+    assert (found.left, found.limit, seconds(found)) == (50, 100, 6)
+
+
 def test_a_list_of_limits_and_fractions_are_read():
     found = rate_limit(ratelimit_limit="100, 100;w=60", ratelimit_remaining="595.9", ratelimit_reset="1")
     assert (found.limit, found.left) == (100, 595)

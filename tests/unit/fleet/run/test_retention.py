@@ -7,6 +7,7 @@ import pytest
 from shoal.core.errors import InvalidInput, UnknownRun
 from shoal.core.model import Done, Task
 from shoal.fleet.connect import connect
+from shoal.fleet.run import retention
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.run.retention import RetentionRule, apply_keep, purge_old
 from shoal.queue.sqlite.queue import SqliteQueue
@@ -61,6 +62,19 @@ async def runs_in(queue):
 async def purged(queue, dry_run=False, **rule):
     report = await purge_old(queue, RetentionRule(**rule), dry_run=dry_run, now=NOW)
     return [one.run_id for one in report.runs], report
+
+
+async def test_a_run_that_another_process_deletes_meanwhile_is_not_counted(queue, make_run, monkeypatch):
+    async def lose_the_race(queue, run_id):
+        await purge(queue, run_id)
+        if run_id == "books40":
+            raise UnknownRun(run_id)
+
+    monkeypatch.setattr(retention, "purge", lose_the_race)
+    for age in (40, 31):
+        await make_run(age)
+    ids, report = await purged(queue, older=30 * DAY)
+    assert (ids, report.purged, report.items) == (["books31"], 1, 2)
 
 
 async def test_finished_runs_that_are_older_go_the_oldest_first_with_their_counts(queue, make_run):

@@ -6,6 +6,8 @@ import pytest
 
 from tests.unit.web.tokens import OPERATOR, READER
 
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
 
 @pytest.fixture
 async def operator(dashboard):
@@ -38,6 +40,16 @@ async def test_lines_that_cannot_be_queued_are_shown_again_with_the_reason(dashb
     assert "1 task added, 1 already in the run, 0 queued by earlier runs. Not added: 1 line." in text
     assert "<li>no <b>url</b>: " in text
     assert "https://new.example/1" not in text.partition("<textarea")[2].partition("</textarea>")[0]
+
+
+async def test_a_line_that_is_too_long_and_too_many_lines_are_shown_again(dashboard, operator):
+    run = await dashboard.make_run()
+    long = f"https://new.example/{'x' * 9_000}"
+    shown = await operator.post(f"/runs/{run.id}/enqueue", data={"urls": f"https://new.example/1\n{long}"})
+    assert shown.status_code == 422 and "1 task added" in shown.text and "Not added: 1 line." in shown.text
+    many = b"urls=" + b"a\n" * 500_001
+    shown = await operator.post(f"/runs/{run.id}/enqueue", content=many, headers=FORM)
+    assert shown.status_code == 422 and "urls: List should have at most 500000 items" in shown.text
 
 
 @pytest.mark.parametrize("urls", ["", " \n"])

@@ -77,6 +77,14 @@ async def test_the_review_says_what_will_start_and_starts_nothing(dashboard, ope
     assert workers.started == []
 
 
+async def test_a_line_that_is_too_long_is_skipped_like_any_other_that_is_no_url(dashboard, operator):
+    form = {"scraper": "books", "urls": f"{URL}\n{URL}?{'x' * 9_000}", "workers": "0"}
+    text = html.unescape((await operator.post("/start", data=form)).text)
+    assert f"<dd>1: {URL}</dd>" in text and "1 line: " in text
+    started = await operator.post("/start/run", data=form)
+    assert started.headers["location"].endswith("?done=started&count=1")
+
+
 async def test_a_confirmed_form_starts_the_run_and_its_workers(dashboard, operator, workers):
     form = {"scraper": "books", "urls": URL, "settings": "rate=2/s\nretries=3", "workers": "2"}
     response = await operator.post("/start/run", data=form)
@@ -95,6 +103,7 @@ async def test_a_confirmed_form_starts_the_run_and_its_workers(dashboard, operat
     [
         ({"urls": ""}, "Give URLs, a sitemap or a feed"),
         ({"urls": "nonsense"}, "No line is a URL"),
+        ({"sitemap": "x" * 9_000}, "sitemaps: "),
         ({"settings": "rate"}, "NAME=VALUE"),
         ({"settings": "headers={}"}, "cannot be set through the API or the pages"),
         ({"settings": "rtae=2"}, "Did you mean 'rate'?"),

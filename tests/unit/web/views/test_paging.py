@@ -37,10 +37,18 @@ async def test_nothing_is_left_out_when_earlier_rows_disappear():
     assert (await scan_page(as_async("cdef"), str, limit=9, after=first.next)).rows == list("def")
 
 
-async def test_a_row_that_has_left_the_list_continues_nothing():
+async def test_a_row_that_has_left_the_list_leaves_its_place():
     first = await scan_page(as_async("abcdef"), str, limit=3)
-    with pytest.raises(InvalidSetting, match="Start again"):
-        await scan_page(as_async("abdef"), str, limit=9, after=first.next)
+    second = await scan_page(as_async("abdef"), str, limit=2, after=first.next)
+    assert second.rows == list("de")
+    assert (await scan_page(as_async("abdef"), str, limit=2, after=second.next)).rows == ["f"]
+    assert (await scan_page(as_async("ab"), str, limit=2, after=second.next)).rows == []
+
+
+@pytest.mark.parametrize("after", ["0123456789abcdef", "-1.00", "9999999999999.00"])
+async def test_what_stands_for_no_place_is_refused(after):
+    with pytest.raises(InvalidSetting, match="after"):
+        await scan_page(as_async("abc"), str, after=after)
 
 
 async def test_no_more_is_read_than_needed():
@@ -61,7 +69,7 @@ async def test_no_more_is_read_than_needed():
 async def test_a_list_is_not_read_without_limit(monkeypatch):
     monkeypatch.setattr(paging, "MAX_SCANNED", 3)
     with pytest.raises(InvalidSetting, match="beyond 3 rows"):
-        await scan_page(as_async("abcdef"), str, after="0000000000000000")
+        await scan_page(as_async("abcdef"), str, after="1.0000000000000000")
 
 
 @dataclass

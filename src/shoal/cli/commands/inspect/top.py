@@ -221,7 +221,12 @@ async def _show(queue: Queue, url: str, every: float, once: bool, as_json: bool)
         console.print(screen(await reader.read(), shown_queue(url), width=console.size.width, height=height))
         return
     while True:
-        put_json((await reader.read()).row(), queue=shown_queue(url))
+        try:
+            put_json((await reader.read()).row(), queue=shown_queue(url))
+        except BrokenPipeError:
+            # The reader of the pipe has ended, so what is left goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return
         if once:
             return
         await asyncio.sleep(every)

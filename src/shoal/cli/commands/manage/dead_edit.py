@@ -21,7 +21,7 @@ from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter, Run
-from shoal.core.values import read_pair, read_typed
+from shoal.core.values import read_json_or_text, read_pair
 from shoal.fleet.build_job import job_of_run, load, make_job
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.job import Job
@@ -116,7 +116,7 @@ def edit(
         "url": url,
         "url_replace": url_replace,
         "step": step,
-        "set_payload": {name: read_typed(value) for name, value in map(_read_pair, set_payload or ())},
+        "set_payload": {name: read_json_or_text(value) for name, value in map(_read_pair, set_payload or ())},
         "headers": read_headers(header or ()),
         "method": method,
         "body": body,
@@ -241,6 +241,9 @@ def changes_in(before: Mapping[str, Any], text: str) -> dict[str, Any]:
     except msgspec.DecodeError as error:
         raise InvalidInput(f"The edited letter cannot be used: {error}. Nothing was changed.") from error
     changed = {name: value for name, value in after.items() if value != before[name]}
+    for name in changed:
+        if changed[name] is None:  # which would be taken as not given
+            raise InvalidInput(f"{name} must be a text. Nothing was changed.")
     if "headers" in changed:
         old, new = before["headers"], changed["headers"]
         set_ = {name: value for name, value in new.items() if old.get(name) != value}

@@ -66,6 +66,8 @@ def test_one_letter_is_changed_by_options_and_the_next_command_is_said(queue_url
             'b=["x"]',
             "--set-payload",
             "c=text",
+            "--set-payload",
+            "d=none",
             "--header",
             "Accept: a:b",
             "--header",
@@ -74,7 +76,7 @@ def test_one_letter_is_changed_by_options_and_the_next_command_is_said(queue_url
     )
     assert done.exit_code == Exit.OK
     edited = letters(queue_url)["https://new.example/1"]
-    assert edited.task.payload == {"a": 1, "b": ["x"], "c": "text"}
+    assert edited.task.payload == {"a": 1, "b": ["x"], "c": "text", "d": "none"}
     assert (edited.task.priority, dict(edited.task.request.headers)) == (5, {"accept": "a:b"})
     assert f"shoal dead replay {RUN} {edited.id}" in done.stderr
     assert "s3cret" not in done.output
@@ -188,7 +190,13 @@ def test_only_what_was_changed_in_the_editor_is_changed(changed, given):
     assert changes_in(BEFORE, msgspec.json.encode(BEFORE | changed).decode()) == given
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"urll": 1}', '{"priority": "1"}', '{"headers": {"a": 1}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[]", "{", '{"urll": 1}', '{"priority": "1"}', '{"headers": {"a": 1}}'),
+        '{"url": null, "priority": 1}',
+    ],
+)
 def test_a_wrong_document_is_refused(text):
     with pytest.raises(InvalidInput):
         changes_in(BEFORE, text)
