@@ -62,9 +62,11 @@ def advance(budget: TokenBudget, seconds: float) -> TokenBudget:
     }
     budget = replace(budget, held=held, resets_in=budget.resets_in - seconds)
     is_over = budget.is_known and budget.left is not None and budget.resets_in <= 0
-    if not is_over:
-        return budget
-    return replace(budget, epoch=budget.epoch + 1, is_known=False, left=None, is_shut=False)
+    return (
+        replace(budget, epoch=budget.epoch + 1, is_known=False, left=None, is_shut=False)
+        if is_over
+        else budget
+    )
 
 
 def reserve(
@@ -130,12 +132,10 @@ def lower(budget: TokenBudget, left: int) -> TokenBudget:
     return replace(budget, left=left, is_shut=True)
 
 
-def pause(budget: TokenBudget, seconds: float | None) -> TokenBudget:
-    """Pause a token for all workers: for `seconds`, or until its reset, or for a minute."""
+def pause(budget: TokenBudget, seconds: float) -> TokenBudget:
+    """Pause a token; no worker may use it in the meantime."""
     if budget.retired:
         return budget
-    if seconds is None:
-        seconds = budget.resets_in if budget.is_known and budget.resets_in > 0 else DEFAULT_COOLDOWN
     return replace(budget, is_known=True, left=0, is_shut=True, resets_in=max(seconds, 0.001))
 
 

@@ -49,8 +49,8 @@ class TokenFetcher:
         if not self._placement.covers(url):
             self._warn_of_similar(url)
             return await self._fetcher.fetch(request)
-        store = self._pool.store
-        store.hold = max(store.hold, request.timeout.total_seconds() + 10)
+        shared = self._pool.shared
+        shared.hold = max(shared.hold, request.timeout.total_seconds() + 10)
         try:
             permit = await self._pool.acquire()
         except NotNow as wait:
@@ -94,23 +94,25 @@ class TokenFetcher:
 
     async def _check_response(self, token_request: "_TokenRequest", response: Response) -> Response:
         """Report the rate limit in a response to the pool; return it, unless another token may do better."""
-        permit = token_request.permit
-        clean = self._remove_token(response, permit.token.text)
+        permit, remove_token = (
+            token_request.permit,
+            self._remove_token(response, token_request.permit.token.text),
+        )
         if not token_request.stayed(response):
             await self._pool.finish(permit)
-            return clean
+            return remove_token
         rate_limit = rate_limit_in(response)
         if _is_exhausted(response, rate_limit):
             await self._pool.pause(permit, rate_limit)
-            return self._requeue(token_request, clean, f"{permit.token.name} is exhausted")
+            return self._requeue(token_request, remove_token, f"{permit.token.name} is exhausted")
         if _is_refused(response):
             page = key_of(token_request.url, b"page")
             await self._pool.record_rejection(
                 permit, page, f"status {response.status} from two pages in a row"
             )
-            return self._requeue(token_request, clean, f"{permit.token.name} was rejected")
+            return self._requeue(token_request, remove_token, f"{permit.token.name} was rejected")
         await self._pool.finish(permit, rate_limit if response.status < 500 else None)
-        return clean
+        return remove_token
 
     def _requeue(self, token_request: "_TokenRequest", response: Response, why: str) -> Response:
         times = (self._requeues.get(token_request.url) or 0) + 1

@@ -4,6 +4,8 @@ import asyncio
 import logging
 import random
 import time
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,11 +15,10 @@ from shoal.core.errors import NoTokenLeft, QueueError, ShoalError, TokensResting
 from shoal.core.model import SECOND
 from shoal.core.tasks import wait_for_event, watched
 from shoal.fetch.shared_state import SharedState, secret_of
-from shoal.fetch.singleflight import SingleFlight
-from shoal.fetch.tokens import budget as budgets
 from shoal.fetch.tokens.budget import TokenBudget
-from shoal.fetch.tokens.quota import Clock, Quota, QuotaStore
+from shoal.fetch.tokens.local_quota import Clock, LocalQuota
 from shoal.fetch.tokens.rate_limit_headers import RateLimit
+from shoal.fetch.tokens.shared_quota import SharedQuota
 from shoal.fetch.tokens.token import Token, TokenSource, make_tokens
 
 log = logging.getLogger("shoal.tokens")
@@ -40,7 +41,7 @@ WARN_INTERVAL_SECONDS = 60.0
 class Permit:
     """One request that may be sent with a token."""
 
-    quota: Quota
+    quota: LocalQuota
     epoch: int
 
     @property
@@ -55,12 +56,11 @@ class TokenPool:
     def __init__(
         self, queue: SharedState, source: TokenSource, salt: bytes, *, run_id: str, clock: Clock
     ) -> None:
-        self.store = QuotaStore(queue, run_id)
+        self.shared = SharedQuota(queue, run_id)
         self._source, self._salt, self._clock = source, salt, clock
-        self._quotas: dict[str, Quota] = {}
-        self._waiting = 0  # callers of `acquire`
-        self._reserving: SingleFlight[bool] = SingleFlight()
-        self._is_closed = False
+        self._quotas: dict[str, LocalQuota] = {}
+        self._waiting: deque[asyncio.Future[Permit]] = deque()
+        self._reserving: asyncio.Task[None] | None = None
         self._maintaining: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._turn, self._read_at, self._warned_at = 0, clock(), float("-inf")
@@ -83,13 +83,18 @@ class TokenPool:
         """Return a permit for one request; raises TokensResting or NoTokenLeft."""
         if self._maintaining is None:
             self._maintaining = watched(asyncio.create_task(self._maintain()))
-        self._waiting += 1
+        if not self._waiting and (permit := self._take_reserved()):
+            return permit
+        future: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        if self._reserving is None:
+            self._reserving = watched(asyncio.create_task(self._reserve_for_all()))
         try:
-            return await self._acquire()
-        except QueueError as error:
-            raise TokensResting(f"The token budgets cannot be read: {error}", 2 * SECOND) from error
-        finally:
-            self._waiting -= 1
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and not future.exception():
+                self.give_back(future.result())
+            raise
 
     def take_another(self, permit: Permit) -> Permit | None:
         """Return a further permit for the same token, if one is reserved: for a redirect."""
@@ -108,15 +113,15 @@ class TokenPool:
         if rate_limit is not None:
             await self._apply_rate_limit(quota, permit.epoch, rate_limit)
         elif quota.budget().is_probed:
-            await quota.report()
+            await self.shared.report(quota)
         self._news.set()
 
     async def pause(self, permit: Permit, rate_limit: RateLimit) -> None:
         """Pause a token that its host calls exhausted."""
         quota = permit.quota
         quota.in_flight -= 1
-        seconds = _pause_seconds(rate_limit)
-        await quota.report(lambda now: budgets.pause(now, seconds))
+        quota.units = 0
+        await self.shared.pause(quota, _pause_seconds(rate_limit))
         rests_for = quota.budget().resets_in
         log.info("%s is paused for %.0f s: its host calls it exhausted", quota.token.name, rests_for)
         self._news.set()
@@ -126,7 +131,8 @@ class TokenPool:
         quota = permit.quota
         quota.in_flight -= 1
         was_retired = bool(quota.budget().retired)
-        await quota.report(lambda now: budgets.record_rejection(now, page, why))
+        await self.shared.report(quota)
+        await self.shared.record_rejection(quota, page, why)
         if quota.budget().retired and not was_retired:
             details = run_command("tokens")
             log.warning("%s was retired: %s. Details: %s", quota.token.name, why, details)
@@ -134,35 +140,31 @@ class TokenPool:
 
     async def close(self) -> None:
         """Return what was reserved and not used."""
-        self._is_closed = True
-        self._news.set()
-        if self._maintaining:
-            self._maintaining.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._maintaining
-        if "" in self._reserving:  # what it reserves is to be returned too
-            with suppress(ShoalError):
-                await self._reserving.do("", self._reserve)
+        for task in (self._maintaining, self._reserving):
+            if task:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        self._fail(lambda: TokensResting("The token pool is closing", SECOND))
         for quota in self._quotas.values():
             if quota.published:
-                await quota.report()
+                await self.shared.report(quota)
 
-    async def _apply_rate_limit(self, quota: Quota, epoch: int, rate_limit: RateLimit) -> None:
-        budget, left = quota.budget(), rate_limit.left
-        if left is not None:
-            quota.lower_units(epoch, left)
-        if epoch == budget.epoch and not budget.is_known:
-            await quota.open_epoch(rate_limit)
-        elif epoch == budget.epoch and left is not None and _is_much_less(left, budget):
-            await quota.publish(lambda now: budgets.lower(now, left))
+    async def _apply_rate_limit(self, quota: LocalQuota, epoch: int, rate_limit: RateLimit) -> None:
+        quota.apply_rate_limit(epoch, rate_limit.left, rate_limit.resets_in)
+        budget = quota.budget()
+        is_of_now = epoch == budget.epoch
+        if is_of_now and not budget.is_known:
+            await self.shared.open(quota, rate_limit)
+        elif is_of_now and rate_limit.left is not None and _is_much_less(rate_limit.left, budget):
+            await self.shared.lower(quota, rate_limit.left)
         if budget.rejections and not budget.retired:
-            await quota.publish(budgets.clear_rejections)
+            await self.shared.clear_rejections(quota)
 
     def _set_tokens(self, texts: list[str]) -> None:
         tokens = make_tokens(texts, self._salt, self._source.bucket)
         self._quotas = {
-            token.key: self._quotas.get(token.key) or Quota(token, self.store, self._clock)
-            for token in tokens
+            token.key: self._quotas.get(token.key) or LocalQuota(token, self._clock) for token in tokens
         }
         self._turn = random.randrange(len(tokens))
 
@@ -175,55 +177,84 @@ class TokenPool:
 
     # Reserving
 
-    async def _acquire(self) -> Permit:
+    async def _reserve_for_all(self) -> None:
+        """Reserve requests until no caller waits."""
+        try:
+            await self._reserve_until_served()
+        except QueueError as error:
+            reason = f"The token budgets cannot be read: {error}"
+            self._fail(lambda: TokensResting(reason, 2 * SECOND))
+        except Exception:
+            self._fail(lambda: TokensResting("The token budgets are not known", 2 * SECOND))
+            raise
+        finally:
+            self._reserving = None
+
+    async def _reserve_until_served(self) -> None:
         wait, began = MIN_POLL, self._clock()
-        while (permit := self._take_reserved()) is None:
-            if self._is_closed:
-                raise TokensResting("The token pool is closing", SECOND)
+        while self._serve():
             self._news.clear()
-            # One reservation for all that wait; a caller that is cancelled does not interrupt it.
-            if await self._reserving.do("", self._reserve):
+            if await self._reserve(len(self._waiting)):
                 wait, began = MIN_POLL, self._clock()
                 continue
-            known = [quota.budget() for quota in self._quotas.values()]
-            if any(one.is_probed for one in known) and self._clock() - began < PROBE_TIMEOUT_SECONDS:
+            budgets_now = [quota.budget() for quota in self._quotas.values()]
+            if any(one.is_probed for one in budgets_now) and self._clock() - began < PROBE_TIMEOUT_SECONDS:
                 await wait_for_event(self._news, wait)
                 wait = min(2 * wait, MAX_POLL)
-            else:
-                await self._wait_for_reset(known)
-        return permit
+            elif not await self._wait_for_reset(budgets_now):
+                return
 
-    async def _reserve(self) -> bool:
+    def _serve(self) -> int:
+        """Give reserved permits to the waiting callers; return how many still wait."""
+        while self._waiting:
+            if self._waiting[0].done():
+                self._waiting.popleft()
+            elif permit := self._take_reserved():
+                self._waiting.popleft().set_result(permit)
+            else:
+                break
+        return len(self._waiting)
+
+    async def _reserve(self, wanted: int) -> bool:
         """Reserve from one token, the next in turn that has something left; tell whether that worked."""
-        await self.store.read([quota for quota in self._quotas.values() if self._should_read(quota)])
+        await self.shared.read([quota for quota in self._quotas.values() if self._should_read(quota)])
         quotas = list(self._quotas.values())
         self._turn += 1
         for place in range(len(quotas)):
             quota = quotas[(self._turn + place) % len(quotas)]
-            if quota.has_units() or await quota.reserve(self._waiting):
+            if quota.has_units() or await self.shared.reserve(quota, wanted):
                 return True
         return False
 
-    def _should_read(self, quota: Quota) -> bool:
+    def _should_read(self, quota: LocalQuota) -> bool:
         budget = quota.budget()
         is_settled = budget.is_known or budget.retired
         return not (quota.is_read and is_settled) or quota.age > READ_INTERVAL_SECONDS
 
     # Waiting
 
-    async def _wait_for_reset(self, known: list[TokenBudget]) -> None:
-        """Wait for a reset that is near; else raise TokensResting or NoTokenLeft."""
+    async def _wait_for_reset(self, known: list[TokenBudget]) -> bool:
+        """Wait for a reset that is near; else postpone all waiting requests, and return False."""
         alive = [one for one in known if not one.retired]
         if not alive:
             self._warn(f"No token is left: all {len(known)} were rejected. {self._source.advice}")
-            raise NoTokenLeft(len(known), self._source.advice, NO_TOKEN_WAIT)
+            self._fail(lambda: NoTokenLeft(len(known), self._source.advice, NO_TOKEN_WAIT))
+            return False
         seconds = min(max(one.resets_in, 0.0) if one.is_known else 1.0 for one in alive)
         if seconds <= MAX_RESET_WAIT:
             await asyncio.sleep(seconds + 0.005)
-            return
+            return True
         if seconds >= LONG_REST:
             self._warn(_pause_message(len(alive), seconds))
-        raise TokensResting(_pause_message(len(alive), seconds), timedelta(seconds=seconds))
+        self._fail(lambda: TokensResting(_pause_message(len(alive), seconds), timedelta(seconds=seconds)))
+        return False
+
+    def _fail(self, error: Callable[[], Exception]) -> None:
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_exception(error())
+                future.exception()  # retrieved, though its caller may have been cancelled
 
     def _warn(self, text: str) -> None:
         if self._clock() > self._warned_at + WARN_INTERVAL_SECONDS:
@@ -238,11 +269,11 @@ class TokenPool:
             await asyncio.sleep(MAINTENANCE_INTERVAL.total_seconds())
             for quota in list(self._quotas.values()):
                 if self._should_report(quota):
-                    await quota.report()
+                    await self.shared.report(quota)
             if self._clock() > self._read_at + self._source.read_again:
                 await self._read_again()
 
-    def _should_report(self, quota: Quota) -> bool:
+    def _should_report(self, quota: LocalQuota) -> bool:
         if quota.published <= quota.in_flight or self._clock() - quota.last_used < IDLE_TIMEOUT_SECONDS:
             return False
         # Ended requests matter at the end of an epoch; until then the next reservation publishes them.

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 from shoal.core.http import Headers, Response
 from shoal.core.model import SECOND, ZERO
-from shoal.fetch.status import parse_date, retry_after
+from shoal.fetch.status import retry_after
 
 MAX_WINDOW = timedelta(days=31)  # of a window; some last a month
 ROUNDING = SECOND  # what rounding to whole seconds may have lost
@@ -45,13 +46,11 @@ def rate_limit_in(response: Response, now: datetime | None = None) -> RateLimit:
 def _variants(headers: Headers, now: datetime) -> Iterator[RateLimit]:
     yield _parse_structured(headers)
     yield _parse_combined(headers)
-    # The host's clock may be wrong by hours: its dates are compared with its own time.
-    now = parse_date(_value(headers, "date")) or now
     for family in _FAMILIES:
         yield RateLimit(
             left=_count(_value(headers, f"{family}remaining")),
             limit=_count(_value(headers, f"{family}limit")),
-            resets_in=reset_in(_value(headers, f"{family}reset"), now),
+            resets_in=reset_in(_value(headers, f"{family}reset"), _date(headers) or now),
         )
 
 
@@ -68,7 +67,7 @@ def _parse_structured(headers: Headers) -> RateLimit:
 
 
 def _parse_combined(headers: Headers) -> RateLimit:
-    """Parse `RateLimit: limit=100, remaining=50, reset=30`, an earlier draft of the structured header."""
+    """Parse `RateLimit: limit=100, remaining=50, reset=30`."""
     facts = {name: int(number) for name, number in _COMBINED.findall(_value(headers, "ratelimit").lower())}
     return RateLimit(
         left=facts.get("remaining"), limit=facts.get("limit"), resets_in=_seconds(facts.get("reset"))
@@ -104,7 +103,7 @@ def reset_in(text: str, now: datetime) -> timedelta | None:
             return _clamp(timedelta(seconds=number) + lost)
         seconds = number / 1_000 if number >= _EPOCH_MS else number
         return _clamp(timedelta(seconds=seconds - now.timestamp()) + ROUNDING)
-    moment = parse_date(text) or _parse_iso_date(text.strip())
+    moment = _parse_date(text)
     return None if moment is None else _clamp(moment - now + ROUNDING)
 
 
@@ -112,9 +111,16 @@ def _clamp(wait: timedelta) -> timedelta:
     return min(max(wait, ZERO), MAX_WINDOW)
 
 
-def _parse_iso_date(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def _date(headers: Headers) -> datetime | None:
+    # The host's clock may be wrong by hours: its dates are compared with its own time.
+    return _parse_date(_value(headers, "date"))
+
+
+def _parse_date(text: str) -> datetime | None:
+    for read in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            moment = read(text.strip())
+        except (ValueError, OverflowError, TypeError):
+            continue
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return None

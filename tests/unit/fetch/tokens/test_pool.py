@@ -1,7 +1,6 @@
 """The pool of one worker: what it does when tokens are paused, run out or change, or the queue fails."""
 
 import asyncio
-import random
 from datetime import timedelta
 
 import pytest
@@ -10,7 +9,7 @@ from shoal.core.errors import InvalidSetting, NoTokenLeft, QueueUnavailable, Tok
 from shoal.fetch.tokens.pool import TokenPool
 from shoal.fetch.tokens.rate_limit_headers import RateLimit
 from shoal.fetch.tokens.token import TokenSource
-from tests.unit.fetch.tokens.warp import FarQueue, warped
+from tests.unit.fetch.tokens.warp import FarQueue, chance_of, warped
 
 
 def rate_limit(left, seconds=10.0):
@@ -21,7 +20,7 @@ def pooled(test):
     """Run a test with a queue, and a function that opens pools on it, in simulated time."""
 
     async def run(loop):
-        queue = FarQueue(loop, random.Random(1))
+        queue = FarQueue(loop, chance_of(1))
 
         async def open_pool(*tokens, **source):
             given = TokenSource(given=tokens, **source)
@@ -95,25 +94,37 @@ def test_one_that_gives_up_waiting_hands_its_request_back():
     pooled(test)
 
 
-def test_a_pool_that_closes_while_it_reserves_returns_that_too():
+def test_a_worker_that_vanishes_costs_what_it_held_and_no_more():
     async def test(loop, queue, open_pool):
-        pool = await open_pool("a")
-        await pool.finish(await pool.acquire(), rate_limit(99))
-        await pool.close()
-        for steps in range(1, 12):
-            pool = await open_pool("a")
-            waiting = asyncio.create_task(pool.acquire())
-            await asyncio.sleep(steps / 1_000)
-            waiting.cancel()
-            await asyncio.wait([waiting])
-            if not waiting.cancelled():
-                pool.give_back(waiting.result())
-            await pool.close()
-        await asyncio.sleep(1)
-        pool = await open_pool("a")
-        for _ in range(99):
-            await pool.acquire()
-        await pool.close()
+        dead, alive = await open_pool("a"), await open_pool("a")
+        await dead.finish(await dead.acquire(), rate_limit(99, 1_000))
+        await dead.acquire()
+        dead._maintaining.cancel()
+        got = 0
+        with pytest.raises(TokensResting):
+            while True:
+                await alive.acquire()
+                got += 1
+        assert 60 < got < 99
+        await alive.close()
+
+    pooled(test)
+
+
+def test_one_that_vanishes_while_it_asks_what_is_left_is_followed_by_another():
+    async def test(loop, queue, open_pool):
+        dead, alive = await open_pool("a"), await open_pool("a")
+        await dead.acquire()
+        dead._maintaining.cancel()
+        began = loop.time()
+        while True:
+            try:
+                await alive.acquire()
+                break
+            except TokensResting as wait:
+                await asyncio.sleep(wait.after.total_seconds())
+        assert loop.time() - began < 80
+        await alive.close()
 
     pooled(test)
 
