@@ -56,6 +56,21 @@ async def test_who_walks_says_where_pages_are_asked_for_by_what_was_typed():
     assert report.skipped == {UNENCRYPTED: 1}
 
 
+@pytest.mark.parametrize("start", [HOME, START])
+async def test_a_feed_among_the_sitemaps_is_named_and_the_others_are_read(start):
+    site = Site(
+        {
+            "/robots.txt": f"Sitemap: {HOME}/feed.xml\nSitemap: {HOME}/1.xml",
+            "/sitemap.xml": index(f"{HOME}/feed.xml", f"{HOME}/1.xml"),
+            "/feed.xml": "<rss><channel/></rss>",
+            "/1.xml": urlset(f"{HOME}/a"),
+        }
+    )
+    found, _, report = await walk(site, start)
+    assert found == [f"{HOME}/a"]
+    assert problems(report) == {"/feed.xml": "it is a feed, not a sitemap. Read it with: --feed URL"}
+
+
 async def test_a_site_is_asked_which_sitemaps_it_has():
     site = Site(
         {
