@@ -8,11 +8,16 @@ import pytest
 
 from shoal.cli.options.workers import read_job
 from shoal.core.model import Task
+from shoal.fetch.http.client import RedirectingClient
+from shoal.fetch.proxies.pool import PerExitRate
 from shoal.fleet.run.launch import launch
 from shoal.fleet.run.open_run import StartOptions, open_run
 from shoal.fleet.run.pool import RunObserver
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
+from shoal.queue.sqlite.queue import SqliteQueue
+from shoal.worker.prefetch import PrefetchBuffer
+from shoal.worker.settlements import Settlements
 from tests.cases import long
 from tests.integration.engine.origin import Origin
 
@@ -82,6 +87,22 @@ class Bench:
     async def dead(self, run_id):
         async with open_queue(self.queue_url) as queue:
             return [letter async for letter in queue.dead(run_id)]
+
+
+# What scrapers of tests replace, to see or to disturb a worker. Their files are loaded in this process as well.
+REPLACED = [
+    (PerExitRate, "record_request"),
+    (PrefetchBuffer, "try_start"),
+    (RedirectingClient, "fetch"),
+    (Settlements, "put"),
+    (SqliteQueue, "claim"),
+]
+
+
+@pytest.fixture(autouse=True)
+def replaced_by_no_other_test(monkeypatch):
+    for owner, name in REPLACED:
+        monkeypatch.setattr(owner, name, getattr(owner, name))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import shoal
 from shoal.cli.exits import Exit
 from shoal.core.errors import InvalidSetting, InvalidTask, NobodyListens, NotAnswered, TaskDied
 from shoal.fleet.ondemand.balancer import Balancer
-from shoal.worker.prefetch import CATCH_UP, TOLERANCE, PrefetchBuffer
+from shoal.worker.prefetch import CATCH_UP, TOLERANCE
 from tests.integration.engine.calls import PAGES, first_holder, stored
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sends import BY_HOST, gaps_of, read_sends
@@ -32,9 +32,7 @@ def pages(bench):
     return bench.write(PAGES)
 
 
-async def test_calls_keep_the_gap_between_two_visits_of_a_host(local, bench, origin, monkeypatch):
-    # The scraper, which replaces it, is loaded in this process as well.
-    monkeypatch.setattr(PrefetchBuffer, "try_start", PrefetchBuffer.try_start)
+async def test_calls_keep_the_gap_between_two_visits_of_a_host(local, bench, origin):
     pages = bench.write(BY_HOST + dedent(PAGES))
     await local.listen(pages, workers=2, settings={"rate": "2/s"})
     await asyncio.gather(*(local.scrape(pages, f"{origin.url}/{number}") for number in range(4)))

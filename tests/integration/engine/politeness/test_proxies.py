@@ -8,7 +8,6 @@ from itertools import cycle, islice
 
 import pytest
 
-from shoal.fetch.proxies.pool import PerExitRate
 from shoal.fleet.sources.kinds import open_sources
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.proxies import proxies as known_proxies
@@ -232,9 +231,7 @@ async def test_sitemaps_come_by_proxies_too_or_not_at_all(rack, origin):
 
 
 @pytest.mark.long
-async def test_a_hosts_gap_may_be_kept_for_each_exit_by_itself(bench, rack, origin, monkeypatch):
-    # The scraper, which replaces it, is loaded in this process as well.
-    monkeypatch.setattr(PerExitRate, "record_request", PerExitRate.record_request)
+async def test_a_hosts_gap_may_be_kept_for_each_exit_by_itself(bench, rack, origin):
     rack.good = rack.start(*or_skip(lambda: [TinyProxy() for _ in range(6)]))
     rules = {"rate": "2/s", "per_host": 4, "per_exit": True, "before": "await two_workers()"}
     code = BY_EXIT + TWO_WORKERS + scraper(rack.write(), **rules)
