@@ -89,7 +89,7 @@ class Bench:
             return [letter async for letter in queue.dead(run_id)]
 
 
-# What scrapers of tests replace, to see or to disturb a worker. Their files are loaded in this process as well.
+# What scrapers of tests replace to see or disturb a worker. Their files are loaded in this process, too.
 REPLACED = [
     (PerExitRate, "record_request"),
     (PrefetchBuffer, "try_start"),
