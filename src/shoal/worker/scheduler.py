@@ -104,7 +104,9 @@ class Scheduler:
     # Claim
 
     def next_claim_size(self, now: float) -> int:
-        """Return how many tasks to claim now; 0 as long as enough are held."""
+        """Return how many tasks to claim now; 0 as long as enough are held, or the worker pauses."""
+        if self.rest_left(now):
+            return 0  # the start that the store gives now would be missed, and the task released
         ahead = 0 if self._pause or self._limits else self.slots.prefetch_limit(self._batch, now)
         most = (
             min(self._concurrency, *self._limits.values()) + ahead
@@ -115,6 +117,10 @@ class Scheduler:
         # Few large claims are cheaper than many small ones.
         worthwhile = max(1, min(self._batch, most) // 2)
         return wanted if wanted >= worthwhile or not self._numbers else 0
+
+    def rest_left(self, now: float) -> float:
+        """Return the seconds left of the pause after a task."""
+        return max(0.0, self._rest_until - now)
 
     @property
     def is_low(self) -> bool:
@@ -260,6 +266,8 @@ class Scheduler:
     def change_settings(self, gap: timedelta, pause: Pause | None) -> list[NumberedLease]:
         """Use changed settings; return the leases to release: their starts were planned with the old ones."""
         self.gap, self._pause = gap, pause
+        if not pause:
+            self._rest_until = 0.0
         self._prefetch.set_gap(gap)
         self.polling.set_gap(gap)
         return self.take_prefetched()

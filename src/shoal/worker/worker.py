@@ -311,11 +311,14 @@ class Worker:
             self._settlements.put(Release(lease, asked=False))
 
     async def _wait_while_full(self) -> None:
-        """Wait until there is room for more leases; if that takes long, have another worker woken.
+        """Wait until a pause ends, or there is room for more leases; if that takes long, have another worker woken.
 
         The others of the pool may rest, because this one has come for every host so far.
         """
         now = exact_time()
+        if rest := self._scheduler.rest_left(now):
+            await self._wait_for_wake(rest)
+            return
         if self._full_since is None:
             self._full_since = now
         elif now - self._full_since >= MAX_FULL_SECONDS:

@@ -116,6 +116,15 @@ def test_a_worker_that_pauses_prefetches_nothing_and_handles_one_task_at_a_time(
     assert desk.start() == [2]
 
 
+def test_a_worker_claims_nothing_while_it_pauses_because_the_start_would_be_missed():
+    desk = Desk(concurrency=4, pause=(SECOND, 3 * SECOND))
+    desk.claim(1)
+    desk.finish(*desk.start())
+    assert (desk.claim_size, desk.scheduler.rest_left(desk.now)) == (0, 3.0)
+    desk.now += 3
+    assert (desk.claim_size, desk.scheduler.rest_left(desk.now)) == (1, 0.0)
+
+
 # After a claim
 
 
