@@ -311,7 +311,7 @@ class Worker:
             self._settlements.put(Release(lease, asked=False))
 
     async def _wait_while_full(self) -> None:
-        """Wait until a pause ends, or there is room for more leases; if that takes long, have another worker woken.
+        """Wait until a pause ends, or there is room for leases; if that takes long, have another one woken.
 
         The others of the pool may rest, because this one has come for every host so far.
         """

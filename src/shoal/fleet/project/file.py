@@ -245,8 +245,12 @@ def _from_yaml(text: str) -> Any:
         raise InvalidInput(f"YAML project files need a reader. Run: {install_command('yaml')}") from error
     try:
         return yaml.safe_load(text) or {}
+    except yaml.MarkedYAMLError as error:
+        # Without the line itself, which may hold a password; nor does the cause go into a traceback.
+        where = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ValueError(f"{error.problem or error.context}{where}") from None
     except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from error
+        raise ValueError(str(error).splitlines()[0]) from None
 
 
 _READERS: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".yaml": _from_yaml, ".yml": _from_yaml}

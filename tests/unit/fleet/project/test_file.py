@@ -72,6 +72,13 @@ def test_it_is_found_from_a_folder_below(write):
     assert set(Project.find(folder).scrapers) == {"books"}
 
 
+def test_a_syntax_error_in_yaml_names_its_line_and_shows_nothing_of_it(write):
+    text = "robots: true\nqueue: postgresql://me:s3cret@db/shoal : x\n"
+    with pytest.raises(InvalidInput, match="mapping values are not allowed here in line 2") as refused:
+        Project.find(write(text, "shoal.yaml"))
+    assert "s3cret" not in str(refused.value)
+
+
 def test_yaml_says_the_same(write):
     text = "queue: sqlite:///books.db\nworkers: {count: 4}\nscrapers: {books: {module: books.py, rate: 5/s}}"
     project = Project.find(write(text, "shoal.yaml"))
