@@ -101,7 +101,7 @@ async def test_both_ends_of_a_connection_test_whether_the_other_is_there(queue):
         alive.KEEPALIVE_PROBES,
         1_000 * alive.USER_TIMEOUT_SECONDS,
     )
-    assert shown == [*map(str, numbers), "1min"]
+    assert shown == ["UTC", *map(str, numbers), "1min"]
     async with queue._server._pool.acquire() as connection:
         sock = connection._con._transport.get_extra_info("socket")
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

@@ -36,7 +36,7 @@ INSERT INTO ready (host_queue, place, attempt) SELECT host_queue, 9 << 52 | seq,
 def fill(store, run_id, tasks, hosts, **settings):
     """Start a run whose tasks are spread over hosts and two partitions."""
     with store.connection:
-        run = runs.start(store, "books", RunSettings(**{"host_delay": ZERO, **settings}), run_id)
+        run, _ = runs.start(store, "books", RunSettings(**{"host_delay": ZERO, **settings}), run_id)
         values = {"run": runs.get_row(store, run.id).no, "tasks": tasks, "hosts": hosts}
         store.connection.execute(FILL, values)
         arm(store)
