@@ -10,6 +10,7 @@ import pytest
 
 from shoal.fleet import job as job_module
 from shoal.fleet.run.pool import MAX_RESTARTS
+from shoal.worker.process.supervisor import WorkerSupervisor
 from shoal.worker.slots import CONCURRENCY
 from tests.cases import long
 from tests.integration.engine.origin import Answer
@@ -112,6 +113,17 @@ async def test_a_step_that_blocks_for_longer_than_the_lease_keeps_it(bench, orig
     assert summary.snapshot.stats.completed == 5
     assert summary.ending.tally.stale == 0
     assert set(origin.visits.values()) == {1}
+
+
+@pytest.mark.long
+async def test_without_its_supervisor_s_extensions_it_would_lose_it(bench, origin, monkeypatch):
+    async def asleep(self):
+        await asyncio.sleep(1000)
+
+    monkeypatch.setattr(WorkerSupervisor, "_renew_leases", asleep)
+    monkeypatch.setattr(job_module, "LEASE", SHORT)
+    await bench.run(BLOCKING, pages(origin, good=4, bad=1), workers=2)
+    assert max(origin.visits.values()) > 1
 
 
 async def test_killed_workers_are_replaced_and_nothing_is_lost_or_stored_twice(bench, origin):
