@@ -118,7 +118,7 @@ def _kill_a_worker(work: Workspace, site: SiteOfExample) -> str:
 
 
 def _workers(work: Workspace) -> list[dict[str, Any]]:
-    found = work.read("workers", "--run", "newest")
+    found = work.read("workers", "newest")
     return [one for one in found if one["state"] == "running" and one["info"].get("pid")]
 
 

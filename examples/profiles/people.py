@@ -11,7 +11,7 @@ people = Scraper(
     start=[f"{API}/people"],
     tokens={"from": "env", "hosts": API},  # SHOAL_TOKENS: as many as you have, separated by commas
     allow_private=["127.0.0.1"],
-    lease="30s",
+    lease="30s",  # a machine that dies: its records are free again after 30 seconds at most
 )
 
 
@@ -23,7 +23,7 @@ async def search(page: Page):
     yield page.follow(data["next"])
 
 
-@people.step(lease="15s", retries=5)  # a copy that dies: its records are free again after 15 seconds at most
+@people.step(lease="15s", retries=5)  # an attempt that hangs is aborted after 15 seconds
 async def profile(page: Page):
     person = page.json()
     yield Task(url=f"{PAGES}/people/{person['login']}/links", step=links, key=person["login"], payload=person)

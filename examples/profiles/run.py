@@ -53,7 +53,7 @@ def _wait_for_copies(work: Workspace) -> list[dict[str, Any]]:
     """Wait until all copies and the coordinator are at work, and return them."""
     give_up = time.monotonic() + PATIENCE
     while time.monotonic() < give_up:
-        found = [one for one in work.read("workers", "--run", "newest") if _is_there(one)]
+        found = [one for one in work.read("workers", "newest") if _is_there(one)]
         if len(found) > sum(COPIES.values()):
             return found
         time.sleep(POLL)

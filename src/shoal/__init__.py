@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING, Any
 from shoal.core.version import VERSION
 
 if TYPE_CHECKING:
-    from shoal.core.errors import RetryLater, SkipTask
-    from shoal.core.model import Reject, Task
+    from shoal.core.errors import Blocked, RetryLater, SkipTask
+    from shoal.core.model import DeadFilter, Reject, Task
     from shoal.core.request_options import RequestOptions
+    from shoal.discover.combine.combine import combine
+    from shoal.fetch.tor.renewal import new_circuit
+    from shoal.fleet.cluster_roles import start_cluster
     from shoal.fleet.connect import connect
     from shoal.queue.open import open_queue
     from shoal.scrape.page import Page
     from shoal.scrape.scraper import Scraper
 
 __all__ = [
+    "Blocked",
+    "DeadFilter",
     "Page",
     "Reject",
     "RequestOptions",
@@ -22,13 +27,18 @@ __all__ = [
     "Scraper",
     "SkipTask",
     "Task",
+    "combine",
     "connect",
+    "new_circuit",
     "open_queue",
+    "start_cluster",
 ]
 
 __version__ = VERSION
 
 _HOMES = {
+    "Blocked": "shoal.core.errors",
+    "DeadFilter": "shoal.core.model",
     "RequestOptions": "shoal.core.request_options",
     "Page": "shoal.scrape.page",
     "Reject": "shoal.core.model",
@@ -36,8 +46,11 @@ _HOMES = {
     "Scraper": "shoal.scrape.scraper",
     "SkipTask": "shoal.core.errors",
     "Task": "shoal.core.model",
+    "combine": "shoal.discover.combine.combine",
     "connect": "shoal.fleet.connect",
+    "new_circuit": "shoal.fetch.tor.renewal",
     "open_queue": "shoal.queue.open",
+    "start_cluster": "shoal.fleet.cluster_roles",
 }
 
 

@@ -1,7 +1,9 @@
 """The `shoal` program, also started by `python -m shoal`."""
 
 import gc
+import sys
 
+INTERRUPTED = 130  # as `Exit` has it, whose import may be what was interrupted
 GARBAGE = 100_000  # objects between two collections, in place of 700
 
 
@@ -10,10 +12,12 @@ def start() -> None:
     # What a command imports stays in memory. Looking for garbage in it, again and again while it is imported
     # and once more at the exit, took a fifth of the time of a short run.
     gc.set_threshold(GARBAGE)
-    from shoal.cli.main import main
-
     try:
+        from shoal.cli.main import main
+
         main()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     finally:
         gc.freeze()
 

@@ -1,4 +1,4 @@
-"""What a package needs to add queues, exporters, sources, fetchers and commands to Shoal."""
+"""What a package needs to add queues, exporters, sources, fetchers, commands and loaders to Shoal."""
 
 from shoal.core.errors import FetchError, InvalidSetting
 from shoal.core.http import Headers, Request, Response
@@ -8,6 +8,7 @@ from shoal.export.contract import Exporter, ExportOptions, Writer
 from shoal.export.target import OutputTarget
 from shoal.fetch.contract import Fetcher, FetcherOptions, OpenFetcher
 from shoal.queue.contract import OpenQueue, Queue
+from shoal.scrape.load import ScraperLoader
 
 __all__ = [
     "ExportOptions",
@@ -24,6 +25,7 @@ __all__ = [
     "Queue",
     "Request",
     "Response",
+    "ScraperLoader",
     "SourceOptions",
     "StoredItem",
     "Task",

@@ -1,6 +1,7 @@
 """The part of the model queue with reports, dead letters, hosts and workers."""
 
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -38,6 +39,7 @@ class ModelReports(ModelNotes):
             **count(rows),
             steps=split(rows, lambda row: row.entry.step),
             partitions=split(rows, lambda row: row.entry.partition),
+            left=Counter((row.entry.step, row.entry.partition) for row in rows if row.state in REMAINING),
         )
 
     async def items(
@@ -146,7 +148,12 @@ class ModelReports(ModelNotes):
     async def hosts(
         self, run_id: str | None = None, *, after: str | None = None
     ) -> AsyncIterator[HostStatus]:
-        rows: Iterable[Row] = self.data.rows.values()
+        waiting, runs = (State.PENDING, State.DELAYED), self.data.runs
+        rows: Iterable[Row] = (
+            row
+            for row in self.data.rows.values()
+            if row.state not in waiting or not runs[row.run_id].state.has_ended
+        )
         if run_id is not None:
             self.data.run(run_id)
             rows = self.data.of_run(run_id)
@@ -171,6 +178,9 @@ class ModelReports(ModelNotes):
 
     async def slow_host(self, host: str, delay: timedelta) -> None:
         self.data.slow_by_hand(host, delay)
+
+    async def take_turn(self, host: str, gap: timedelta) -> timedelta:
+        return self.data.take_turn(host, gap)
 
     async def _beat(self, run_id: str, beats: Sequence[tuple[str, str, str]]) -> None:
         self.data.run(run_id)

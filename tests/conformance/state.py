@@ -284,6 +284,14 @@ class ModelState:
         if name != NO_HOST:
             self.hosts[name].slowdown = slowdown
 
+    def take_turn(self, name: str, gap: timedelta) -> timedelta:
+        host, now = self.hosts[name], self.now()
+        at = now
+        if host.last_start:
+            at = max(now, host.last_start + max(gap, host.last_delay, host.delay, host.slowdown))
+        host.starts = [Start(at, gap, gap)]
+        return at - now
+
     def slow_by_hand(self, name: str, delay: timedelta) -> None:
         self.hosts[name].delay, self.hosts[name].slowdown = delay, ZERO
 

@@ -217,6 +217,30 @@ async def test_a_host_is_never_quicker_than_the_run_asks_for(queue: Queue, clock
     assert not await claim(queue, run)
 
 
+async def test_a_turn_is_a_start_that_claims_and_other_turns_keep_their_gap_to(
+    queue: Queue, clock: Clock
+) -> None:
+    run = await start(queue, *pages(3), host_delay=MINUTE)
+    await claim_one(queue, run)
+    waits = [await queue.take_turn(HOST, MINUTE) for _ in range(2)]
+    assert [round(wait / SECOND) for wait in waits] == [60, 120]
+    await clock.forward(2 * MINUTE)
+    assert not await claim(queue, run)
+    await clock.forward(MINUTE)
+    await claim_one(queue, run)
+
+
+async def test_a_start_that_is_given_back_leaves_a_turn_after_it_in_place(queue: Queue, clock: Clock) -> None:
+    run = await start(queue, *pages(3), host_delay=MINUTE)
+    await claim_one(queue, run)
+    await clock.forward(MINUTE)
+    lease = await claim_one(queue, run)
+    assert await queue.take_turn(HOST, TEN) > 50 * SECOND
+    await queue.settle([Release(lease, asked=False)])
+    assert not await claim(queue, run)
+    assert await queue.take_turn("unknown.example", MINUTE) == ZERO
+
+
 async def test_a_slow_host_is_freed_with_zero(queue: Queue) -> None:
     run = await start(queue, *pages(3))
     await queue.slow_host(HOST, HOUR)

@@ -64,6 +64,19 @@ async def test_an_item_comes_back_as_it_went_in(queue: Queue) -> None:
         assert [reject.data for reject in await every(queue.rejects(run.id))] == [data]
 
 
+async def test_fields_keep_their_order_in_items_rejects_and_payloads(queue: Queue) -> None:
+    fields = {"url": "u", "title": {"z": 1, "a": 2}, "10": 1, "9": 2, "author": None}
+    run, lease = await start_one(queue, page(payload=fields))
+    follow = page(2, step="detail", payload=fields)
+    await queue.settle(
+        [Done(lease, items=[fields], rejects=[Reject(data=fields, reason="no")], follow=[follow])]
+    )
+    (item,), (reject,) = await every(queue.items(run.id)), await every(queue.rejects(run.id))
+    followed = await claim_one(queue, run, steps=["detail"])
+    for found in (lease.task.payload, item.data, reject.data, followed.task.payload):
+        assert repr(dict(found)) == repr(fields)
+
+
 async def test_items_come_in_the_order_they_were_stored(queue: Queue) -> None:
     run = await start(queue)
     await yield_items(queue, run, [1, 2, 3], [4], [5, 6])

@@ -180,6 +180,17 @@ async def test_a_cancelled_run_ends_when_its_last_lease_does(
     assert [(end.state, end.stats.completed) for end in ends] == [("cancelled", 1)]
 
 
+async def test_a_run_that_goes_on_with_a_higher_page_limit_has_not_ended(queue: Queue) -> None:
+    run, ends = await start(queue, page(1), page(2)), list[Any]()
+    hooks = RunHooks(queue, run.id, scraper_with(on_run_finish=ends.append))
+    await queue.settle([Done(lease) for lease in (await queue.claim(ME, run_id=run.id, limit=1)).leases])
+    await hooks.finish()
+    assert not ends
+    await queue.finish(run.id, "max_pages=1 reached")
+    await hooks.finish()
+    assert [(end.state, end.stats.remaining) for end in ends] == [("partial", 1)]
+
+
 async def test_a_run_that_is_deleted_takes_the_record_of_its_hooks_along(queue: Queue) -> None:
     run = await start(queue, page())
     await RunHooks(queue, run.id, scraper_with(on_run_start=lambda run: None)).start()

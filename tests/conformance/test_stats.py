@@ -87,6 +87,18 @@ async def test_hosts_of_all_runs_are_counted_together(queue: Queue) -> None:
     ]
 
 
+@pytest.mark.parametrize("end", ["cancel", "finish"])
+async def test_what_waits_in_an_ended_run_counts_in_its_own_list_only(queue: Queue, end: str) -> None:
+    run = await start(queue, page(1, "a.example"), page(2, "a.example"))
+    await start(queue, page(1, "a.example"))
+    await (queue.cancel(run.id) if end == "cancel" else queue.finish(run.id, "max_pages=0 reached"))
+    assert (await the_host(queue)).counts.pending == 1
+    assert [host.counts.pending async for host in queue.hosts(run.id)] == [2]
+    if end == "finish":
+        await queue.resume(run.id)
+        assert (await the_host(queue)).counts.pending == 3
+
+
 async def test_a_host_shows_its_delay_and_how_long_it_is_paused(queue: Queue, clock: Clock) -> None:
     await start(queue, page())
     assert ((await the_host(queue)).delay, (await the_host(queue)).paused_for) == (None, None)

@@ -18,7 +18,7 @@ STATEMENTS = {
     "notes": "FROM shoal.note",
 }
 COMMANDS = {"items": "XRANGE", "dead": "ZRANGEBYSCORE"}
-SCRIPT_OF = {"replay": "dead", "drop": "dead", "pause_host": "host", "slow_host": "host"}
+SCRIPT_OF = {"replay": "dead", "drop": "dead", "pause_host": "host", "slow_host": "host", "take_turn": "host"}
 SCRIPT_OF |= {"trim_notes": "drop_notes"}
 
 

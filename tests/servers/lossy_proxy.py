@@ -1,6 +1,8 @@
 """A TCP proxy that loses answers: the server has done the work, and the client never hears of it."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -9,6 +11,7 @@ from typing import Protocol, Self
 from tests.servers.process import free_port
 
 CHUNK = 1 << 16
+RESET = struct.pack("ii", 1, 0)  # the linger of a socket whose close sends RST
 
 
 class Talk(Protocol):
@@ -70,6 +73,13 @@ class LossyProxy:
         for link in links:
             link.cut()
         await asyncio.gather(*(link.ended.wait() for link in links))
+
+    def reset(self) -> None:
+        """Send RST on all connections, as a firewall does that has forgotten them."""
+        for link in list(self._links):
+            if not link.client.is_closing():
+                link.client.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                link.cut()
 
     @asynccontextmanager
     async def lose_next_reply(self, *, matching: bytes, times: int = 1) -> AsyncIterator["Loss"]:

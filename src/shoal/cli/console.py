@@ -1,10 +1,12 @@
 """Terminal output: messages on stderr, data on stdout as JSON or as tables that fit."""
 
+import io
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import msgspec
 import typer
@@ -19,6 +21,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.text import printable
 from shoal.core.values import counted as counted
 from shoal.fleet.status.rows import Row, TableColumns, fields_of
+from shoal.fleet.telemetry.logs import LogStream, Stream, descriptor_of
 
 GAP = 2  # spaces between two columns
 MIN_FOLDED = 18  # characters of a column that wraps
@@ -69,15 +72,59 @@ def draw(cells: Cells, width: int, *, folds: Collection[str] = (), numeric: Coll
     for name in cells:
         justify: Literal["left", "right"] = "right" if name in numeric else "left"
         table.add_column(
-            _header(name), justify=justify, overflow="fold", no_wrap=is_wide and name not in folds
+            Text(_header(name)), justify=justify, overflow="fold", no_wrap=is_wide and name not in folds
         )
     for row in zip(*cells.values(), strict=True):
-        table.add_row(*map(Text, row))  # rich would parse a plain str as markup
+        table.add_row(*map(Text, row))  # rich would parse a plain str as markup, as above
     return table
 
 
 def _header(name: str) -> str:
-    return name.replace("_", " ")
+    return printable(name.replace("_", " "))  # a page may have chosen it: the columns of a table
+
+
+class MessageStream(io.TextIOBase):
+    """Stands in for stderr while a command works: a reader that stalls loses messages, and stops nothing.
+
+    The process that shows messages also renews the leases of its workers, so it must not wait for a reader.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file, self._stream = file, LogStream(Stream.STDERR)
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # which has no setter here
+        return self._file.encoding
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        """Write a message as soon as the reader takes it."""
+        self._stream.write_bytes(text.encode(self.encoding, "backslashreplace"))
+        return len(text)
+
+    def drain(self) -> None:
+        """Wait until the reader has taken everything."""
+        self._stream.close(timeout=None)
+
+
+@contextmanager
+def messages_without_waiting() -> Iterator[None]:
+    """Let no message of this block wait for the reader of stderr; wait for it at the end."""
+    before = sys.stderr
+    if descriptor_of(before) is None:
+        yield
+        return
+    sys.stderr = stream = MessageStream(before)
+    try:
+        yield
+    finally:
+        sys.stderr = before
+        stream.drain()
 
 
 @cache

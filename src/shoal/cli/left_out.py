@@ -12,6 +12,7 @@ from shoal.worker.counters import FileCounts, format_counts, top_counts
 from shoal.worker.left_out import DEPTH, LOST, SKIPPED, TRAPS
 
 MAX_SHOWN = 3  # examples of missing pages
+MAX_ERRORS = 5  # error classes of dead letters
 
 
 def left_out_lines(snapshot: "Snapshot", job: "Job") -> list[str]:
@@ -107,8 +108,12 @@ def _links_not_followed(snapshot: "Snapshot") -> list[str]:
 
 
 def error_lines(found: RunFindings, *, shown: Collection[str]) -> list[str]:
-    """Return the first error of each class that is not shown already, in one line each."""
-    return [f"First {name}: {message}" for name, message in found.errors.items() if name not in shown]
+    """Return the first errors of classes that are not shown already, in one line each."""
+    new = [f"First {name}: {message}" for name, message in found.errors.items() if name not in shown]
+    if len(new) > MAX_ERRORS:
+        more = counted(len(new) - MAX_ERRORS, "more error class", "more error classes")
+        return [*new[:MAX_ERRORS], f"Not shown here: {more}."]
+    return new
 
 
 def item_lines(found: RunFindings, snapshot: Snapshot, first_page: str | None) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import uvloop
 
 from shoal.cli.configuration import current_config
-from shoal.cli.console import say
+from shoal.cli.console import messages_without_waiting, say
 from shoal.cli.signals import ignore_further_signals
 from shoal.core.tasks import supervise
 from shoal.core.values import read_duration
@@ -32,7 +32,8 @@ def with_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:
             async with open_queue(url, patience=patience) as queue:
                 return await supervise(work(queue))
 
-    return uvloop.run(run())
+    with messages_without_waiting():
+        return uvloop.run(run())
 
 
 def with_existing_queue(url: str, work: "Callable[[Queue], Awaitable[T]]") -> T:

@@ -18,7 +18,7 @@ from shoal.fleet.status.rows import fields_of
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.worker_log import Warned
 from shoal.queue.address import shown_queue
-from shoal.worker.counters import WorkerCounters, format_counts, top_counts
+from shoal.worker.counters import WorkerCounters, format_counts, postponed_words, top_counts
 
 LINE_INTERVAL_SECONDS = 10.0  # without a terminal
 
@@ -98,7 +98,7 @@ def view(snapshot: Snapshot, pool: WorkerPool) -> list[Text]:
             ("workers", f"{len(pool.pids)}"),
         ),
     ]
-    for counts in (tally.errors, tally.postponed):
+    for counts in (tally.errors, postponed_words(tally.postponed)):
         if counts:
             lines.append(
                 _pairs(*((name, f"{count:,}") for name, count in top_counts(counts)), style="yellow")
@@ -204,7 +204,9 @@ class ProgressView(Printer):
             put_progress(snapshot, waits_for)
             return
         stats = snapshot.stats
-        troubles = [format_counts(counts) for counts in (pool.tally.errors, pool.tally.postponed) if counts]
+        tally = pool.tally
+        counted_by = (tally.errors, postponed_words(tally.postponed))
+        troubles = [format_counts(counts) for counts in counted_by if counts]
         parts = [
             f"{stats.completed:,} done, {stats.remaining:,} left, {snapshot.rate:,.1f} pages/s",
             f"{counted(stats.items, 'item')}, {stats.dead:,} dead, ETA {duration(snapshot.eta_seconds)}",

@@ -55,6 +55,7 @@ LINES = {
     "Results": {
         "items": "Show the first items of a run, or a random sample",
         "rejects": "List items that failed validation, with the reasons",
+        "changes": "List the pages of a recrawl that are new, changed or gone",
         "export": "Export a run's items to a file or a database table",
     },
     "Write a scraper": {
@@ -86,7 +87,7 @@ MODULES = {
     **dict.fromkeys(("pause", "resume", "cancel", "set", "purge", "forget"), "manage.control"),
     **dict.fromkeys(("items", "rejects"), "manage.results"),
     **dict.fromkeys(("migrate", "bench"), "manage.queue"),
-    **{name: f"manage.{name}" for name in ("dead", "export")},
+    **{name: f"manage.{name}" for name in ("dead", "export", "changes")},
     **dict.fromkeys(("config", "scrapers", "route", "plugins"), "project.show"),
     **{name: f"project.{name}" for name in ("new", "shell", "check", "deploy")},
 }

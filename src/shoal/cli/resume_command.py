@@ -26,20 +26,19 @@ def resume_command(
     *,
     max_pages: int | None = None,
     allow_private: Iterable[str] = (),
-    steps: Collection[str] = (),
+    without: Collection[str] = (),
 ) -> str:
-    """Return the command that resumes a run: the one that was typed, or `shoal run`; with other `steps`."""
+    """Return the command that resumes a run: as typed, `without` some options, or `shoal run`."""
     typed = _typed_command()
     more = [] if max_pages is None else ["--set", f"max_pages={max_pages}"]
     more += options_for(allow_private)
-    more += ["--steps", ",".join(sorted(steps))] if steps else []
     if typed is None:
         return " ".join(
             [command_for_job(job, "shoal", "run", job.name, "--resume", run_id), *map(shlex.quote, more)]
         )
     words = ["shoal", typed.info_name, job.name, "--run" if typed.info_name == "work" else "--resume", run_id]
     for name, value in typed.params.items():
-        if name != "steps" or not steps:
+        if name not in without:
             words += _words(typed, name, value)
     return joined([*words, *queue_option(job.queue_url), *more])
 

@@ -6,18 +6,23 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count
 from typing import Protocol
 
+from shoal.cli.console import console
+from shoal.cli.exits import Exit
 from shoal.core.values import counted
 
 FINISH_TIMEOUT_SECONDS = 30.0  # to finish the tasks in progress, then they are released
 RELEASE_TIMEOUT_SECONDS = 5.0  # to release them, then the workers are killed
+END_TIMEOUT_SECONDS = 5.0  # for the command to end after the third signal
 
 HINTS = {
     signal.SIGINT: "press Ctrl-C again",
     signal.SIGTERM: "send SIGTERM again",
     signal.SIGHUP: "send SIGHUP again",
 }
+MAX_SIGNALS = 3  # until the workers are killed, and the command ends
 OUTPUTS = (1, 2)  # stdout and stderr
 _handled: ContextVar[list[str] | None] = ContextVar("handled", default=None)  # signals so far
 
@@ -83,8 +88,11 @@ def _ignore_signals() -> None:
 
 
 def obey_signals(pool: SignalledPool, say: Callable[[str], None]) -> None:
-    """Finish the tasks in progress at the first signal, release them at the second, kill at the third."""
-    loop = asyncio.get_running_loop()
+    """Finish the tasks in progress at the first signal, release them at the second, kill at the third.
+
+    Soon after the third one that was sent, the command ends, whatever it waits for.
+    """
+    loop, sent = asyncio.get_running_loop(), count(1)
 
     def stop(hint: str) -> None:
         in_hand = pool.in_hand
@@ -102,4 +110,20 @@ def obey_signals(pool: SignalledPool, say: Callable[[str], None]) -> None:
             case _:
                 pass
 
-    on_signals(stop)
+    def handle(hint: str) -> None:
+        stop(hint)
+        # Not by the timers above: the items of a long run may take longer to write.
+        if next(sent) == MAX_SIGNALS:
+            say(
+                f"Killing the workers; this command ends in {END_TIMEOUT_SECONDS:.0f} s at the latest. "
+                "Items that are not written by then stay in the queue."
+            )
+            loop.call_later(END_TIMEOUT_SECONDS, _end_now)
+
+    on_signals(handle)
+
+
+def _end_now() -> None:
+    """End this process: no exception ends a thread that waits for the reader of stdout."""
+    console().show_cursor()
+    os._exit(Exit.INTERRUPTED)

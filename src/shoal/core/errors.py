@@ -18,6 +18,7 @@ ShoalError
 │   ├── UnknownTask           the run has no such task
 │   ├── RunConflict           the run exists, but does not fit the request
 │   ├── ScraperBusy           another process is running this scraper
+│   │   └── NoPlaceLeft       the cluster has as many workers as it may
 │   ├── SchemaTooNew          a newer Shoal has migrated this queue
 │   ├── QueueUnavailable      the server cannot be reached; a later retry may help
 │   ├── QueueRefused          the server rejects this user or password
@@ -49,6 +50,7 @@ ShoalError
 │   ├── NoProxyLeft           every proxy is benched
 │   ├── TokensResting         this API token was rejected, or all have used their quota for now
 │   ├── NoTokenLeft           every API token was rejected
+│   ├── NoFilesLeft           the worker may open no further file or connection
 │   ├── NoTabFree             every tab of the worker's browser is in use
 │   ├── BrowserDown           the worker's browser does not start
 │   ├── BrowserLost           the worker's browser crashed with several pages open; none is charged
@@ -69,6 +71,7 @@ ShoalError
     │   └── Blocked           429, 403, 503 or a block page
     ├── TooLarge
     ├── WrongFileType         the file has a type that the download does not accept
+    │   └── NotAPage          the response is not HTML, XML, JSON or text
     ├── RobotsDenied
     ├── RobotsUnavailable     robots.txt cannot be fetched at the moment
     ├── OutOfScope
@@ -262,6 +265,16 @@ class ScraperBusy(QueueError):
         super().__init__(f"Scraper {scraper!r} is already running: {holder} {what}")
 
 
+class NoPlaceLeft(ScraperBusy):
+    """As many workers as the project file allows in the whole cluster are at work on a scraper."""
+
+    def __init__(self, scraper: str, count: int) -> None:
+        super().__init__(scraper, "the cluster")
+        self.count = count
+        at_work = f"{count:,} {'worker is' if count == 1 else 'workers are'} at work on scraper {scraper!r}"
+        self.args = (f"{at_work}, as many as workers.count allows on all machines",)
+
+
 class SchemaTooNew(QueueError):
     """A newer Shoal has migrated this queue."""
 
@@ -417,7 +430,7 @@ class TaskDied(ShoalError):
         self.results: dict[str, list[Any]] = {}
         what = f"The task for {shorten(url)}" if url else "The task"
         details = shoal_command(f"dead show {run_id} {letter_id}")
-        super().__init__(f"{what} failed: {error}. Details: {details}")
+        super().__init__(f"{what} failed: {error.removesuffix('.')}. Details: {details}")
         if traceback:
             self.add_note(f"Traceback in the worker:\n{traceback}")
 
@@ -551,6 +564,10 @@ class NoTokenLeft(NotNow):
         super().__init__(f"{tokens} rejected by the API. {advice}", after)
 
 
+class NoFilesLeft(NotNow):
+    """The worker, or its machine, may open no further file or connection; it postpones the task."""
+
+
 class NoTabFree(NotNow):
     """Every tab of the worker's browser is in use, and other tasks are already waiting."""
 
@@ -642,6 +659,17 @@ class TooLarge(FetchError):
 
 class WrongFileType(FetchError):
     """The file has a type that the download does not accept."""
+
+
+class NotAPage(WrongFileType):
+    """The response is of a type that steps do not get."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        super().__init__(
+            f"The host sent {kind}, and steps get HTML, XML, JSON and text. "
+            f"To get it too: --set content={kind}; to store it: page.download"
+        )
 
 
 class RobotsDenied(FetchError):

@@ -6,12 +6,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from shoal.core.model import MINUTE, NOTHING, ZERO
 from shoal.core.request_options import POST
 
 OnHop = Callable[[str], Awaitable[None]]
 OnBytes = Callable[[int], Awaitable[None]]
 OnRequest = Callable[[], None]
+
+
+MAX_TYPE = 200  # characters of a content type, which are stored in the record of a file
 
 
 class Headers(Mapping[str, str]):
@@ -41,6 +46,11 @@ class Headers(Mapping[str, str]):
         """Return every value of a header, in order."""
         wanted = name.lower()
         return [value for key, value in self._fields if key.lower() == wanted]
+
+    @property
+    def type(self) -> str:
+        """The content type without its parameters, in lower case; empty if there is none."""
+        return self.get("content-type", "").partition(";")[0].strip().lower()[:MAX_TYPE]
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
@@ -133,10 +143,10 @@ class Request:
     only when it returns. `post` is the body of a POST or another `method`, which is sent once.
     `on_send` is called by a fetcher that had to wait for something else, just before it sends the request;
     an exception from it ends the fetch. `render` requests the page as a browser renders it, and is called
-    with every tab that is opened for it. `once` says that the task must not return to the queue once the
-    request was sent. `fetcher` names the plugin that sends it, if one does. `save` takes the body of a
-    download, whose response then has none. `is_foreign` says that a page chose a host that links may not lead
-    to: it gets no session.
+    with every tab that is opened for it. `on_sent` is called once the request may have been sent; it is given
+    where the task must not return to the queue from then on, and nothing may be sent again. `fetcher` names
+    the plugin that sends it, if one does. `save` takes the body of a download, whose response then has none.
+    `is_foreign` says that a page chose a host that links may not lead to: it gets no session.
     """
 
     url: str
@@ -150,14 +160,13 @@ class Request:
     method: str = POST  # of a request that is no GET
     on_send: OnRequest | None = None
     render: OnOpen | None = None
-    once: bool = False
+    on_sent: OnRequest | None = None
     fetcher: str = ""
     save: BodySink | None = None
     is_foreign: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFile:
+class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
     """A downloaded file, as items have it; `path` is relative to the folder or bucket of the files.
 
     A file that its host does not have, or that was refused, has an `error` instead of a path.

@@ -82,6 +82,7 @@ class ReportedState(StrEnum):
     PARTIAL = "partial"  # also one without tasks left whose links were cut
     CANCELLED = "cancelled"
     FINISHED = "finished"  # no task is left
+    WAITING = "waiting"  # no worker has begun
     STOPPED = "stopped"  # tasks or seeds are left, and no worker is running
 
 
@@ -152,8 +153,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     outdated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reject:
+class Reject(msgspec.Struct, frozen=True, kw_only=True):
     """An item that failed validation or a filter, and why."""
 
     data: Any
@@ -205,6 +205,7 @@ class Release(msgspec.Struct, frozen=True):
     after: timedelta = ZERO
     slow_host: timedelta | None = None
     asked: bool = True
+    reason: str = ""  # for the log
 
 
 Outcome = Done | Retry | Bury | Release
@@ -242,17 +243,20 @@ class Counts:
         return self.remaining + self.completed + self.dead + self.expired + self.dropped
 
 
+StepGroup = tuple[str, str]  # a step and a partition
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats(Counts):
-    """The counts of a run: total, by step and by partition."""
+    """The counts of a run: total, by step, by partition, and of both what is left."""
 
     steps: Mapping[str, Counts] = field(default_factory=dict)
     partitions: Mapping[str, Counts] = field(default_factory=dict)
+    left: Mapping[StepGroup, int] = field(default_factory=dict)  # tasks left, of the groups that have any
     lost: int = 0  # tasks that the store no longer has and has given up; no other count has them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredItem:
+class StoredItem(msgspec.Struct, frozen=True, kw_only=True):
     """One record that a step yielded."""
 
     id: int
@@ -263,8 +267,7 @@ class StoredItem:
     stored_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredReject:
+class StoredReject(msgspec.Struct, frozen=True, kw_only=True):
     """One record that was rejected, with the reason."""
 
     id: int
@@ -276,8 +279,7 @@ class StoredReject:
     stored_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One failed attempt of a task."""
 
     attempt: int
@@ -360,8 +362,7 @@ class WorkerState(StrEnum):
     GONE = "gone"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStatus:
+class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A worker, from its last heartbeat and its settlements."""
 
     worker_id: str
@@ -413,8 +414,7 @@ class TaskStatus:
     cursor: str = field(default="", compare=False)  # pass it as `after` for the rows behind this one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """A value that the whole fleet shares; `stamp` changes with every write, and a swap compares it."""
 
     value: bytes
@@ -422,8 +422,7 @@ class Note:
     age: timedelta  # since it was written, by the store's clock
 
 
-@dataclass(frozen=True, slots=True)
-class Durability:
+class Durability(msgspec.Struct, frozen=True):
     """What a crash of the store can cost with its present settings."""
 
     safe: bool  # a crash of the store or of its machine loses nothing

@@ -37,6 +37,9 @@ class RequestOptions:
         if self.post is None and self.method not in (POST, "GET"):
             object.__setattr__(self, "post", b"")
 
+    def __repr__(self) -> str:
+        return f"<RequestOptions {self.words}>"
+
     @property
     def words(self) -> str:
         """A description without secrets: the method, the body size and the header names."""

@@ -1,4 +1,7 @@
-"""The retry policy: decides whether a failed task is retried, and when; other modules carry it out."""
+"""The retry policy: decides whether a failed task is retried, and when; other modules carry it out.
+
+The limit is `max_attempts`, one more than what other tools call max_retries or RETRY_TIMES.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -31,6 +34,7 @@ CONNECT_WAIT = 5 * SECOND  # times the attempt: a server that restarts refuses c
 DNS_WAIT = MINUTE  # resolvers cache a failure for about as long
 ROBOTS_WAIT = MINUTE  # fetchers cache a failure to get robots.txt for as long
 TLS_TRIES = 2
+AT_MOST_ONCE = "delivery is at_most_once"  # why a task is buried that might be tried again otherwise
 UNWELCOME = frozenset({200, 403})  # statuses of a block page
 TRANSIENT_4XX = frozenset({408, 425, 429})
 PERMANENT_5XX = frozenset({501, 505})

@@ -24,6 +24,12 @@ def secret_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items() if _is_secret(name)}
 
 
+def without_secrets(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that carry no secrets."""
+    secrets = secret_headers(headers)
+    return {name: value for name, value in headers.items() if name.lower() not in secrets}
+
+
 def header_secrets(headers: Mapping[str, str]) -> Iterator[str]:
     """Yield the secrets in headers: whole values, credentials after a scheme, cookies, passwords."""
     for name, value in secret_headers(headers).items():

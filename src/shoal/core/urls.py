@@ -18,8 +18,8 @@ OBJECT_SCHEMES = ("s3", "gs", "az")
 MAX_HOST = 253  # characters of a name, as in DNS; without the port
 
 _WEB = ("http://", "https://")
-_EDGES = "".join(map(chr, range(0x21)))  # characters that WHATWG strips from both ends
-_REMOVED = dict.fromkeys(map(ord, "\t\r\n"))  # characters that it removes anywhere
+EDGES = "".join(map(chr, range(0x21)))  # characters that WHATWG strips from both ends
+REMOVED = dict.fromkeys(map(ord, "\t\r\n"))  # characters that it removes anywhere
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY = re.compile(r"[/\\]*([^/\\?#]*)")
@@ -164,7 +164,7 @@ def _parsed(text: str, parse: Callable[[str], can_ada.URL], scheme: str) -> str:
     if not href.startswith(_WEB):
         raise _refusal(text, _why(text, scheme) if href else _too_long(size))
     # The parser escapes control characters: without a "%" in the result, there were none.
-    if "%" in href and not text.isprintable() and _CONTROLS.search(text.strip(_EDGES)):
+    if "%" in href and not text.isprintable() and _CONTROLS.search(text.strip(EDGES)):
         raise _refusal(text, "it contains a control character; remove it, or write it as %XX")
     return href
 
@@ -185,7 +185,7 @@ def _without_root(href: str, host: str) -> tuple[str, str]:
 
 def _refusal(text: object, reason: str) -> InvalidUrl:
     # The error reaches logs and dead letters; a password in an invalid URL must not.
-    shown = text.translate(_REMOVED) if isinstance(text, str) else repr(text)
+    shown = text.translate(REMOVED) if isinstance(text, str) else repr(text)
     return InvalidUrl(_USERINFO.sub(r"\1…@", shown), reason)
 
 
@@ -197,7 +197,7 @@ def _why(text: object, scheme: str) -> str:
     """Return why a text is not a web URL, and how to fix it."""
     if not isinstance(text, str):
         return f"it is of type {type(text).__name__}; pass a str"
-    bare = text.strip(_EDGES).translate(_REMOVED)
+    bare = text.strip(EDGES).translate(REMOVED)
     if not bare:
         return "it is empty; write https://…"
     if any("\ud800" <= char <= "\udfff" for char in bare):

@@ -118,7 +118,7 @@ def read_flag(key: str, value: Any) -> bool:
 
 def read_choice(key: str, value: Any, known: Iterable[str]) -> str:
     """Read one of the known words."""
-    words = list(known)
+    words = list(map(str, known))  # an enum's members are known by their values
     if isinstance(value, str) and value in words:
         return value
     raise InvalidSetting(key, f"must be {' or '.join(map(repr, words))}, got {_shown(value)}")
@@ -129,6 +129,11 @@ def read_text(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value.isprintable():
         raise InvalidSetting(key, f"must be one line of text, got {_shown(value)}")
     return value
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text that are separated by commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def read_words(key: str, value: Any) -> tuple[str, ...]:
@@ -207,7 +212,7 @@ def _spelled(text: str) -> timedelta | None:
 
 
 def _ends(value: Any) -> tuple[Any, Any]:
-    if isinstance(value, str) and value.count("-") == 1:
+    if isinstance(value, str) and value.count("-") == 1 and not value.strip().startswith("-"):
         shortest, longest = (end.strip() for end in value.split("-"))
         unit = re.sub(r"[0-9.\s]", "", longest)
         return (f"{shortest}{unit}" if _NUMBER.fullmatch(shortest) else shortest), longest

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
+import msgspec
+
 SHOP_NAMES = ("Lantern & Oak", "Tidewater Goods", "Møller & Sons", "The Copper Kettle", "Fern and Flint")
 CATEGORIES = ("lamps", "kitchen", "garden", "textiles", "stationery")
 PER_LISTING = 24
@@ -42,8 +44,7 @@ _FREQUENT = {
 _SINGLE = {41: PageFault.BUSY_ONCE}
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueProduct:
+class CatalogueProduct(msgspec.Struct, frozen=True):
     """One product; `number` counts within its shop."""
 
     shop: int

@@ -4,10 +4,11 @@ import asyncio
 import re
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Self
+
+import msgspec
 
 from shoal.demo.responses import TEXT, ShopResponse
 
@@ -21,8 +22,7 @@ _REQUEST = re.compile(rb"([A-Z]{1,20}) (?:http://[^/ ]+)?(/[!-~]*) HTTP/1\.([01]
 _CLOSE = re.compile(rb"\r\n(?:connection: *close|content-length: *[1-9]|transfer-encoding:)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class ShopRequest:
+class ShopRequest(msgspec.Struct, frozen=True):
     """A request; the body is that of a POST."""
 
     method: str

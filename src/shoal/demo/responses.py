@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
 from typing import Any
+
+import msgspec
 
 from shoal.core.model import ZERO
 
@@ -24,8 +25,7 @@ _PAGE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShopResponse:
+class ShopResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A response, and how long to delay it."""
 
     status: int = 200

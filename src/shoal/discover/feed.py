@@ -1,7 +1,8 @@
 """From sources to the queue: one stream of tasks, routed and counted, with a report of refusals."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from typing import Any
 
 from shoal.core.errors import InvalidTask
 from shoal.core.model import Task
@@ -72,4 +73,5 @@ class Feed:
 
 
 def _text_of(task: Task) -> str:
-    return task.url or str(dict(task.payload))
+    payload: Any = task.payload
+    return task.url or str(dict(payload) if isinstance(payload, Mapping) else payload)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+import msgspec
+
 from shoal.core.errors import InvalidUrl
 from shoal.core.http import Request, Response
 from shoal.core.model import SECOND, Task
@@ -54,8 +56,7 @@ Fetch = Callable[[Request], Awaitable[Response]]
 Rewrite = Callable[[str, str], str | None]  # of a page's URL and the URL that the user typed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
+class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a source is opened with: its own options, and access to the network as the run has it.
 
     `fetch` uses the proxies and limits of the run; a source leaves `delay` between two requests. `rewrite`

@@ -1,4 +1,7 @@
-"""The interface of all writers, and of the exporters that open them."""
+"""The interface of all writers, and of the exporters that open them.
+
+That each item is written exactly once is the work of their caller, `fleet/run/results.py`.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

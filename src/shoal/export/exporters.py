@@ -95,7 +95,7 @@ def _open_tables(location: str, options: ExportOptions) -> Writer:
             table(address),
             key=address.key,
             columns=options.columns,
-            envelope=options.envelope,
+            envelope=options.envelope or address.envelope,
             live=options.live,
             may_lack_key=options.by_step,  # the key of one step may be missing in another
         )

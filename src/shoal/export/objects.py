@@ -4,13 +4,14 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
 from importlib.util import find_spec
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
+
+import msgspec
 
 from shoal.core.errors import ExportFailed, ExportUnavailable, InvalidSetting
 from shoal.core.redact import redacted, shown_address
@@ -70,8 +71,7 @@ class ObjectProblem(NamedTuple):
     is_unreachable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectAddress:
+class ObjectAddress(msgspec.Struct, frozen=True):
     """An object, or the beginning of the names of several, in a bucket."""
 
     scheme: str

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from shoal.core.http import Request, Response
 from shoal.fetch.egress import Egress
@@ -18,8 +19,7 @@ KIB, MIB = 1 << 10, 1 << 20
 _current: ContextVar["list[ProxyHealth] | None"] = ContextVar("the proxy of this task", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one fetch; sizes in bytes. The timeout is part of the request."""
 
     max_body: int = 32 * MIB  # after decompression
@@ -53,8 +53,7 @@ class Fetcher(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetcherOptions:
+class FetcherOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a fetcher is opened with.
 
     `http` is the run's HTTP fetcher, for a fetcher that changes requests or responses. One that opens

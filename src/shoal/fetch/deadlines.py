@@ -1,6 +1,9 @@
 """Timeouts that share one timer: a timer for each would be the most expensive part of a fetch."""
 
 import asyncio
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Self
 
@@ -40,12 +43,13 @@ class Deadlines:
 
 
 class Deadline:
-    """A block that must end in time, with the semantics of `asyncio.timeout`."""
+    """A block that must end in time, with the semantics of `asyncio.timeout`; `suspended` is not counted."""
 
-    __slots__ = ("_all", "_cancelled_before", "_seconds", "_task", "at", "has_expired")
+    __slots__ = ("_all", "_cancelled_before", "_seconds", "_task", "at", "has_expired", "suspended")
 
     def __init__(self, all_: Deadlines, seconds: float) -> None:
         self._all, self._seconds = all_, seconds
+        self.suspended = 0.0  # seconds
         self.has_expired = False  # the block took too long, rather than raising a TimeoutError of its own
 
     def __enter__(self) -> Self:
@@ -61,6 +65,17 @@ class Deadline:
         # A cancellation that came from elsewhere in the meantime must not be swallowed.
         elif self._task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
             raise TimeoutError from exc
+
+    @contextmanager
+    def suspend(self) -> Iterator[None]:
+        """Stop the clock during a part of the block."""
+        loop = asyncio.get_running_loop()
+        due, began, self.at = self.at, loop.time(), math.inf
+        try:
+            yield
+        finally:
+            waited = loop.time() - began
+            self.at, self.suspended = due + waited, self.suspended + waited
 
     def expire(self) -> None:
         """Cancel the block."""

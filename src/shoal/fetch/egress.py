@@ -22,7 +22,7 @@ _ONION = re.compile(r"(^|\.)onion\.?$")  # RFC 7686: never passed to a resolver
 # RFC 6761, RFC 6762 and RFC 9476, what ICANN reserves for internal networks, and what routers, clusters and
 # service registries use; a name without a dot is internal too.
 _INTERNAL_NAME = re.compile(
-    r"(^|\.)(localhost|localdomain|local|internal|intranet|private|home\.arpa|lan|corp|home|workgroup|fritz\.box"
+    r"(^|\.)(localhost6?|localdomain6?|local|internal|intranet|private|home\.arpa|lan|corp|home|workgroup|fritz\.box"
     r"|svc|consul|nomad|docker|kube)\.?$|^[^.]+\.?$"
 )
 # Public names that resolve to any address that they contain, or to this machine.

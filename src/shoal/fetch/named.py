@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from shoal.core.errors import BrokenAnswer, FetchTimeout, TooLarge
+from shoal.core.errors import BrokenAnswer, ConnectFailed, FetchTimeout, NotNow, TlsFailed, TooLarge
 from shoal.core.http import Request, Response
 from shoal.fetch.contract import Fetcher, Limits
 from shoal.fetch.egress import Egress
@@ -30,6 +30,37 @@ class ChoosingFetcher:
         """Close all."""
         for fetcher in (*self._others.values(), self._http):
             await fetcher.close()
+
+
+class SentFetcher:
+    """Calls `on_sent` of a request when it may have been sent; wraps the innermost fetcher."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+
+    async def fetch(self, request: Request) -> Response:
+        """Return the response; raises as the fetcher does."""
+        on_sent = request.on_sent
+        if on_sent is None:
+            return await self._fetcher.fetch(request)
+
+        async def on_hop(url: str) -> None:
+            on_sent()
+            if request.on_hop:
+                await request.on_hop(url)
+
+        try:
+            response = await self._fetcher.fetch(replace(request, on_hop=on_hop))
+        except BaseException as error:
+            if isinstance(error, TlsFailed) or not isinstance(error, NotNow | ConnectFailed):
+                on_sent()
+            raise
+        on_sent()
+        return response
+
+    async def close(self) -> None:
+        """Close the fetcher."""
+        await self._fetcher.close()
 
 
 class NamingFetcher:

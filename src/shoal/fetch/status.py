@@ -23,20 +23,20 @@ def accepted(
     A page has a status of 2xx or one of `also`.
     """
     status = response.status
-    if 200 <= status <= 299 or status in also:
-        if is_block(response, also=also, block=block):
-            raise Blocked(status, message="The host responded with a block page")
+    is_page = 200 <= status <= 299 or status in also
+    if is_block(response, also=also, block=block):
+        message = "The host responded with a block page" if is_page else None
+        raise Blocked(status, retry_after=retry_after(response), message=message)
+    if is_page:
         return response
-    kind = Blocked if status in BLOCKING else HttpStatus
-    raise kind(status, retry_after=retry_after(response))
+    raise HttpStatus(status, retry_after=retry_after(response))
 
 
 def is_block(response: Response, *, also: Collection[int] = (), block: Pattern[str] | None = None) -> bool:
     """Tell whether the host has blocked the request: by its status, or with a block page."""
-    status = response.status
-    if status == 200 and block:
-        return bool(block.search(response.body[:SEARCHED_BYTES].decode(errors="replace")))
-    return status in BLOCKING and status not in also
+    if block and block.search(response.body[:SEARCHED_BYTES].decode(errors="replace")):
+        return True
+    return response.status in BLOCKING and response.status not in also
 
 
 def retry_after(response: Response, now: datetime | None = None) -> timedelta | None:

@@ -4,7 +4,7 @@ A run lives in its queue, not in the program that started it: `app.run(run_id)` 
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
@@ -14,8 +14,19 @@ from typing import Any, Self
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, RunConflict, ShoalError, UnknownRun
-from shoal.core.model import NOTHING, ZERO, HostStatus, Run, Stats, Task, WorkerStatus
-from shoal.core.values import read_positive_duration
+from shoal.core.model import (
+    NOTHING,
+    ZERO,
+    DeadFilter,
+    DeadLetter,
+    HostStatus,
+    Run,
+    Stats,
+    StoredItem,
+    Task,
+    WorkerStatus,
+)
+from shoal.core.values import read_duration, read_positive_duration
 from shoal.fleet.build_job import check_served, job_of_run, load, make_job, with_declared_hosts
 from shoal.fleet.command_hints import messages_on
 from shoal.fleet.handle import RunHandle, gather_items, payload_tasks
@@ -27,18 +38,18 @@ from shoal.fleet.partitions.membership import admit
 from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.background import BackgroundWorkers, LocalPools, LogObserver
-from shoal.fleet.run.enqueue import note_hosts_to_allow
+from shoal.fleet.run.enqueue import ends_as_nothing_new, note_hosts_to_allow
 from shoal.fleet.run.feed import InvalidSeeds, OnInvalid
 from shoal.fleet.run.host import RunHost
-from shoal.fleet.run.lifecycle import is_new
+from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
 from shoal.fleet.run.open_run import StartOptions, lock_of, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
-from shoal.fleet.sources.recrawl import NEWEST
 from shoal.fleet.sources.seeds import Seeds, Stream
+from shoal.fleet.status.all_runs import FromRun, all_items, all_letters
 from shoal.fleet.status.cache import cache_status
-from shoal.fleet.status.find import find_run
+from shoal.fleet.status.find import AUTO, NEWEST, find_run
 from shoal.fleet.status.rows import CacheRow
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.fleet.telemetry.logs import LogPlan
@@ -62,10 +73,10 @@ class StartKeywords:
     workers: int | None = None
     steps: Sequence[str] | None = None
     concurrency: int | None = None
-    stagger: timedelta = ZERO
+    stagger: timedelta | str | float = ZERO
     partitions: Sequence[str] | str | None = None
     partition_table: Mapping[int, Sequence[str]] | None = None
-    heartbeat: timedelta = HEARTBEAT
+    heartbeat: timedelta | str | float = HEARTBEAT
     logs: LogPlan | None = None
     metrics: str | None = None
     trace: bool = False
@@ -81,8 +92,8 @@ class StartKeywords:
         partitions, table = self.partitions, self.partition_table
         found: dict[str, Any] = {
             "workers": self.workers,
-            "stagger": self.stagger,
-            "heartbeat": self.heartbeat,
+            "stagger": read_duration("stagger", self.stagger),
+            "heartbeat": read_positive_duration("heartbeat", self.heartbeat),
         }
         found["partitions"] = [partitions] if isinstance(partitions, str) else partitions
         found["homes"] = read_table(table, "partition_table") if table else None
@@ -131,7 +142,8 @@ class App:
         holder.
 
         `resume` is the id of a run, or "newest" for the newest unfinished one: it goes on with the settings
-        it was made with, and what `settings` changes is changed for the run. An existing `run_id` is resumed
+        it was made with, and what `settings` changes is changed for the run; "auto" creates one if there is
+        none. An existing `run_id` is resumed
         in the same way, a new one is created; duplicates are not enqueued again. `again` names an earlier run
         whose pages are recrawled; `compared` then returns how many are new, changed and gone.
 
@@ -162,14 +174,15 @@ class App:
         job = replace(job, **open_telemetry(given.logs, given.metrics, given.trace, key="metrics"))
         if given.resume and given.run_id:
             raise InvalidInput("A run has one id: give `resume` or `run_id`")
-        if not (seeds or given.again):
+        if not seeds and given.again in (None, AUTO):
             seeds = declared_seeds(self.project, job)
         for earlier in self._workers if workers else ():
             await earlier.wait_if_drained(job.scraper.name)
-        run_id = given.run_id if given.resume in (None, NEWEST) else given.resume
+        run_id = given.run_id if given.resume in (None, NEWEST, AUTO) else given.resume
         options = StartOptions(
             run_id=run_id,
             resume=given.resume is not None,
+            or_new=given.resume == AUTO,
             lock=lock_of(self.queue, job, run_id) if workers else None,
             routes=self.project.routes,
             invalid=InvalidSeeds(given.on_invalid, rejects=given.rejects),
@@ -183,8 +196,10 @@ class App:
             async with open_run(self.queue, job, seeds, options) as opened:
                 job, run = opened.job, opened.run
                 report = await opened.enqueue()
-                if with_workers:
-                    await admit(self.queue, run.id, job.sharing)
+                has_work = not (opened.is_new and await ends_as_nothing_new(self.queue, run, report))
+                if with_workers and has_work:
+                    async with discarded_if_refused(self.queue, run, is_new=opened.is_new, keeps_empty=True):
+                        await admit(self.queue, run.id, job.sharing)
                     host = RunHost(self.queue, job, run, LogObserver(), lock=opened.lock)
                     workers = BackgroundWorkers(host)
                     await self._stack.enter_async_context(workers)
@@ -198,15 +213,28 @@ class App:
         routes = self.project.routes
         return RunHandle(self.queue, run, report, routes, lambda run: job, check, private=private)
 
-    async def work(self, run_id: str, *, workers: int = 1) -> RunHandle:
+    async def work(
+        self,
+        run_id: str,
+        *,
+        workers: int = 1,
+        steps: Sequence[str] | None = None,
+        partitions: Sequence[str] | str | None = None,
+    ) -> RunHandle:
         """Start workers here on an existing run of a project scraper, as `shoal work` does.
 
-        They end when the run is drained or the app is closed, or earlier by `local_workers.stop(run_id)`.
+        They run all steps and partitions, or those named. They end when the run is drained or the app is
+        closed, or earlier by `local_workers.stop(run_id)`.
         """
         handle = await self.run(run_id)
         job = await asyncio.to_thread(handle.job_of, handle.info)
+        check_served(steps, job.scraper, option="steps")
+        named = [partitions] if isinstance(partitions, str) else partitions
+        job = replace(
+            job, steps=list(steps or ()) or None, partitions=list(named) if named else job.partitions
+        )
         await self.local_workers.start(handle.info, job, workers)
-        return handle
+        return replace(handle, check=partial(self.local_workers.check, handle.id))
 
     async def run(self, run_id: str) -> RunHandle:
         """Return a handle to an existing run: its id, the start of it, or `newest`; raises UnknownRun."""
@@ -262,6 +290,18 @@ class App:
         """Return the hosts of all runs with their rate limits, pauses and counts."""
         return [host async for host in self.queue.hosts()]
 
+    def dead(
+        self, where: DeadFilter = DeadFilter(), *, after: str | None = None
+    ) -> AsyncIterator[FromRun[DeadLetter]]:
+        """Yield the dead letters of all runs, each as `value` with its `run`; the newest run first."""
+        return all_letters(self.queue, where, after=after)
+
+    def items(
+        self, *, step: str | None = None, after: str | None = None
+    ) -> AsyncIterator[FromRun[StoredItem]]:
+        """Yield the items of all runs, each as `value` with its `run`; the newest run first."""
+        return all_items(self.queue, step=step, after=after)
+
     async def pause_host(self, host: str, duration: timedelta) -> None:
         """Send no requests to a host for a while, in any run; zero ends a pause."""
         await self.queue.pause_host(host.lower(), duration)
@@ -311,7 +351,7 @@ class App:
             tasks=tasks,
             run_id=run_id,
             workers=workers,
-            on_invalid="skip" if return_exceptions else "raise",
+            on_invalid=(lambda refusal: None) if return_exceptions else "raise",
             settings={"dedup": None},  # tasks that earlier runs have queued have no result in this one
         )
         return await gather_items(handle, tasks, timeout, return_exceptions=return_exceptions)

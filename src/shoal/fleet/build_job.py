@@ -43,13 +43,13 @@ def make_job(
 ) -> Job:
     """Return the job of a scraper with some settings changed.
 
-    `homes` is a table of partition to worker number; by default it is the project's, unless partitions are
-    named.
+    Without `partitions`, its workers share all of them as the project says. `homes` is a table of partition
+    to worker number; by default it is the project's, unless partitions are named.
     """
-    named = list(partitions) if partitions else None
+    named = list(partitions or filter(None, [loaded.mode])) or None
     if homes is None:
         homes = NOTHING if named and not is_mode(named) else loaded.homes
-    typed = dict(settings)
+    typed = loaded.scraper.group_settings(settings)
     loaded.scraper.declared_args.check(args)
     scraper = loaded.scraper.replace(**typed)
     if scraper.fetchers - HTTP_ONLY:

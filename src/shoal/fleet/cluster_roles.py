@@ -1,30 +1,48 @@
 """The two roles of a cluster: a coordinator runs one run to its end, worker hosts serve run after run."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, chdir, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
 
 from shoal.core.commands import shoal_command
-from shoal.core.errors import InvalidSetting, QueueUnavailable, RunConflict, ScraperBusy
-from shoal.core.model import Run, RunState, WorkerState
+from shoal.core.errors import InvalidInput, InvalidSetting, QueueUnavailable, RunConflict, ScraperBusy
+from shoal.core.events import read_level
+from shoal.core.model import Run, RunState, Stats, WorkerState
 from shoal.core.tasks import repeat, wait_for_event
+from shoal.core.values import hint, read_choice, read_positive_duration
 from shoal.fleet import lock as single
+from shoal.fleet.app import App
+from shoal.fleet.build_job import load
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.job import Job
+from shoal.fleet.left_to_others import LeftToOthers, left_to_others
+from shoal.fleet.places import take_places
+from shoal.fleet.project.cluster import PLACEHOLDERS, fill_pattern
+from shoal.fleet.project.config import DEFAULT_HEARTBEAT, Config
+from shoal.fleet.project.file import FILES, Project, ProjectScraper
+from shoal.fleet.run.feed import InvalidSeeds
 from shoal.fleet.run.host import RunHost, open_logs
 from shoal.fleet.run.launch import Summary, summarize
 from shoal.fleet.run.lifecycle import end_at_budget
-from shoal.fleet.run.open_run import OpenedRun, lock_of
+from shoal.fleet.run.open_run import OpenedRun, StartOptions, lock_of, open_run
 from shoal.fleet.run.pool import PoolExit, RunObserver, WorkerPool
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.run.settings import use_settings
+from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.status.find import find_run, is_standing
 from shoal.fleet.status.progress import ProgressReader, Snapshot
+from shoal.fleet.telemetry.logs import LogFormat, LogPlan, read_log_target
 from shoal.fleet.telemetry.metrics import PoolMetrics
-from shoal.fleet.telemetry.setup import metrics_of
+from shoal.fleet.telemetry.setup import metrics_of, open_telemetry
+from shoal.queue.address import one_address
 from shoal.queue.contract import Queue, QueueReports
+from shoal.queue.requests import new_run_id
 from shoal.worker.background import run_beside
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason
@@ -75,6 +93,69 @@ async def find_interrupted(queue: QueueReports, scraper: str) -> Run | None:
     return run if has_work_left else None
 
 
+class Role(StrEnum):
+    """Role of a machine in a cluster."""
+
+    COORDINATOR = "coordinator"
+    WORKER = "worker"
+
+
+def queue_of(project: Project, queue: str | None) -> str:
+    """Return the queue's URL; raises InvalidInput or InvalidSetting if the project lacks it."""
+    if project.file is None:
+        raise InvalidInput(
+            f"No shoal.toml in {Path.cwd()} or a parent folder. A cluster needs one: docs/how-to/cluster.md"
+        )
+    if not queue:
+        raise _missing(project, "queue", 'queue = "postgresql://db/shoal"')
+    return queue
+
+
+def scrapers_of(project: Project, role: Role, names: Sequence[str] | None = None) -> list[ProjectScraper]:
+    """Return the named scrapers, or those that the project file lists for this role."""
+    if not project.scrapers:
+        raise _missing(project, "scrapers", '[scrapers.books] and module = "books.py:books"')
+    is_coordinator = role is Role.COORDINATOR
+    plan = project.cluster.coordinator if is_coordinator else project.cluster.workers
+    if listed := names or plan.scrapers:
+        table = "coordinator" if is_coordinator else "workers"
+        return _known(project, listed, "NAME" if names else f"{_file(project)}: {table}.scrapers")
+    entries = [
+        entry for entry in project.scrapers.values() if not is_coordinator or _has_seeds(project, entry)
+    ]
+    if not entries:
+        first = next(iter(project.scrapers))
+        raise _missing(
+            project, f"scrapers.{first}.seeds", f'[scrapers.{first}.seeds] and url = ["https://…"]'
+        )
+    return entries
+
+
+def _has_seeds(project: Project, entry: ProjectScraper) -> bool:
+    """Return whether the project or the scraper itself declares seeds; not for one that cannot be loaded."""
+    try:
+        return bool(entry.seeds) or load(project, entry.name).scraper.has_seeds
+    except InvalidInput:
+        return False
+
+
+def _known(project: Project, names: Sequence[str], key: str) -> list[ProjectScraper]:
+    for name in names:
+        if name not in project.scrapers:
+            raise InvalidSetting(
+                key, f"{name!r} is not a scraper of this project. {hint(name, project.scrapers)}"
+            )
+    return [project.scrapers[name] for name in names]
+
+
+def _missing(project: Project, key: str, example: str) -> InvalidSetting:
+    return InvalidSetting(f"{_file(project)}: {key}", f"is missing; add {example}")
+
+
+def _file(project: Project) -> str:
+    return project.file.name if project.file else "shoal.toml"
+
+
 @dataclass(slots=True)
 class Coordinator:
     """Enqueues one run, waits until workers have drained it, and writes its items."""
@@ -98,7 +179,7 @@ class Coordinator:
             # At once, so that the next coordinator finds the run whatever happens.
             await self._send_heartbeat(me, WorkerState.FILLING)
             await stack.enter_async_context(run_beside("The coordinator's heartbeat", self._keep_beating(me)))
-            enqueued = await self.opened.enqueue()
+            enqueued = await self.opened.enqueue(may_be_empty=True)
             await self._send_heartbeat(me, WorkerState.WAITING)
             snapshot = await self._wait()
             await writer.finish(snapshot.stats.items)
@@ -107,14 +188,16 @@ class Coordinator:
 
     async def _wait(self) -> Snapshot:
         queue, run = self.opened.queue, self.opened.run
-        progress = ProgressReader(queue, run.id)
+        progress, stopping = ProgressReader(queue, run.id), asyncio.Event()
+        others = LeftToOthers(queue, self.opened.job, say=self.observer.on_message, stop=stopping.set)
         while True:
             with suppress(QueueUnavailable):
                 # The workers may be gone when the last page is done.
                 await end_at_budget(queue, run, self.opened.job.scraper)
                 snapshot = await progress.read()
                 self.observer.on_progress(snapshot)
-                if self._is_over(snapshot):
+                await others.check(snapshot)
+                if stopping.is_set() or self._is_over(snapshot):
                     return await progress.read(last=True)
             await asyncio.sleep(POLL_INTERVAL_SECONDS)
 
@@ -131,6 +214,54 @@ class Coordinator:
         await repeat(lambda: self._send_heartbeat(me, self._state), HEARTBEAT_INTERVAL, jitter=0)
 
 
+async def coordinate_scraper(
+    queue: Queue,
+    project: Project,
+    entry: ProjectScraper,
+    job: Job,
+    run_id: str | None = None,
+    observer: RoleObserver = SILENT,
+) -> tuple[Summary, str | None]:
+    """Coordinate a run of a scraper as the project file says; return how it ended and its output."""
+    plan, seeds = project.cluster, declared_seeds(project, job)
+    # Take the lock first: a start that the lock refuses must create no run.
+    async with enqueue_lock(queue, job.scraper.name, run_id) as lock:
+        if run_id is None and plan.coordinator.resume:
+            interrupted = await find_interrupted(queue, job.scraper.name)
+            run_id = interrupted.id if interrupted else None
+        run_id = run_id or new_run_id(datetime.now(UTC))  # the names of files may contain it
+        invalid = InvalidSeeds(
+            say=observer.on_message, rejects=_place(plan.coordinator.rejects, entry, run_id)
+        )
+        options = StartOptions(
+            run_id=run_id, lock=lock, routes=project.routes, invalid=invalid, keeps_empty=True
+        )
+        async with open_run(queue, job, seeds, options) as opened:
+            for notice in opened.notices:
+                observer.on_message(f"Run {run_id}: {notice}")
+            out = _place(plan.storage.results, entry, run_id)
+            return await Coordinator(opened, observer, out).carry_out(), out
+
+
+def _place(pattern: str | None, entry: ProjectScraper, run_id: str) -> str | None:
+    if pattern is None:
+        return None
+    place = fill_pattern(pattern, scraper=entry.name, run=run_id)
+    if "://" not in place:
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def check_places(project: Project, entries: Sequence[ProjectScraper]) -> None:
+    """Raise InvalidSetting for one file for several runs, which would overwrite each other."""
+    file, plan = project.file and project.file.name, project.cluster
+    places = {"storage.results": plan.storage.results, "coordinator.rejects": plan.coordinator.rejects}
+    for key, pattern in places.items():
+        if pattern and len(entries) > 1 and not any(f"{{{name}}}" in pattern for name in PLACEHOLDERS):
+            reason = "is one file for several scrapers; add {scraper} or {run} to its name"
+            raise InvalidSetting(f"{file}: {key}", reason)
+
+
 class WorkerHost:
     """Runs a worker pool on the newest run of each scraper, and waits for the next ones.
 
@@ -144,15 +275,17 @@ class WorkerHost:
         observer: RoleObserver = SILENT,
         *,
         runs: Sequence[str] = (),
+        count: int | None = None,  # the most workers of a scraper on all machines
         on_output: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._queue, self._observer = queue, observer
         self._jobs = [replace(job, joins=True) for job in jobs]
-        self._runs, self._on_output = runs, on_output
+        self._runs, self._count, self._on_output = runs, count, on_output
         self._pools: set[WorkerPool] = set()
         self._past, self._past_restarts = WorkerCounters(), 0  # of worker pools that have ended
         self._metrics = PoolMetrics(self)
-        self._finished: set[str] = set()  # runs that have reached their page limit
+        self._finished: set[str] = set()  # runs that have reached their page limit, or that crash here
+        self._left: set[str] = set()  # runs whose tasks are all of steps or partitions of others
         self._busy = dict[str, str]()  # scrapers in single mode that another process works on, with its id
         self._stops = 0
         self._stopping = asyncio.Event()
@@ -236,35 +369,57 @@ class WorkerHost:
         return DELAY_AFTER_FAILURE if ending.failed else 0.0
 
     async def _next_run(self, job: Job) -> Run | None:
-        """Return the newest run of a scraper that has work left."""
+        """Return the newest run of a scraper that has work left for its workers."""
         try:
             name = job.scraper.name
             runs = [run for run in await self._queue.runs() if run.scraper == name and not is_standing(run)]
             for run in runs[:MAX_RUNS_CHECKED]:
                 is_open = run.state is RunState.RUNNING and run.id not in self._finished
-                if is_open and (await self._queue.stats(run.id)).remaining:
+                stats = await self._queue.stats(run.id) if is_open else Stats()
+                if not stats.remaining:
+                    continue
+                if not (left := left_to_others(stats, job)):
                     return run
+                if run.id not in self._left:
+                    self._left.add(run.id)
+                    self._observer.on_message(f"Left in run {run.id}: {left.text(job, run.id)}.")
         except QueueUnavailable as error:
             self._observer.on_message(str(error))
         return None
 
     async def _work_on(self, job: Job, run: Run, endings: dict[str, PoolExit]) -> PoolExit:
         job, notice = await use_settings(self._queue, job, run)
-        async with lock_of(self._queue, job, run.id) as lock:
+        async with AsyncExitStack() as stack:
+            lock = await stack.enter_async_context(lock_of(self._queue, job, run.id))
+            places: list[single.ScraperLock] = []
+            if self._count is not None:
+                places = await take_places(stack, self._queue, job, self._count)
+                job = replace(job, workers=len(places))
             if notice:
                 self._observer.on_message(f"Run {run.id}: {notice}")
-            ending = await self._host(job, await self._queue.run(run.id), lock)
+            ending = await self._host(job, await self._queue.run(run.id), lock, places)
         endings[run.id] = _combine(endings.get(run.id), ending)
         if ExitReason.BUDGET in ending.reasons:
             self._finished.add(run.id)
         for failure in ending.failures:
             self._observer.on_message(f"Could not work on run {run.id}: {failure}")
+        if ending.is_crash_loop:
+            self._finished.add(run.id)
+            again = shoal_command(f"start {job.name} --role worker --run {run.id}")
+            self._observer.on_message(
+                f"This machine does not work on run {run.id} any more: each attempt would cost more tasks. "
+                f"After a repair, run: {again}"
+            )
         return ending
 
-    async def _host(self, job: Job, run: Run, lock: single.ScraperLock) -> PoolExit:
+    async def _host(
+        self, job: Job, run: Run, lock: single.ScraperLock, places: Sequence[single.ScraperLock]
+    ) -> PoolExit:
         observer = _HostObserver(self._observer, self._on_output)
         async with RunHost(self._queue, job, run, observer, lock=lock, metrics=self._metrics) as host:
             self._pools.add(host.pool)
+            for place in places:  # after a loss this machine joins again, with what is free
+                place.when_lost(lambda why: host.pool.stop())
             for _ in range(self._stops):  # stop calls that came while it was opened
                 host.pool.stop()
             try:
@@ -296,4 +451,55 @@ def _combine(before: PoolExit | None, ending: PoolExit) -> PoolExit:
     if before is None:
         return ending
     failures = [*before.failures, *ending.failures]
-    return PoolExit([*before.reasons, *ending.reasons], failures, before.tally + ending.tally)
+    is_crash_loop = before.is_crash_loop or ending.is_crash_loop
+    return PoolExit([*before.reasons, *ending.reasons], failures, before.tally + ending.tally, is_crash_loop)
+
+
+async def start_cluster(
+    config: str | Path, role: str, *, observer: RoleObserver = SILENT
+) -> list[Summary] | dict[str, PoolExit]:
+    """Start this machine in a role of the cluster that a project file describes, as `shoal start` does.
+
+    `config` is the file or its folder, which is the working folder meanwhile. A coordinator returns how its
+    runs ended. A worker serves until this is cancelled.
+    """
+    path, duty = Path(config).absolute(), Role(read_choice("role", role, list(Role)))
+    if path.is_file() and path.name not in FILES:
+        raise InvalidInput(f"{path} is not a project file. Name it {' or '.join(FILES)}")
+    with chdir(path if path.is_dir() else path.parent):
+        found = Config.read(Path.cwd(), os.environ)
+        found.export_others(os.environ)
+        url = queue_of(found.project, found.text("SHOAL_QUEUE"))
+        entries = scrapers_of(found.project, duty)
+        app = await App.open(one_address(url), found.project)
+        try:
+            jobs = [_job(app, entry, duty) for entry in entries]
+            if duty is Role.WORKER:
+                count = app.project.cluster.workers.count
+                return await WorkerHost(app.queue, jobs, observer, count=count).serve()
+            check_places(app.project, entries)
+            pairs = zip(entries, jobs, strict=True)
+            runs = (coordinate_scraper(app.queue, app.project, *pair, observer=observer) for pair in pairs)
+            return [summary for summary, _ in await asyncio.gather(*runs)]
+        finally:
+            await app.close()
+
+
+def _job(app: App, entry: ProjectScraper, role: Role) -> Job:
+    """Return the job of a scraper, with the workers and logs of the project file."""
+    workers, logs = app.project.cluster.workers, app.project.cluster.logs
+    plan = logs.folder and LogPlan(
+        folder=read_log_target(logs.folder),
+        format=LogFormat(logs.format or LogFormat.HUMAN),
+        level=read_level("logs.level", logs.level or "info"),
+    ).within(entry.name)
+    metrics = workers.metrics if role is Role.WORKER else None
+    return app.job(
+        entry.name,
+        workers=workers.per_machine or workers.count,
+        joins=True,
+        steps=workers.steps and list(workers.steps),
+        partitions=workers.partitions,
+        heartbeat=read_positive_duration("workers.heartbeat", workers.heartbeat or DEFAULT_HEARTBEAT),
+        **open_telemetry(plan or None, metrics, False, key="workers.metrics"),
+    )

@@ -19,6 +19,7 @@ class connect:
 
     def __init__(self, queue_url: str | None = None, *, folder: str | Path = ".") -> None:
         config = Config.read(Path(folder).absolute(), os.environ)
+        config.export_others(os.environ)
         self._project, self._url = config.project, one_address(queue_url or config.queue)
         self._app: App | None = None
 

@@ -21,6 +21,7 @@ from shoal.core.model import (
     TaskState,
     WorkerStatus,
 )
+from shoal.core.text import shorten
 from shoal.core.values import read_duration
 from shoal.discover.routing import Routes
 from shoal.fleet.command_hints import worker_command
@@ -36,6 +37,7 @@ from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.sources.seeds import Stream
 from shoal.fleet.status.at_work import has_lost_counts
+from shoal.fleet.status.changes import ListedChange, list_changes, read_change_kind
 from shoal.fleet.status.findings import RunFindings, read_findings, sample_of
 from shoal.fleet.status.letter_ids import find_letter, whole_ids
 from shoal.fleet.status.partitions import PartitionStatus, partitions
@@ -48,6 +50,7 @@ from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.counters import FileCounts, MissingPages
 from shoal.worker.failures.pages import FailedPage, read_failed_page
 from shoal.worker.left_out import SkippedLinks, read_left_out
+from shoal.worker.recrawl import PageChange
 
 CHUNK = 500  # ids in one query
 ENDED = {TaskState.COMPLETED, TaskState.EXPIRED, TaskState.DROPPED}
@@ -61,9 +64,10 @@ class TaskWaiter:
     or, where the store does not list those, when the run has finished.
     """
 
-    def __init__(self, queue: QueueReports, run_id: str, ids: Iterable[str]) -> None:
+    def __init__(self, queue: QueueReports, run_id: str, ids: Iterable[str | None]) -> None:
+        """Track tasks by their ids; None is one that was refused."""
         self._queue, self._run_id = queue, run_id
-        self._left = set(ids)
+        self._left = {one for one in ids if one is not None}
         self.items: dict[str, list[Any]] = {}
         self.errors: dict[str, TaskDied | TaskExpired] = {}
         self._seen: Stats | None = None
@@ -150,7 +154,7 @@ class TaskWaiter:
 
 
 async def outcomes(
-    queue: Queue, run_id: str, ids: Sequence[str], snapshots: AsyncIterator[Snapshot], *, strict: bool
+    queue: Queue, run_id: str, ids: Sequence[str | None], snapshots: AsyncIterator[Snapshot], *, strict: bool
 ) -> TaskWaiter:
     """Wait until all of these tasks have ended; a strict wait ends at the first failure."""
     waiting = TaskWaiter(queue, run_id, ids)
@@ -158,7 +162,8 @@ async def outcomes(
     async for snapshot in snapshots:
         await waiting.update(snapshot, is_last=snapshot.is_over)
         if waiting.is_over or (strict and waiting.errors):
-            break
+            return waiting
+    await waiting.update(snapshot, is_last=True)
     return waiting
 
 
@@ -168,7 +173,10 @@ def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def payload_tasks(payloads: Sequence[Mapping[str, Any]], step: str | None) -> list[Task]:
-    """Return a task for each payload; without a step, for the scraper's first."""
+    """Return a task for each payload; without a step, for the scraper's first. Raises InvalidInput."""
+    for one in payloads:
+        if not isinstance(one, Mapping):
+            raise InvalidInput(f"A payload is a dict, got {shorten(repr(one))}; start tasks with: app.start")
     return [Task(step=step, payload=one) if step else Task(payload=one) for one in payloads]
 
 
@@ -205,7 +213,8 @@ class RunHandle:
     report: RunEnqueueReport = NOTHING_ENQUEUED  # of the enqueue at its start
     routes: Routes = field(default_factory=Routes, repr=False)
     job_of: Callable[[Run], Job] = field(default=_no_job, repr=False)
-    check: Callable[[], object] | None = field(default=None, repr=False)  # raises if its workers here failed
+    # Returns whether its workers here have ended; raises if they failed.
+    check: Callable[[], bool] | None = field(default=None, repr=False)
     private: Sequence[str] = ()  # private hosts that `worker_command` allows
 
     @property
@@ -245,8 +254,8 @@ class RunHandle:
         return await lifecycle.pause(self.queue, self.id)
 
     async def resume(self) -> Run:
-        """Resume it; raises RunConflict if it was cancelled."""
-        return await self.queue.resume(self.id)
+        """Resume it; raises RunConflict if it was cancelled, or has used its `max_pages`."""
+        return await lifecycle.resume(self.queue, self.id)
 
     async def set(self, **settings: Any) -> Run:
         """Change settings while it runs, such as rate="2/s"; all its workers follow within two seconds.
@@ -287,15 +296,18 @@ class RunHandle:
         return await self.queue.stats(self.id)
 
     async def watch(self, every: timedelta = POLL_INTERVAL) -> AsyncIterator[Snapshot]:
-        """Yield a snapshot of the run periodically, the last one when it has ended."""
+        """Yield a snapshot of the run periodically, the last one when it has ended.
+
+        If its workers were started with this handle, also when these have ended: then the others of the tasks
+        left may never come.
+        """
         progress = ProgressReader(self.queue, self.id)
         while True:
+            are_over = self.check is not None and self.check()
             snapshot = await progress.read()
             yield snapshot
-            if snapshot.is_over:
+            if snapshot.is_over or are_over:
                 return
-            if self.check:
-                self.check()
             await asyncio.sleep(every.total_seconds())
 
     def records(
@@ -413,7 +425,7 @@ class RunHandle:
     # Results
 
     async def results(
-        self, *, step: str | None = None, after: int = 0, ids: Collection[str] | None = None
+        self, *, step: str | None = None, after: int = 0, ids: Collection[str | None] | None = None
     ) -> AsyncIterator[Any]:
         """Yield the items as they are stored, until the run or the named tasks have ended.
 
@@ -437,11 +449,13 @@ class RunHandle:
             if is_last:
                 return
 
-    async def result(self, task_id: str, timeout: timedelta | None = None) -> list[Any]:
+    async def result(self, task_id: str | None, timeout: timedelta | None = None) -> list[Any]:
         """Return the items of one task when it is done; an empty list if it has none.
 
         Raises UnknownTask at once for an id that the run does not have, TaskDied, TaskExpired, TimeoutError.
         """
+        if task_id is None:
+            raise InvalidInput("This task was refused, so it has no id and no result: see run.report.refused")
         return (await self.items_of([task_id], timeout))[task_id]
 
     async def items_of(self, ids: Sequence[str], timeout: timedelta | None = None) -> dict[str, list[Any]]:
@@ -455,9 +469,12 @@ class RunHandle:
         return waiting.items
 
     async def outcomes(
-        self, ids: Sequence[str], timeout: timedelta | None = None, *, strict: bool = False
+        self, ids: Sequence[str | None], timeout: timedelta | None = None, *, strict: bool = False
     ) -> TaskWaiter:
-        """Wait until these tasks have ended: `items` by id of the completed ones, `errors` of the others."""
+        """Wait until these tasks have ended: `items` by id of the completed ones, `errors` of the others.
+
+        None, the id of a task that was refused, is left out.
+        """
         async with asyncio.timeout(timeout.total_seconds() if timeout else None):
             waiting = await outcomes(self.queue, self.id, ids, self.watch(), strict=strict)
         for error in waiting.errors.values():
@@ -465,9 +482,9 @@ class RunHandle:
         return waiting
 
     async def wait(
-        self, ids: Sequence[str] | timedelta | None = None, timeout: timedelta | None = None
+        self, ids: Sequence[str | None] | timedelta | None = None, timeout: timedelta | None = None
     ) -> Stats:
-        """Return the counts when the run or the named tasks have ended.
+        """Return the counts when the run or the named tasks have ended, or the workers started with it.
 
         Raises TimeoutError; nothing is lost then.
         """
@@ -500,3 +517,12 @@ class RunHandle:
     async def compared(self) -> Comparison:
         """Return how many pages of the run are new, changed, unchanged and gone so far."""
         return await compared(self.queue, self.info)
+
+    def changes(
+        self, *, only: PageChange | str | None = None, after: str | None = None
+    ) -> AsyncIterator[ListedChange]:
+        """Yield the pages that are new, changed or gone, and of a changed page each field that differs.
+
+        `only` is one of "new", "changed", "gone" and "unchanged".
+        """
+        return list_changes(self.queue, self.info, only=read_change_kind(only), after=after)

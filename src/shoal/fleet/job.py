@@ -82,7 +82,7 @@ class Job:
             concurrency=self.concurrency,
             batch=self.batch,
             memory=self.memory,
-            steps=self.steps,
+            steps=self.steps or list(self.scraper.steps),
             partitions=self.partitions if self.sharing is None else None,
             sharing=self.sharing,
             log_level=self.logs.level if self.logs else Level.WARNING if self.reports_warnings else Level.OFF,

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self, Unpack
 
+import msgspec
+
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
 from shoal.core.failures import error_text
 from shoal.core.model import (
@@ -94,16 +96,14 @@ class StoreSize:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Evictions:
+class Evictions(msgspec.Struct, frozen=True):
     """What a store deletes by itself when it is full, in sentences for the user, and what it has so far."""
 
     text: str
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class NotesSize:
+class NotesSize(msgspec.Struct, frozen=True):
     """How many notes a topic has, the bytes of their values, and the age of the oldest."""
 
     count: int = 0
@@ -215,7 +215,10 @@ class QueueReports(ABC):
 
     @abstractmethod
     def hosts(self, run_id: str | None = None, *, after: str | None = None) -> AsyncIterator[HostStatus]:
-        """Stream the hosts, of one run or of all, from the one after the cursor `after`."""
+        """Stream the hosts, of one run or of all, from the one after the cursor `after`.
+
+        The counts of all runs leave out the tasks that wait in runs which have ended: no worker does them.
+        """
 
     @abstractmethod
     async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
@@ -509,6 +512,13 @@ class QueueAdmin(_RunIntakes):
     @abstractmethod
     async def slow_host(self, host: str, delay: timedelta) -> None:
         """Keep at least this gap between two starts on a host, in any run; zero removes it."""
+
+    @abstractmethod
+    async def take_turn(self, host: str, gap: timedelta) -> timedelta:
+        """Plan a start on a host for a request without a lease of it, and return how long until then.
+
+        It counts as a start of a run whose `host_delay` is `gap`. A pause does not hold it back.
+        """
 
 
 class SharedNotes(ABC):

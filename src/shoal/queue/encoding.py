@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
-from shoal.core.model import Counts, Stats
+from shoal.core.model import Counts, Stats, StepGroup
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -56,14 +56,16 @@ def stats_from(rows: Iterable[tuple[str, str, int, int]], lost: int = 0) -> Stat
     total: list[tuple[int, int]] = []
     steps: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     partitions: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    groups: defaultdict[StepGroup, list[tuple[int, int]]] = defaultdict(list)
     for step, partition, counter, count in rows:
         if count:
-            for pairs in (total, steps[step], partitions[partition]):
+            for pairs in (total, steps[step], partitions[partition], groups[step, partition]):
                 pairs.append((counter, count))
     return Stats(
         **_sums(total),
         steps={name: counts_from(pairs) for name, pairs in steps.items()},
         partitions={name: counts_from(pairs) for name, pairs in partitions.items()},
+        left={group: left for group, pairs in groups.items() if (left := counts_from(pairs).remaining)},
         lost=lost,
     )
 

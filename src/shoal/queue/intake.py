@@ -91,7 +91,7 @@ class Intake:
         _check_fields(task)
         url, host = _canonical(task)
         payload = _payload(task)
-        identity = task.key or _identity(task, url, payload)
+        identity = task.key or _identity(task, url)
         # A download may carry an item: it never expires, and is never left out as known.
         is_download = DOWNLOAD_KEY in task.payload
         return QueuedTask(
@@ -300,9 +300,19 @@ def _check_fields(task: Task) -> None:
     try:
         wrong = _wrong_field(task)
     except (TypeError, AttributeError) as error:
-        raise InvalidTask(task, f"a field has the wrong type: {error}") from error
+        wrong = _wrong_type(task) or f"a field has the wrong type: {error}"
+        raise InvalidTask(task, wrong) from error
     if wrong:
         raise InvalidTask(task, wrong)
+
+
+def _wrong_type(task: Task) -> str | None:
+    # Only after a failure: a check of every field of every link would cost time.
+    times: dict[str, Any] = {"delay": task.delay, "ttl": task.ttl or ZERO}
+    for name, given in times.items():
+        if not isinstance(given, timedelta):
+            return f"{name} must be a timedelta such as {name}=timedelta(hours=1), got {shorten(repr(given))}"
+    return None
 
 
 def _wrong_field(task: Task) -> str | None:
@@ -351,9 +361,9 @@ def _canonical(task: Task) -> tuple[str | None, str]:
         raise InvalidTask(task, str(error)) from error
 
 
-def _identity(task: Task, url: str | None, payload: str) -> str:
+def _identity(task: Task, url: str | None) -> str:
     if url is None:
-        return payload
+        return _encode_sorted(_with_request(task)).decode()
     return url if task.request is None else asked_for(url, task.request.post, task.request.method)
 
 
@@ -361,8 +371,12 @@ def _payload(task: Task) -> str:
     if not (task.payload or task.request):
         return "{}"
     try:
-        text = _encode_sorted(_with_request(task)).decode()
+        text = _encode(_with_request(task)).decode()
     except (TypeError, ValueError, UnicodeError, RecursionError) as error:
+        payload: Any = task.payload
+        if not isinstance(payload, Mapping):
+            given = shorten(repr(payload))
+            raise InvalidTask(task, f"payload must be a dict such as {{'page': 1}}, got {given}") from error
         raise InvalidTask(task, f"payload is not JSON: {error}") from error
     if "\\u0000" in text and _NUL.search(text):
         raise InvalidTask(task, "payload holds a NUL character; remove it")

@@ -39,6 +39,9 @@ _PROBLEMS = {
 }
 _FILE_PROBLEM = "a certificate or key file is not in PEM format, or is protected by another password"
 
+# Errors of uvloop, and of the Redis driver for a cluster where another call has closed the connection.
+_CLOSED = ("the handler is closed", "'NoneType' object has no attribute 'writelines'")
+
 FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
@@ -116,6 +119,11 @@ class RetryUntil:
         # Jittered: a fleet that lost its server at one moment must not reconnect at one moment.
         await asyncio.sleep(self._wait * random.uniform(0.5, 1.5))
         self._wait = min(self._wait * 2, MAX_WAIT)
+
+
+def is_closed(error: RuntimeError | AttributeError) -> bool:
+    """Return whether a driver wrote to a connection that was closed already."""
+    return str(error).endswith(_CLOSED)
 
 
 def handshake_problem(error: BaseException) -> str | None:

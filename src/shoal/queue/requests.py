@@ -141,8 +141,8 @@ def steered(run: Run, wanted: RunState) -> Run:
         return run
     if run.state is RunState.CANCELLED:
         raise RunConflict(run.id, "was cancelled and cannot continue. Start a new run")
-    again = shoal_command(f"resume {run.id}")
-    raise RunConflict(run.id, f"has ended: {run.reason}. Continue it with: {again}")
+    how = shoal_command(f"status {run.id}")
+    raise RunConflict(run.id, f"has ended: {run.reason}. How to go on with it: {how}")
 
 
 def known_ids(ids: Collection[str]) -> list[bytes]:

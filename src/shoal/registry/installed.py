@@ -3,9 +3,10 @@
 import sys
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from shoal.core.text import printable
 
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(msgspec.Struct, frozen=True):
     """One name that an installed package registers in a group."""
 
     group: str

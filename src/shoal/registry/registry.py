@@ -1,8 +1,9 @@
 """A registry: names to what they stand for, built in or from an installed package, loaded when first used."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from shoal.core.errors import PluginFailed
 from shoal.core.text import shorten
@@ -11,8 +12,7 @@ from shoal.registry.installed import Plugin, installed
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class PluginState:
+class PluginState(msgspec.Struct, frozen=True):
     """A plugin, and why it cannot be used: empty if it can."""
 
     plugin: Plugin

@@ -3,18 +3,23 @@
 import json
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from typing import Any
+from urllib.parse import urljoin
 
 import msgspec
 import turbohtml
 
 from shoal.core.errors import InvalidUrl, ParseFailed
-from shoal.core.urls import join
+from shoal.core.urls import EDGES, REMOVED, join
 from shoal.scrape.node import select_first, text_of
 from shoal.scrape.parsing import MAX_TEXT
 
 MAX_OBJECTS = 100_000  # of one page
-MAX_REFERENCES = 200  # each may repeat a large part of the page
+# Of microdata: elements visited and characters of values. An item may refer to parts of the page that hold
+# items with references of their own: 6 KB could repeat them a million times.
+MAX_VISITS = 50_000_000
+PROPERTY_COST, REFERENCE_COST = 400, 2_000  # visits, which take as long
 
 _META = {
     "description": ("description", "og:description"),
@@ -41,13 +46,32 @@ def read_jsonld(document: "turbohtml.Document", kind: str | None) -> list[dict[s
 
 def read_microdata(document: "turbohtml.Document", base: str, kind: str | None) -> list[dict[str, Any]]:
     """Return the items of the page's microdata, each property as a list; of one type if given."""
-    if len(document.select("[itemref]")) > MAX_REFERENCES:
-        raise ParseFailed(f"The page's microdata has more than {MAX_REFERENCES} references")
+    _check_references(document)
     try:
         items = [_as_dict(item) for item in document.microdata(base_url=base)]
     except RecursionError as error:
         raise ParseFailed("The page's microdata is nested too deeply") from error
     return [item for item in items if kind is None or _is_of(item.get("@type"), kind)]
+
+
+def _check_references(document: "turbohtml.Document") -> None:
+    """Raise ParseFailed if the page's microdata repeats parts of the page too often."""
+    named = {element.attr("id"): element for element in reversed(document.select("[id]"))}
+    every, visits = len(document.select("*")), 0
+    parts: list[tuple[turbohtml.Node, frozenset[str]]] = [(document, frozenset())]
+    while parts:
+        part, path = parts.pop()
+        visits += len(part.select("*"))
+        own = [part] if isinstance(part, turbohtml.Element) else []
+        for element in [*own, *part.select("[itemprop], [itemref]")]:
+            if element.attr("itemprop") is not None:
+                visits += PROPERTY_COST + len(element.text)
+            # The parser does not enter an item that it is reading, and looks for each name in the whole page.
+            names = set((element.attr("itemref") or "").split()) - path
+            visits += (REFERENCE_COST + every) * len(names)
+            parts.extend((named[name], path | {name}) for name in names & named.keys())
+            if visits > MAX_VISITS:
+                raise ParseFailed("The page's microdata repeats parts of the page too often to read it")
 
 
 def read_opengraph(document: "turbohtml.Document", base: str) -> dict[str, str]:
@@ -137,8 +161,21 @@ def read_markdown(tree: "turbohtml.Document", base: str, selector: str | None) -
     if raw is None:
         return ""
     own = deepcopy(raw)  # links are changed in place, and the page stays as it is
-    own.resolve_links(base)
+    own.rewrite_links(partial(_shown_link, base))
+    # The parser crashes on some elements that have no parent, such as <a> around a paragraph.
+    turbohtml.Element("div").append(own)
     return own.to_markdown()
+
+
+def _shown_link(base: str, url: str) -> str | None:
+    """Return a link as an absolute URL; empty if it would run a script where the Markdown is shown."""
+    plain = url.translate(REMOVED).strip(EDGES)[:12].lower()
+    if plain.startswith(("javascript:", "vbscript:", "data:")) and not plain.startswith("data:image/"):
+        return ""
+    try:
+        return urljoin(base, url)  # as it is written: the canonical form has no fragment
+    except ValueError:
+        return None
 
 
 def main_element(tree: "turbohtml.Document") -> "turbohtml.Element | None":

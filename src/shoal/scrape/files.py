@@ -29,6 +29,7 @@ _UNSAFE = re.compile(r'[\\:*?"<>|]')
 _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,10}")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # on Windows
 _MORE = {"image/jpeg": ".jpg", "image/webp": ".webp", "image/avif": ".avif", "font/woff2": ".woff2"}
+_MEDIA = ("image", "audio", "video")
 _SAYS_NOTHING = ("", "application/octet-stream", "binary/octet-stream")
 
 
@@ -55,9 +56,14 @@ def extension_of(url: str, kind: str) -> str:
     by_url = f"{dot}{end}".lower() if dot and _EXTENSION.fullmatch(f".{end}") else ""
     if kind in _SAYS_NOTHING:
         return by_url
-    if _types().guess_type(f"file{by_url}")[0] == kind:
+    guess = _types().guess_type(f"file{by_url}")[0]
+    if guess == kind:
         return by_url  # of several that a type has
-    return _MORE.get(kind) or _types().guess_extension(kind, strict=False) or by_url
+    if known := _MORE.get(kind) or _types().guess_extension(kind, strict=False):
+        return known
+    group = kind.partition("/")[0]
+    # A scraper that accepts image/* must not store a .php, which a web server may run.
+    return "" if group in _MEDIA and (guess or "").partition("/")[0] != group else by_url
 
 
 def name_of(url: str) -> str:
@@ -127,7 +133,7 @@ class DownloadPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The files to download, the first by this task; the item that they belong to; their page."""
 
     files: list[FileRequest]
-    item: str | None = None  # as JSON: a payload does not keep the order of its keys
+    item: str | None = None  # as JSON
     origin: str | None = None
     key: str = ""  # of the item, for the identity of its tasks
     runs_step: bool = False  # on the file, instead of storing its record as an item

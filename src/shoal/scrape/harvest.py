@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,15 +19,14 @@ MAX_RESULTS = 1_000_000  # items and tasks of one page: no page holds as many, s
 Dropped = defaultdict[str, int]  # skipped links by reason; not a Counter, which is slower to create
 
 
-@dataclass(slots=True)
-class Harvest:
+class Harvest(msgspec.Struct):
     """The items, rejects and follow-up tasks of one page, and the number of skipped links by reason."""
 
-    items: list[Any] = field(default_factory=list)
-    rejects: list[Reject] = field(default_factory=list)
-    follow: list[Task] = field(default_factory=list)
-    dropped: Dropped = field(default_factory=lambda: defaultdict(int))
-    downloads: list[Task] = field(default_factory=list)  # to which the rules for links do not apply
+    items: list[Any] = msgspec.field(default_factory=list)
+    rejects: list[Reject] = msgspec.field(default_factory=list)
+    follow: list[Task] = msgspec.field(default_factory=list)
+    dropped: Dropped = msgspec.field(default_factory=lambda: defaultdict(int))
+    downloads: list[Task] = msgspec.field(default_factory=list)  # to which the rules for links do not apply
 
     @property
     def waiting(self) -> list[Any]:

@@ -2,12 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from types import CodeType, SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import msgspec
 
 from shoal.core.errors import InvalidInput, InvalidItem
 from shoal.core.http import Headers, Response
@@ -17,8 +19,7 @@ from shoal.core.values import read_duration
 from shoal.scrape.items import is_item, make_reject
 
 
-@dataclass(slots=True)
-class OutgoingRequest:
+class OutgoingRequest(msgspec.Struct):
     """A request that is about to be sent. Hooks may change its URL, headers and body."""
 
     url: str
@@ -51,22 +52,25 @@ class ErrorAction(StrEnum):
     RELEASE = "release"
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorDecision:
+class ErrorDecision(msgspec.Struct, frozen=True):
     """What an `on_error` hook has decided."""
 
     action: ErrorAction
     after: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FailedTask:
+class FailedTask(msgspec.Struct, frozen=True):
     """A task that has failed. A hook returns one of its decisions, or None for the usual one."""
 
     error: Exception
     task: Task
     attempt: int  # from 1
     response: Response | None = None
+
+    @property
+    def base(self) -> str:
+        """What relative URLs of yielded tasks are resolved against: the response's URL, or the task's."""
+        return self.response.url if self.response else self.task.url or ""
 
     def retry(self, after: timedelta | str | None = None) -> ErrorDecision:
         """Try again, unless this was the last attempt; `after` replaces the usual delay."""
@@ -81,8 +85,7 @@ class FailedTask:
         return ErrorDecision(ErrorAction.RELEASE, read_duration("after", after))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookedRun:
+class HookedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run at its start or end. `token` is higher in each later call: store it, and refuse a lower one."""
 
     id: str
@@ -122,18 +125,17 @@ class Hook:
         return await result if inspect.isawaitable(result) else result
 
 
-@dataclass(slots=True)
-class ScraperHooks:
+class ScraperHooks(msgspec.Struct):
     """The hooks of a scraper, in the order in which they were defined."""
 
-    request: list[Hook] = field(default_factory=list)
-    response: list[Hook] = field(default_factory=list)
-    item: list[Hook] = field(default_factory=list)
-    error: list[Hook] = field(default_factory=list)
-    start: list[Hook] = field(default_factory=list)
-    finish: list[Hook] = field(default_factory=list)
-    run_start: list[Hook] = field(default_factory=list)
-    run_finish: list[Hook] = field(default_factory=list)
+    request: list[Hook] = msgspec.field(default_factory=list)
+    response: list[Hook] = msgspec.field(default_factory=list)
+    item: list[Hook] = msgspec.field(default_factory=list)
+    error: list[Hook] = msgspec.field(default_factory=list)
+    start: list[Hook] = msgspec.field(default_factory=list)
+    finish: list[Hook] = msgspec.field(default_factory=list)
+    run_start: list[Hook] = msgspec.field(default_factory=list)
+    run_finish: list[Hook] = msgspec.field(default_factory=list)
 
     @property
     def of_run(self) -> bool:

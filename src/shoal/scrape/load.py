@@ -1,7 +1,7 @@
 """Load a scraper from a file or an importable module."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
@@ -11,12 +11,40 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
+from typing import Protocol
 
 from shoal.core.errors import InvalidInput
 from shoal.core.text import shorten
+from shoal.registry.registry import Registry
+from shoal.registry.signatures import check_call
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.seeds import user_code
 
+
+class ScraperLoader(Protocol):
+    """A module that finds scrapers of another kind, such as the spiders of a Scrapy project."""
+
+    def from_folder(self, folder: Path, name: str) -> Scraper | None:
+        """Return the scraper of this name in a project's folder; None if it is no such project."""
+        ...
+
+    def from_module(self, module: ModuleType, name: str) -> Scraper | None:
+        """Return the scraper of this name that a module without a `Scraper` defines; None if it has none."""
+        ...
+
+
+def _read_loader(value: object) -> ScraperLoader:
+    for name in ("from_folder", "from_module"):
+        check_call(getattr(value, name, None), 2, f"a loader has the function {name}(place, name)")
+    return value  # type: ignore[return-value]
+
+
+LOADERS: Registry[ScraperLoader] = Registry(
+    "shoal.loaders",
+    "loader",
+    {"scrapy": lambda: _read_loader(import_module("shoal.scrapy.loader"))},
+    _read_loader,
+)
 _loading: ContextVar[bool] = ContextVar("loading", default=False)
 
 
@@ -28,16 +56,36 @@ def is_loading() -> bool:
 def load_scraper(where: str) -> Scraper:
     """Return the scraper that "books.py", "books.py:books" or "package.module:books" names.
 
+    Loaders are asked for a folder, a name in the current folder, and a module without a scraper.
+
     Raises InvalidInput, which says what to type, if the file or module cannot be found or imported.
     """
     place, name = _split(where)
     token = _loading.set(True)
     try:
+        if loaded := _load_from_folder(place, name):
+            return loaded
         module = _from_file(Path(place)) if _is_file(place) else _from_module(place)
+        found = {key: value for key, value in vars(module).items() if isinstance(value, Scraper)}
+        if not found and (loaded := _ask_loaders(lambda loader: loader.from_module(module, name))):
+            return loaded
     finally:
         _loading.reset(token)
-    found = {key: value for key, value in vars(module).items() if isinstance(value, Scraper)}
     return _find_by_name(place, name, found) if name else _only(place, found)
+
+
+def _load_from_folder(place: str, name: str) -> Scraper | None:
+    if Path(place).is_dir():
+        return _ask_loaders(lambda loader: loader.from_folder(Path(place), name))
+    if name or _is_file(place):
+        return None
+    return _ask_loaders(lambda loader: loader.from_folder(Path.cwd(), place))
+
+
+def _ask_loaders(ask: Callable[[ScraperLoader], Scraper | None]) -> Scraper | None:
+    """Return what the first loader finds that finds something."""
+    loaders = (loader for name in LOADERS.names() if (loader := LOADERS.find(name)))
+    return next((found for loader in loaders if (found := ask(loader))), None)
 
 
 def locate_scraper(scraper: Scraper) -> str:

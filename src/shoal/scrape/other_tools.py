@@ -11,8 +11,8 @@ _OPTIONS = {
     "cb_kwargs": "the values as payload: page.follow(link, rank=3), then page.payload['rank']",
     "meta": "the values as payload: page.follow(link, rank=3), then page.payload['rank']",
     "formdata": "form=",
-    "dont_filter": "a task with a key of its own: Task(url=…, step=…, key='…'); a key enters a run once",
-    "errback": "nothing: a page that fails becomes a dead letter. See: shoal dead list RUN",
+    "dont_filter": "a key of its own: page.follow(link, key='…'); a key enters a run once",
+    "errback": "a function with @detail.on_error, which yields items and tasks for a failed task of the step",
 }
 # Options of HTTP clients, and misspelt ones.
 _CLIENT_OPTIONS = {

@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from itertools import islice
 from typing import Any, Protocol
 
@@ -14,12 +15,12 @@ from turbohtml import Document
 
 from shoal.core.errors import InvalidInput, InvalidUrl, ParseFailed
 from shoal.core.http import Headers, LiveTab, Response, StoredFile
-from shoal.core.model import NOTHING, Task
+from shoal.core.model import NOTHING, ZERO, Task
 from shoal.core.request_options import NO_HEADERS, RequestOptions
 from shoal.core.tasks import is_in_loop
 from shoal.core.text import shorten
 from shoal.core.urls import join, join_all
-from shoal.core.values import read_size
+from shoal.core.values import read_duration, read_positive_duration, read_size
 from shoal.scrape.extract import (
     read_article,
     read_feed,
@@ -33,11 +34,12 @@ from shoal.scrape.extract import (
 from shoal.scrape.files import DEFAULT_PATH, MAX_BYTES, Download, FileRequest, check_template, read_types
 from shoal.scrape.node import Node, NodeList, XPathResults, evaluate_xpath, select, select_first, text_of
 from shoal.scrape.other_tools import missing_attribute, refuse_options
-from shoal.scrape.parsing import parse_html, read_text
+from shoal.scrape.parsing import is_binary, names_text, parse_html, read_text
 from shoal.scrape.requests import Send, add_params, send_request
 
 LONG = 1 << 20  # bytes, about ten milliseconds of parsing
 MAX_LINKS = 100_000  # per page; extracting them takes half a second
+TASK_OPTIONS = frozenset({"key", "partition", "priority", "ttl", "delay"})
 NOT_A_LINK, TOO_MANY = "not a web link", "too many links on one page"
 
 
@@ -229,6 +231,10 @@ class Page:
         step: Named | str | None = None,
         priority: int | None = None,
         *,
+        key: str | None = None,
+        partition: str | None = None,
+        ttl: timedelta | str | None = None,
+        delay: timedelta | str | None = None,
         method: str | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
         cookies: Mapping[str, str] | None = None,
@@ -241,19 +247,29 @@ class Page:
     ) -> Task | None:
         """Return a task for a link of this page, for the same step unless you name another.
 
-        Other keyword arguments become payload. Params are added to the URL. A form, JSON or bytes
-        make the request a POST; cookies are sent like header fields, with this request only. Returns None for
-        None and for anything that is not a web address; a step may yield None.
+        `key` to `delay` are those of the task. Other keyword arguments become payload. Params are added to
+        the URL. A form, JSON or bytes make the request a POST; cookies are sent like header fields, with this
+        request only. Returns None for None and for anything that is not a web address; a step may yield None.
         """
         href = url.attr("href") if isinstance(url, Node) else url
         if params is not None and href is not None:
             href = add_params(self.urljoin(href), params)
         if not (method or headers or cookies or payload or more) and form is json is body is None:
-            return self._task(href, step, priority, NOTHING, None)
-        options = RequestOptions.read(
-            method=method, headers=headers, cookies=cookies, form=form, json=json, body=body
+            task = self._task(href, step, priority, NOTHING, None)
+        else:
+            options = RequestOptions.read(
+                method=method, headers=headers, cookies=cookies, form=form, json=json, body=body
+            )
+            task = self._task(href, step, priority, merge_payload(payload, more), options)
+        if task is None or key is partition is ttl is delay is None:
+            return task
+        return replace(
+            task,
+            key=key,
+            partition=task.partition if partition is None else partition,
+            ttl=None if ttl is None else read_positive_duration("ttl", ttl),
+            delay=ZERO if delay is None else read_duration("delay", delay),
         )
-        return self._task(href, step, priority, merge_payload(payload, more), options)
 
     def post(self, url: str | Node | None, **options: Any) -> Task | None:
         """Return a task that sends a form, JSON or bytes; the options are those of `follow`.
@@ -306,6 +322,8 @@ class Page:
         target = self._find_target(href)
         if target is None:
             return None
+        if given := TASK_OPTIONS & more.keys():
+            raise InvalidInput(f"page.download has no option {min(given)!r}, which page.follow has")
         request = FileRequest(
             url=target,
             path=check_template(path),
@@ -359,15 +377,6 @@ class Page:
         with suppress(ParseFailed):
             self._tree()
 
-    def resolve(self, task: Task) -> Task:
-        """Return a task that a step has made itself, with a relative URL resolved against this page."""
-        if task.depth or not task.url or task.url.startswith(("http://", "https://")):
-            return task
-        try:
-            return replace(task, url=join(self.base, task.url))
-        except InvalidUrl:
-            return task  # refused with the reason when it is queued
-
     def __repr__(self) -> str:
         return f"<Page {self.status} {self.url}>"
 
@@ -379,6 +388,12 @@ class Page:
         return "json" in self.headers.get("content-type", "").lower()
 
     def _read(self) -> str:
+        kind = self.headers.type
+        if kind and not names_text(kind) and is_binary(self.body):
+            raise ParseFailed(
+                f"{shorten(self.url)} is {shorten(kind)}: it has bytes, and no text or elements. "
+                "Use page.body, or store it: yield page.download(url)"
+            )
         self._html, self._encoding = read_text(self.body, self.headers.get("content-type", ""))
         return self._html
 
@@ -459,8 +474,7 @@ def needs_javascript(page: Page, selector: str | None = None) -> bool:
 
     With a CSS selector, the page needs JavaScript if nothing matches it; nothing else is checked.
     """
-    kind = page.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
-    if kind not in ("text/html", "application/xhtml+xml", ""):
+    if page.headers.type not in ("text/html", "application/xhtml+xml", ""):
         return False
     try:
         if selector:

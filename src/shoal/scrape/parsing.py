@@ -43,6 +43,22 @@ _RETIRED = {"iso-2022-kr": "iso2022_kr", "csiso2022kr": "iso2022_kr", "hz-gb-231
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f\ufffd]")
 
 
+_TEXT = re.compile(
+    r"text/.*|application/(?:.*[+.-])?"
+    r"(?:x?html|xml|xml-dtd|json|ndjson|jsonl|jsonlines|javascript|yaml|text|csv)"
+)
+
+
+def names_text(kind: str) -> bool:
+    """Return whether a type without parameters is HTML, XML, JSON or other text."""
+    return _TEXT.fullmatch(kind) is not None
+
+
+def is_binary(body: bytes) -> bool:
+    """Return whether a body is not text."""
+    return body.startswith(b"%PDF-") or (b"\0" in body[:SAMPLE] and _find_mark(body) is None)
+
+
 def read_text(body: bytes, content_type: str = "") -> tuple[str, str]:
     """Return a page's text and the name of the encoding used."""
     mark = _find_mark(body)

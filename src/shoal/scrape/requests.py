@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from msgspec.structs import replace
 
@@ -26,17 +26,41 @@ Send = Callable[[Task, timedelta | None], Awaitable[Response]]
 # The same for a step without a page; it returns the response as a page.
 SendForPage = Callable[[Task, timedelta | None], "Awaitable[Page]"]
 
-_current: ContextVar[tuple[Task, SendForPage] | None] = ContextVar("the step without a page", default=None)
+# Tells whether a task that fetches no page may send a request in the turn it has at the host of its URL.
+TakeTurn = Callable[[], bool]
+
+
+class _StepWithoutPage(NamedTuple):
+    task: Task
+    send: SendForPage
+    take_turn: TakeTurn
+
+
+_current: ContextVar[_StepWithoutPage | None] = ContextVar("the step without a page", default=None)
 
 
 @contextmanager
-def sending_without_page(task: Task, send: SendForPage) -> Iterator[None]:
+def sending_without_page(
+    task: Task, send: SendForPage, take_turn: TakeTurn = lambda: False
+) -> Iterator[None]:
     """Let the step of a task without a page send requests, while the context is open."""
-    token = _current.set((task, send))
+    token = _current.set(_StepWithoutPage(task, send, take_turn))
     try:
         yield
     finally:
         _current.reset(token)
+
+
+def own_turn() -> TakeTurn:
+    """Return what tells a step with `fetch=None`, once, whether it may send its request now.
+
+    A step that sends requests by other means than `scraper.request` asks it for the first one to the host of
+    its task. If that came too late, the request has to wait for another turn: `HostTurns`.
+    """
+    step = _current.get()
+    if step is None:
+        raise InvalidInput("Only a step with fetch=None has a turn of its own, while it runs")
+    return step.take_turn
 
 
 class RequestKeywords(TypedDict, total=False):
@@ -75,7 +99,7 @@ def send_without_page(url: str, **given: Unpack[RequestKeywords]) -> "Awaitable[
             "scraper.request sends requests in a step with fetch=None, while it runs. In a step with a page: "
             "page.request. In a test: run_step(step, task, send=a function that returns a page)"
         )
-    task, send = step
+    task, send = step.task, step.send
     return send(*_read_request("scraper.request", task, None, url, given))
 
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
+
+import msgspec
 
 from shoal.core.errors import InvalidSetting, InvalidUrl, OutOfScope
 from shoal.core.patterns import glob_expression, regular
@@ -19,8 +20,7 @@ _LOOKS_LIKE_A_PATTERN = re.compile(r"re:|.*[*./:]")
 Matcher = Callable[[str], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """Where links and redirects may lead: "host", "site", "any", or patterns."""
 
     rule: str

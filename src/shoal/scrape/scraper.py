@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from difflib import get_close_matches
@@ -23,9 +23,9 @@ from shoal.scrape.login import Login
 from shoal.scrape.page import Named, Page, make_page, step_name
 from shoal.scrape.requests import send_without_page
 from shoal.scrape.seeds import SeedFunction, check_seed_function, read_start
-from shoal.scrape.settings.args import DeclaredArgs
+from shoal.scrape.settings.args import DeclaredArgs, OpenArgs
 from shoal.scrape.settings.scraper import ScraperSettings, find_setting
-from shoal.scrape.step import Step
+from shoal.scrape.step import Step, check_function, is_async
 
 if TYPE_CHECKING:
     from shoal.fleet.sources.seeds import Stream
@@ -59,7 +59,7 @@ class Scraper:
     """The user's code: a name, settings and steps.
 
     `start` are the URLs and tasks of a run for which no other seeds are named. `args` declares the arguments
-    of a run, as names with types or defaults, or as a dataclass.
+    of a run, as names with types or defaults, or as a dataclass; `dict` allows any name.
     """
 
     runner: ClassVar[ScraperRunner]  # bound by `shoal/__init__.py`
@@ -72,11 +72,12 @@ class Scraper:
         self.steps: dict[str, Step] = {}
         self.start = read_start(start)
         self.seed_function: SeedFunction | None = None
-        self.declared_args = DeclaredArgs(self.name, args)
+        self.declared_args = OpenArgs(name) if args is dict else DeclaredArgs(self.name, args)
         self.args: Any = self.declared_args.defaults()  # of the run; in a worker, known when it starts
         self.login_function: Login | None = None
         self.hooks = ScraperHooks()
         self.resources = SimpleNamespace()  # of a worker; `on_start` hooks fill it
+        self.observers: list[Any] = []  # of its workers: `Observer` in worker/telemetry/observer.py
         self._link_filter = LinkFilter(self.settings)
 
     @overload
@@ -112,7 +113,7 @@ class Scraper:
         def add(function: Callable[..., Any]) -> Step:
             step = Step(
                 name=self._unused_name(function, name),
-                function=_check_function(function),
+                function=check_function(function),
                 item=item,
                 fetch=self.settings.fetch if fetch is _SCRAPER_DEFAULT else _read("fetch", fetch),
                 as_scraper=fetch is _SCRAPER_DEFAULT,
@@ -120,7 +121,7 @@ class Scraper:
                 retries=None if retries is None else self._read_retries(retries, delivery),
                 timeout=None if timeout is None else _read("timeout", timeout),
                 delivery=None if delivery is None else _read("delivery", delivery),
-                is_async=_is_async(function),
+                is_async=is_async(function),
                 check=validator_for(item),
                 link_filter=self._link_filter,
                 route=self._resolve_step,
@@ -204,6 +205,17 @@ class Scraper:
             raise InvalidInput(f"Scraper {self.name!r} has no step. Put @{self.name}.step above a function")
         return next(iter(self.steps.values()))
 
+    @property
+    def seed_step(self) -> str:
+        """The name of the step of a task that names none."""
+        return SEED_STEP if SEED_STEP in self.steps else self.first.name
+
+    def steps_of_tasks(self, steps: Collection[str] | None = None) -> list[str]:
+        """Return what the tasks that these steps handle may name; those of the first step may name none."""
+        own = [name for name in self.steps if steps is None or name in steps]
+        unnamed = {SEED_STEP, INVALID_SEED}.difference(self.steps)
+        return [*own, *sorted(unnamed)] if own and own[0] == self.first.name else own
+
     def handler(self, task: Task) -> Step:
         """Return the step that handles a task: the first step if the task names none; raises InvalidTask."""
         step = self.steps.get(task.step)
@@ -271,7 +283,7 @@ class Scraper:
         other.settings.retry.check_classes()
         self._check_item_hooks()
         other.login_function = self.login_function
-        other.hooks, other.resources = self.hooks, self.resources
+        other.hooks, other.resources, other.observers = self.hooks, self.resources, self.observers
         other.start, other.seed_function = self.start, self.seed_function
         other.declared_args, other.args = self.declared_args, self.args
         other._link_filter = LinkFilter(other.settings)
@@ -281,6 +293,14 @@ class Scraper:
                 step, fetch=fetch, link_filter=other._link_filter, route=other._resolve_step
             )
         return other
+
+    def group_settings(self, typed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return typed settings as `replace` takes them; other kinds of scrapers may have other names."""
+        return dict(typed)
+
+    def parts(self) -> Iterable[tuple[str, bool, str]]:
+        """Return what `shoal check` says of another kind of scraper: a part, whether it is used, and how."""
+        return ()
 
     def change(self, **changes: Any) -> None:
         """Change settings of this scraper in place, while it works; its steps and link counts stay."""
@@ -358,7 +378,7 @@ class Scraper:
     def _check_item_hooks(self) -> None:
         """Raise InvalidSetting for an async hook of items whose step runs in a thread: it could not wait."""
         step = next((step for step in self.steps.values() if not step.is_async), None)
-        hook = next((hook for hook in self.hooks.item if _is_async(hook.function)), None)
+        hook = next((hook for hook in self.hooks.item if is_async(hook.function)), None)
         if step and hook:
             raise InvalidSetting(
                 str(hook), f"is async, and step {step.name!r} is not. Define both of them with 'async def'"
@@ -381,22 +401,6 @@ def _check_name(what: str, name: object) -> str:
     if isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable() and name != "<lambda>":
         return name
     raise InvalidInput(f"{what} must be 1 to {MAX_NAME} printable characters, got {shorten(repr(name))}")
-
-
-def _check_function(function: Any) -> Callable[..., Any]:
-    if not callable(function) or isinstance(function, type):
-        raise InvalidInput(f"A step must be a function, got {shorten(repr(function))}")
-    try:
-        inspect.signature(function).bind(None)
-    except (TypeError, ValueError) as error:
-        name = getattr(function, "__name__", "step")
-        raise InvalidInput(f"A step takes one argument, the page or the task: def {name}(page)") from error
-    return function  # type: ignore[no-any-return]
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    forms = (inspect.unwrap(function), getattr(function, "__call__", None))  # noqa: B004
-    return any(inspect.iscoroutinefunction(form) or inspect.isasyncgenfunction(form) for form in forms)
 
 
 def _run(step: Step, subject: Page | Task) -> Harvest:

@@ -4,22 +4,26 @@ import ast
 import inspect
 import linecache
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import AsyncGeneratorType, CodeType, FrameType, GeneratorType, TracebackType
 from typing import Any, TypeVar
 
-from shoal.core.errors import InvalidInput, InvalidItem
+from msgspec import structs
+
+from shoal.core.errors import InvalidInput, InvalidItem, InvalidUrl
 from shoal.core.model import Reject, Task
+from shoal.core.text import shorten
+from shoal.core.urls import join
 from shoal.scrape.files import Download
 from shoal.scrape.harvest import Harvest, ResultCollector
-from shoal.scrape.hooks import ScraperHooks
+from shoal.scrape.hooks import FailedTask, ScraperHooks
 from shoal.scrape.items import Check, is_item
 from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.page import Page
 
-Subject = Page | Task
+Subject = Page | Task | FailedTask
 E = TypeVar("E", bound=BaseException)
 
 
@@ -45,6 +49,20 @@ class Step:
     link_filter: LinkFilter = field(repr=False)
     route: Callable[[Task], Task] = field(repr=False)
     hooks: ScraperHooks = field(repr=False)
+    fallbacks: "list[Step]" = field(default_factory=list, repr=False)  # of `on_error`: at most one
+
+    def on_error(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register a function that gets each task of this step which has finally failed.
+
+        What it yields, items and tasks, is stored in place of a dead letter; without any it becomes one.
+        """
+        if self.fallbacks:
+            raise InvalidInput(f"on_error of step {self.name!r} is already defined; a step has one function")
+        fallback = replace(
+            self, function=check_function(function), fetch=None, is_async=is_async(function), fallbacks=[]
+        )
+        self.fallbacks.append(fallback)
+        return function
 
     @property
     def filename(self) -> str:
@@ -81,6 +99,8 @@ class Step:
         # Most functions return a generator, and the checks of abstract classes are slow.
         if type(result) is not AsyncGeneratorType and isinstance(result, Awaitable):
             result = await result
+        if isinstance(result, Harvest):
+            return result  # of another engine, which has filtered and checked it
         values = result if isinstance(result, AsyncGenerator) else self._iterate_returned(result)
         try:
             async for value in values:
@@ -122,16 +142,44 @@ class Step:
 
     def _filter_links(self, harvest: Harvest, subject: Subject) -> Harvest:
         tasks: Iterable[Task] = harvest.follow
-        if isinstance(subject, Page):
-            if subject.dropped:
-                harvest.dropped.update(subject.dropped)
-            tasks = map(subject.resolve, tasks)
-        parent = subject.task if isinstance(subject, Page) else subject
+        if isinstance(subject, Page) and subject.dropped:
+            harvest.dropped.update(subject.dropped)
+        if not isinstance(subject, Task):
+            tasks = [_resolved(task, subject) for task in tasks]
+        parent = subject if isinstance(subject, Task) else subject.task
         harvest.follow = [
             *self.link_filter.filter(tasks, parent, harvest.dropped),
             *harvest.downloads,
         ]
         return harvest
+
+
+def _resolved(task: Task, subject: Page | FailedTask) -> Task:
+    """Return a task that a step has made itself, with a relative URL resolved against its page."""
+    if task.depth or not task.url or task.url.startswith(("http://", "https://")):
+        return task
+    try:
+        return structs.replace(task, url=join(subject.base, task.url))
+    except InvalidUrl:
+        return task  # refused with the reason when it is queued
+
+
+def check_function(function: Any) -> Callable[..., Any]:
+    """Return a function of one argument; raises InvalidInput for anything else."""
+    if not callable(function) or isinstance(function, type):
+        raise InvalidInput(f"A step must be a function, got {shorten(repr(function))}")
+    try:
+        inspect.signature(function).bind(None)
+    except (TypeError, ValueError) as error:
+        name = getattr(function, "__name__", "step")
+        raise InvalidInput(f"A step takes one argument, the page or the task: def {name}(page)") from error
+    return function  # type: ignore[no-any-return]
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Return whether a function is defined with `async def`."""
+    forms = (inspect.unwrap(function), getattr(function, "__call__", None))  # noqa: B004
+    return any(inspect.iscoroutinefunction(form) or inspect.isasyncgenfunction(form) for form in forms)
 
 
 def _at_yield(error: E, result: Any, function: Callable[..., Any]) -> E:

@@ -16,8 +16,8 @@ from shoal.fleet.project.file import LoadedScraper, Project
 from shoal.fleet.run.feed import OnInvalid, read_policy
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import SOURCE_NAMES, read_sources
-from shoal.fleet.sources.recrawl import NEWEST
 from shoal.fleet.sources.seeds import Seeds, Stream
+from shoal.fleet.status.find import AUTO, NEWEST
 from shoal.queue.address import one_address
 from shoal.scrape.load import locate_scraper
 from shoal.scrape.scraper import Scraper
@@ -74,7 +74,7 @@ class RunOptions:
     @property
     def resumed_id(self) -> str | None:
         """The id of the run to resume or to create; None if none was named."""
-        named = self.resume if isinstance(self.resume, str) and self.resume != NEWEST else None
+        named = self.resume if isinstance(self.resume, str) and self.resume not in (NEWEST, AUTO) else None
         return named or self.run_id
 
     def job(self, scraper: Scraper, project: Project, queue_url: str) -> Job:

@@ -144,10 +144,11 @@ async def read_result(
         for what, total in (("rejects", counts["rejected"]), ("dead letters", counts["dead"]))
         if total > MAX_LISTED
     ]
+    has_nothing_new = summary.enqueued.known and not snapshot.stats.tasks
     return RunResult(
         scraper=run.scraper,
         run_id=run.id,
-        state=str(snapshot.state),
+        state=str(ReportedState.FINISHED if has_nothing_new else snapshot.state),
         reason=snapshot.reason,
         seconds=summary.seconds,
         counts=counts,

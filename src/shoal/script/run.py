@@ -7,12 +7,12 @@ import threading
 from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
+import msgspec
 import uvloop
 
 from shoal.core.errors import InvalidInput, InvalidSetting, ShoalError
@@ -31,6 +31,7 @@ from shoal.fleet.run.open_run import OpenedRun, StartOptions, find_existing, loc
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.sources.seeds import Stream
 from shoal.fleet.standard_streams import open_standard_streams
+from shoal.fleet.status.find import NEWEST
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.scrape.load import is_loading
@@ -65,12 +66,6 @@ class ScriptRun:
             raise
         if summary.ending.failed:
             raise ShoalError(f"The workers of run {self.run.id} have stopped: {summary.ending.failures[0]}")
-        if summary.queued_nothing:
-            first = summary.enqueued.refused[0]
-            raise InvalidInput(
-                f"Nothing could be queued ({summary.enqueued.invalid:,} invalid). "
-                f"{first.where}: {first.text}: {first.reason}"
-            )
         return summary
 
     def finish(self) -> int:
@@ -173,7 +168,7 @@ async def _find_resumed(queue: Queue, job: Job, options: RunOptions) -> Run | No
         return None
     if options.resumed_id:
         return await find_existing(queue, job, options.resumed_id, resume=bool(options.resume))
-    if isinstance(options.resume, str):  # newest: there must be one
+    if options.resume == NEWEST:  # there must be one
         return await find_existing(queue, job, None, resume=True)
     if options.resume is None and job.scraper.settings.mode == "distributed":
         return None
@@ -303,8 +298,7 @@ def _interrupt() -> NoReturn:
     raise KeyboardInterrupt
 
 
-@dataclass(slots=True)
-class StreamOutcome:
+class StreamOutcome(msgspec.Struct):
     """The result of a stream, once it has ended."""
 
     result: RunResult | None = None

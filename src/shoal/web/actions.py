@@ -1,7 +1,8 @@
 """Every action that an operator can take; the API and the pages both call these."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -10,16 +11,17 @@ from typing import Annotated, Any
 from fastapi import Depends
 from starlette.requests import Request
 
-from shoal.core.errors import InvalidInput, InvalidSetting, UnknownScraper
+from shoal.core.errors import InvalidInput, InvalidSetting, InvalidUrl, UnknownScraper
 from shoal.core.model import ZERO, DeadFilter, DeadLetter, EnqueueReport, Run, Task
 from shoal.core.redact import bare_url
+from shoal.core.urls import host_of
 from shoal.core.values import hint
-from shoal.fleet.build_job import job_of_run, project_job
+from shoal.fleet.build_job import check_served, job_of_run, load, project_job
 from shoal.fleet.job import Job
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.project.file import Project
 from shoal.fleet.run import letters, lifecycle, retention
-from shoal.fleet.run.enqueue import fill, filled_row
+from shoal.fleet.run.enqueue import ends_as_nothing_new, fill, filled_row
 from shoal.fleet.run.feed import InvalidSeeds
 from shoal.fleet.run.letters import EditReport, LetterChange
 from shoal.fleet.run.open_run import RunEnqueueReport, StartOptions, open_run
@@ -30,11 +32,12 @@ from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.letter_ids import whole_ids
 from shoal.queue.contract import Queue
+from shoal.scrape.scraper import SEED_STEP
 from shoal.scrape.settings.scraper import SETTINGS
 from shoal.web.audit import record_action
 from shoal.web.auth import Principal, check_operator, principal_of
 from shoal.web.context import WebContext, context_of
-from shoal.web.requests import SeedsBody, StartRunBody
+from shoal.web.requests import SeedsBody, StartRunBody, WorkersBody
 
 Ids = Sequence[str] | None  # of dead letters; None means all
 
@@ -64,8 +67,8 @@ class OperatorActions:
         return await self._change_state("pause", lambda one: lifecycle.pause(self._queue, one), run_id)
 
     async def resume(self, run_id: str) -> Run:
-        """Resume a paused or partial run; raises RunConflict if it was cancelled."""
-        return await self._change_state("resume", self._queue.resume, run_id)
+        """Resume a paused or partial run; raises RunConflict if it cannot go on."""
+        return await self._change_state("resume", lambda one: lifecycle.resume(self._queue, one), run_id)
 
     async def cancel(self, run_id: str) -> Run:
         """Cancel a run permanently; nothing is deleted. A finished run stays as it is."""
@@ -118,7 +121,7 @@ class OperatorActions:
         """Change one dead letter and return it; raises RunConflict if it has changed or is a duplicate."""
         await self._check_step(run_id, change)
         letter = await letters.edit_letter(self._queue, run_id, letter_id, change, by=self.principal.name)
-        await self.record("edit", run_id, letters=1)
+        await self.record("edit", run_id, letters=1, **_hosts_of([change.url]))
         return letter
 
     async def edit_letters(
@@ -136,7 +139,8 @@ class OperatorActions:
             self._queue, run_id, change, ids=ids, where=where, by=self.principal.name, dry_run=dry_run
         )
         if not dry_run:
-            await self.record("edit", run_id, letters=report.edited)
+            new = change.url or (change.url_replace[1] if change.url_replace else None)
+            await self.record("edit", run_id, letters=report.edited, **_hosts_of([new]))
         return report
 
     async def _check_step(self, run_id: str, change: LetterChange) -> None:
@@ -186,23 +190,29 @@ class OperatorActions:
         async with open_run(app.queue, job, seeds, options) as opened:
             job, run = opened.job, opened.run
             report = await opened.enqueue()
-            if opened.is_new and not report.added and (workers or needs_tasks):
-                raise InvalidInput(_nothing_queued(report))
+            if opened.is_new and not report.added and (needs_tasks or (workers and not report.known)):
+                known = f" {report.known:,} are known from earlier runs (dedup)." if report.known else ""
+                raise InvalidInput(f"Nothing could be queued, so no run was started.{known}")
+            if opened.is_new and await ends_as_nothing_new(app.queue, run, report):
+                workers = 0
             if workers:
                 async with app.local_workers.starting:
                     check_workers(self.context, workers)
                     await app.local_workers.start(run, job, workers)
         details: dict[str, Any] = _enqueue_counts(report) | ({"workers": workers} if workers else {})
+        details |= _hosts_of([*body.urls, *(task.url for task in body.tasks)])
         details |= {"refused": _first_refusal(report)} if report.refused else {}
         await self.record("start", run.id, scraper=body.scraper, **details)
         return await filled_row(app.queue, job, run, report)
 
-    async def start_workers(self, run_id: str, workers: int) -> int:
+    async def start_workers(self, run_id: str, body: WorkersBody) -> int:
         """Start workers on this machine for a run of a project scraper; return how many it has here now."""
+        limits = {"steps": body.steps, "partitions": body.partitions}
         async with self.context.app.local_workers.starting:
-            check_workers(self.context, workers)
-            await self.context.app.work(run_id, workers=workers)
-        await self.record("start workers", run_id, workers=workers)
+            check_workers(self.context, body.workers)
+            await self.context.app.work(run_id, workers=body.workers, **limits)
+        limited = {kind: names for kind, names in limits.items() if names}
+        await self.record("start workers", run_id, workers=body.workers, **limited)
         return self.context.app.local_workers.count(run_id)
 
     async def stop_workers(self, run_id: str) -> int:
@@ -218,7 +228,8 @@ class OperatorActions:
         job = await asyncio.to_thread(job_of_run, app.project, app.queue_url, run)
         seeds = read_sources(body.urls, [task.task() for task in body.tasks], {})
         report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=body.invalid)
-        await self.record("enqueue", run.id, **_enqueue_counts(report))
+        hosts = _hosts_of([*body.urls, *(task.url for task in body.tasks)])
+        await self.record("enqueue", run.id, **_enqueue_counts(report), **hosts)
         return await filled_row(app.queue, job, run, report)
 
     async def forget(self, scraper: str) -> int:
@@ -238,6 +249,9 @@ class OperatorActions:
     ) -> Scraped:
         """Have an on-demand worker handle a task of a project scraper now."""
         check_scraper(self.context, scraper)
+        if task.step != SEED_STEP:
+            loaded = await asyncio.to_thread(load, self.context.app.project, scraper)
+            check_served([task.step], loaded.scraper, option="step")
         scraped = await self.context.app.call(scraper, task, timeout=timeout, strategy=strategy)
         about = {"url": bare_url(task.url)} if task.url else {"step": task.step}
         await self.record("scrape", scraper, **about)
@@ -256,9 +270,18 @@ def _enqueue_counts(report: EnqueueReport) -> dict[str, int]:
     return {"enqueued": report.added} | ({"known": report.known} if report.known else {})
 
 
-def _nothing_queued(report: RunEnqueueReport) -> str:
-    known = f" {report.known:,} are known from earlier runs (dedup)." if report.known else ""
-    return f"Nothing could be queued, so no run was started.{known} {_first_refusal(report)}".strip()
+MAX_SHOWN_HOSTS = 5
+
+
+def _hosts_of(urls: Iterable[str | None]) -> dict[str, list[str]]:
+    """Return the first hosts of these URLs, for the audit log: the scraper's secrets may go there."""
+    hosts: dict[str, None] = {}
+    for url in urls:
+        with suppress(InvalidUrl):
+            hosts[host_of(url or "")] = None
+        if len(hosts) == MAX_SHOWN_HOSTS:
+            break
+    return {"hosts": list(hosts)} if hosts else {}
 
 
 def _first_refusal(report: RunEnqueueReport) -> str:

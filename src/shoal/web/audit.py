@@ -16,7 +16,7 @@ AUDIT_TTL = timedelta(days=30)
 MAX_BYTES = 1 << 20  # the oldest entries are deleted first
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Action(Row):
     """One entry of the audit log, as the API lists it."""
 

@@ -29,7 +29,7 @@ from shoal.web.context import WebContext, context_of
 from shoal.web.views.paging import DEFAULT_LIMIT, MAX_LIMIT
 
 MAX_URLS, MAX_TASKS, MAX_IDS = 500_000, 100_000, 10_000
-MAX_SITEMAPS, MAX_STARTED = 100, 1_000
+MAX_SITEMAPS, MAX_STARTED, MAX_LIMITS = 100, 1_000, 1_000
 MAX_PAUSE = timedelta(days=30)
 MAX_CALL_TIMEOUT = timedelta(minutes=5)
 CENTURY = 36_500 * 86_400
@@ -63,6 +63,12 @@ class TaskBody(RequestBody):
     ttl: float | None = Field(default=None, gt=0, le=CENTURY)
     delay: float = Field(default=0, ge=0, le=CENTURY)
     depth: int = Field(default=0, ge=0, lt=1 << 31)
+
+    @model_validator(mode="after")
+    def _check_not_empty(self) -> Self:
+        if self.url is None and not self.payload and self.key is None:
+            raise ValueError("give url, payload or key")
+        return self
 
     def task(self) -> Task:
         """Convert to a `Task`."""
@@ -103,9 +109,11 @@ class StartRunBody(SeedsBody):
 
 
 class WorkersBody(RequestBody):
-    """How many workers to start on the server's machine."""
+    """Workers to start on the server's machine, for all steps and partitions or those named."""
 
     workers: int = Field(default=1, ge=1, le=MAX_STARTED)
+    steps: list[Name] = Field(default_factory=list, max_length=MAX_LIMITS)
+    partitions: list[Name] = Field(default_factory=list, max_length=MAX_LIMITS)
 
 
 class SettingsBody(RequestBody):

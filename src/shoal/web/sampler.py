@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import NamedTuple
 
 from shoal.core.errors import QueueError, UnknownRun
@@ -40,7 +39,6 @@ class Point(NamedTuple):
 
     at: float  # Unix time in seconds
     rate: float
-    errors: int = 0
 
 
 RatePoint = tuple[float, float | None]  # a time and a rate; None where the chart has a gap
@@ -66,10 +64,10 @@ def merge_rates(
 
     The samples of a run that is over only show that nothing happens any more.
     """
-    if not stored:
-        return list(sampled)
+    if is_over or not stored:
+        return list(stored if is_over else sampled)
     last = stored[-1][0]
-    later = [] if is_over else [pair for pair in sampled if pair[0] > last]
+    later = [pair for pair in sampled if pair[0] > last]
     if later and later[0][0] - last > GAP:
         later = [(last + 0.1, None), *later]
     elif later and later[0][1] is None:
@@ -170,15 +168,6 @@ class Sampler:
         """Return the last hour of a run, or of all runs combined, as far as it was sampled; oldest first."""
         oldest = self._latest.at.timestamp() - HISTORY_SPAN.total_seconds()
         return [point for point in self._histories.get(run_id, ()) if point.at >= oldest]
-
-    def new_errors(self, within: timedelta) -> int:
-        """Return the number of new worker errors within a period, as far as it was sampled.
-
-        The total falls when a worker leaves and takes its errors along; such a fall does not count.
-        """
-        start = (self._latest.at - within).timestamp()
-        counts = [point.errors for point in self.history() if point.at >= start]
-        return sum(max(0, after - before) for before, after in pairwise(counts))
 
     async def fresh_sample(self, run_id: str | None = None) -> Sample:
         """Return a sample at most two intervals old, with the given run in it.
@@ -283,7 +272,7 @@ class Sampler:
     def _add_to_history(self) -> None:
         at, seen = self._latest.at.timestamp(), self._latest
         rates = {one.run.id: one.rate for one in [*seen.overview.runs, *seen.watched.values()]}
-        self._add_point(FLEET, Point(at, sum(rates.values()), sum(seen.overview.errors.values())))
+        self._add_point(FLEET, Point(at, sum(rates.values())))
         for run_id, rate in rates.items():
             self._add_point(run_id, Point(at, rate))
         newest = sorted(self._histories, key=lambda key: self._histories[key][-1].at, reverse=True)

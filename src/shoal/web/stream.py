@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -16,7 +16,7 @@ from shoal.core.errors import QueueError, QueueUnavailable
 from shoal.fleet.status.rates import read_rates
 from shoal.web.auth import may_act
 from shoal.web.context import WebContext, context_of
-from shoal.web.pages.runs import run_tab_data
+from shoal.web.pages.runs import TABS, run_tab_data, tabs_of
 from shoal.web.requests import RunId
 from shoal.web.sampler import FLEET, RatePoint, Sample, chart, merge_rates
 from shoal.web.views.models import overview_data, overview_title, run_data, run_title
@@ -38,6 +38,8 @@ RUN_PARTS = {
     "partitions": "partitions",
     "workers": "workers",
     "who_works": "who_works",
+    "findings": "findings",
+    "hosts": "hosts",
     "errors": "run_errors",
     "tabs": "tabs",
 }
@@ -57,19 +59,21 @@ async def live_overview(request: Request) -> Response:
 @router.get("/live/runs/{run_id}")
 async def live_run(request: Request, run_id: RunId) -> Response:
     """Stream the page of a run."""
-    context = context_of(request)
+    context, tabs = context_of(request), [name for name, _ in TABS]
     with suppress(QueueUnavailable):  # the stream itself reports it
         async with queue_timeout(context):
             await context.sampler.fresh_sample(run_id)
-    return await _stream(request, run_id)
+            tabs = await tabs_of(context, run_id)
+    return await _stream(request, run_id, tabs)
 
 
-async def _stream(request: Request, run_id: str | None) -> Response:
+async def _stream(request: Request, run_id: str | None, tabs: Sequence[str] = ()) -> Response:
     context = context_of(request)
     if context.sampler.clients >= MAX_CLIENTS:
         message = f"{MAX_CLIENTS} pages are open. Close some."
         return PlainTextResponse(message, status_code=503, headers={"Retry-After": RETRY_AFTER})
-    body = _stream_events(context, run_id, {"may_act": may_act(request), "root": root_of(request)})
+    viewer = {"may_act": may_act(request), "root": root_of(request), "shown_tabs": tabs}
+    body = _stream_events(context, run_id, viewer)
     return StreamingResponse(body, media_type="text/event-stream", headers=HEADERS)
 
 
@@ -127,13 +131,13 @@ def _is_over(sample: Sample, run_id: str) -> bool:
 async def _events(context: WebContext, sample: Sample, run_id: str | None, viewer: Viewer) -> Events:
     common: dict[str, Any] = {"sample": sample, "queue": queue_of(context), **viewer}
     if run_id is None:
-        values = common | overview_data(context.sampler, sample)
+        values = common | overview_data(sample)
         events = {name: render_part(name, **values) for name in OVERVIEW_PARTS}
         return events | {"title": _json(overview_title(sample.overview))} | _point(context, FLEET)
     snapshot = sample.snapshot(run_id)
     if snapshot is None:
         return {name: render_part(name, **common) for name in ("status", "queue_error")}
-    values = common | run_tab_data("Run", snapshot)
+    values = common | run_tab_data("Run", viewer["shown_tabs"], snapshot)
     with suppress(QueueError, TimeoutError):  # the next sample reports it
         async with asyncio.timeout(READ_TIMEOUT.total_seconds()):
             values |= await run_data(context, sample, snapshot)
@@ -146,7 +150,7 @@ async def _events(context: WebContext, sample: Sample, run_id: str | None, viewe
 
 def _point(context: WebContext, run_id: str) -> Events:
     points = context.sampler.history(run_id)
-    return {"point": _json(points[-1][:2])} if points else {}
+    return {"point": _json(points[-1])} if points else {}
 
 
 def _changed(before: Mapping[str, str], events: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -3,16 +3,18 @@
 import asyncio
 import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shoal.core.errors import InvalidInput, NotNow, QueueError, StepEnded, StepTimeout
+import msgspec
+
+from shoal.core.errors import InvalidInput, StepEnded, StepTimeout
 from shoal.core.events import STARTS_LATE, as_event
 from shoal.core.http import BodySink, LiveTab, Request, Response
-from shoal.core.model import MINUTE, SECOND, ZERO, Lease, Outcome, Task
+from shoal.core.model import ZERO, Lease, Outcome, RunSettings, Task
 from shoal.core.redact import Redact, redacted
 from shoal.core.request_options import POST
 from shoal.core.tasks import call_at, exact_time
@@ -21,11 +23,10 @@ from shoal.fetch.cache.fetcher import CacheLookup
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.robots.robots import Robots
-from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
-from shoal.scrape.step import Step
+from shoal.scrape.step import Step, Subject
 from shoal.worker.background import Background
 from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.failures.pages import FailedPageStore
@@ -39,6 +40,7 @@ from shoal.worker.scheduler import Scheduler
 from shoal.worker.secrets import headers_towards
 from shoal.worker.slots import MAX_PAGE_BYTES, MemoryLimit
 from shoal.worker.telemetry.observer import Observer, fetch_observed
+from shoal.worker.turns import HostTurns
 
 LATE_LOG_INTERVAL_SECONDS = 60.0
 
@@ -70,6 +72,10 @@ class TaskWaits:
         if may_request and self._scheduler.is_always_late:
             self._log_late_start(now, now - start.due)
         return may_request
+
+    def miss_turn(self, lease: Lease) -> None:
+        """Record that a task ends without a request for its page: no pause follows it."""
+        self._scheduler.miss_turn(lease)
 
     def _log_late_start(self, now: float, late: float) -> None:
         if self._late_logged_at is None or now - self._late_logged_at >= LATE_LOG_INTERVAL_SECONDS:
@@ -129,47 +135,6 @@ class TaskWaits:
             self._on_slot_free()
 
 
-TOPIC = "request turns"
-MAX_HOSTS = 10_000  # whose locks are kept
-OUTAGE_WAIT = 10 * SECOND  # until a task is tried again that the queue gave no turn
-
-
-class HostTurns:
-    """Waits until a host may get a request; the tasks of the host wait for the same time after it."""
-
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
-        self._locks: dict[str, asyncio.Lock] = {}
-
-    async def take(self, host: str, gap: timedelta) -> None:
-        """Wait for a turn, and use it; raises NotNow if the queue cannot give one."""
-        if gap <= ZERO:
-            return
-        try:
-            async with self._lock_of(host):
-                await self._take(host, gap)
-        except QueueError as error:
-            # Not an error of the step, which would be charged an attempt or buried for it.
-            raise NotNow(f"no turn at {host} for page.request: {error}", OUTAGE_WAIT) from error
-        with suppress(QueueError):
-            await self._queue.pause_host(host, gap)
-
-    async def _take(self, host: str, gap: timedelta) -> None:
-        while True:
-            note = (await self._queue.notes(TOPIC, [host])).get(host)
-            if note and note.age < gap:
-                await asyncio.sleep((gap - note.age).total_seconds())
-            # The note's age is its value; one that another worker has written meanwhile wins.
-            stamp = note.stamp if note else None
-            if await self._queue.swap_note(TOPIC, host, b"", stamp=stamp, ttl=max(2 * gap, MINUTE)):
-                return
-
-    def _lock_of(self, host: str) -> asyncio.Lock:
-        if len(self._locks) >= MAX_HOSTS:
-            self._locks = {name: lock for name, lock in self._locks.items() if lock.locked()}
-        return self._locks.setdefault(host, asyncio.Lock())
-
-
 class NothingKnown(Exception):
     """Whether robots.txt allows a page is not known without a request to its host."""
 
@@ -208,14 +173,15 @@ class ProcessorTools:
     turns: HostTurns | None = None  # of the requests that steps send; without, they do not wait
 
 
-@dataclass(slots=True)
-class TaskAttempt:
+class TaskAttempt(msgspec.Struct):
     """One attempt at a task, and whether a request was sent to its host."""
 
     start: ScheduledLease
     number: int
     lookup: CacheLookup | None = None  # what the cache lookup before its start has found
     asked: bool = False
+    sent: bool = False  # a request that must not be repeated may have been sent: delivery is at most once
+    has_request: bool = False  # its step waits for a request to the host of its lease
     turn_used: bool = False  # for robots.txt, so that the page has to wait for another turn
     live: LiveTab | None = None  # the browser tab that shows the page
     response: Response | None = None
@@ -226,6 +192,10 @@ class TaskAttempt:
     @property
     def task(self) -> Task:
         return self.start.lease.task
+
+    def mark_sent(self) -> None:
+        """Record that a request which must not be repeated may have been sent."""
+        self.sent = True
 
     def new_counts(self) -> TaskCounts:
         """Return the counts of this attempt, to count in them."""
@@ -279,7 +249,7 @@ class StepRunner:
     def __init__(self, tools: ProcessorTools, deadlines: Deadlines) -> None:
         self._markers, self._threads, self._deadlines = tools.markers, tools.threads, deadlines
 
-    async def run(self, step: Step, subject: Page | Task, number: int, time_limit: timedelta) -> Harvest:
+    async def run(self, step: Step, subject: Subject, number: int, time_limit: timedelta) -> Harvest:
         """Return what a step yields; raises StepTimeout, StepEnded, and what the step raises."""
         try:
             with self._deadlines.within(time_limit):
@@ -300,7 +270,7 @@ class StepRunner:
         except BaseException as error:  # a panic of a library in Rust, for one
             raise StepEnded(step.name, error) from error  # it must end neither the worker nor the run
 
-    async def _run_in_thread(self, step: Step, subject: Page | Task, number: int) -> Harvest:
+    async def _run_in_thread(self, step: Step, subject: Subject, number: int) -> Harvest:
         def harvest() -> Harvest:
             with self._markers.mark_thread(number):
                 try:
@@ -317,9 +287,9 @@ class StepRunner:
 
 
 class StepRequests:
-    """Sends requests for the steps of one scraper; `gap` is the run's."""
+    """Sends requests for the steps of one scraper; `limits` are the run's."""
 
-    gap: timedelta = ZERO
+    limits: RunSettings = RunSettings()
 
     def __init__(
         self,
@@ -344,21 +314,37 @@ class StepRequests:
                 return changed
             request = changed
         await self._check_robots(request.url)
-        if self._tools.turns:
-            await self._tools.turns.take(host_of(request.url) or "", self._gap_of(request.url))
-        if attempt.is_over:
-            raise InvalidInput("The step of this request has ended; await it in the step")
-        response = await fetch_observed(self._tools.fetchers["http"], request, self._tools.observers)
+        async with self._turn(attempt, request):
+            if attempt.is_over:
+                raise InvalidInput("The step of this request has ended; await it in the step")
+            response = await fetch_observed(self._tools.fetchers["http"], request, self._tools.observers)
         self._tally.bytes += len(response.body)
         if hooks.response:
             response = await self._hooks.change_response(response, task, number, settings.lease)
         return response
 
+    @asynccontextmanager
+    async def _turn(self, attempt: TaskAttempt, request: Request) -> AsyncIterator[None]:
+        """Wait for a slot of the host and a turn; the slot is used until the response has arrived."""
+        turns, host, url = self._tools.turns, host_of(request.url), attempt.task.url
+        if turns is None:
+            yield
+            return
+        # The lease is one of the `per_host` of its host, and the request for its page has ended.
+        is_own = url is not None and host_of(url) == host and not attempt.has_request
+        attempt.has_request |= is_own
+        try:
+            async with nullcontext() if is_own else turns.slot(host, self.limits.per_host, request.timeout):
+                await self.wait_for_turn(request.url)
+                yield
+        finally:
+            attempt.has_request &= not is_own
+
     def _build(self, attempt: TaskAttempt, task: Task, timeout: timedelta | None) -> Request:
         assert task.url is not None
         settings, options, number = self._scraper.settings, task.request, attempt.number
         site = settings.sites.find(task.url)
-        headers = {**headers_towards(settings, task.url, origin=attempt.task.url), **site.headers}
+        headers = headers_towards(settings, task.url, origin=attempt.task.url)
         return Request(
             url=task.url,
             headers={**headers, **options.headers} if options else headers,
@@ -366,13 +352,24 @@ class StepRequests:
             or self._scraper.handler(attempt.task).timeout
             or site.timeout
             or settings.timeout,
-            on_hop=self._check_robots,
+            on_hop=self._check_hop,
             on_bytes=lambda size: self._waits.reserve_memory(number, size),
             post=options.post if options else None,
             method=options.method if options else POST,
             is_foreign=not settings.scope.allows(task.url, origin=attempt.task.url),
-            once=self._scraper.at_most_once(self._scraper.handler(attempt.task)),
+            on_sent=attempt.mark_sent
+            if self._scraper.at_most_once(self._scraper.handler(attempt.task))
+            else None,
         )
+
+    async def wait_for_turn(self, url: str) -> None:
+        """Wait until a host may get a request that has no lease of it."""
+        if self._tools.turns:
+            await self._tools.turns.take(host_of(url), self._gap_of(url))
+
+    async def _check_hop(self, url: str) -> None:
+        await self._check_robots(url)
+        await self.wait_for_turn(url)
 
     async def _check_robots(self, url: str) -> None:
         if self._tools.robots:
@@ -381,4 +378,4 @@ class StepRequests:
     def _gap_of(self, url: str) -> timedelta:
         crawl_delay = self._tools.robots.crawl_delay(url) if self._tools.robots else None
         site = self._scraper.settings.sites.find(url)
-        return max(self.gap, crawl_delay or ZERO, site.delay or ZERO)
+        return max(self.limits.host_delay, crawl_delay or ZERO, site.delay or ZERO)

@@ -98,19 +98,22 @@ class TaskClaims:
         config: WorkerConfig,
         share: PartitionShare | None,
         *,
+        steps: Sequence[str] | None = None,
         max_pages: int | None,
         observers: Sequence[Observer] = (),
     ) -> None:
         self.clock, self._lead = StoreClock(), ClaimLead(run.settings.host_delay)
         self._queue, self._run_id, self._share = queue, run.id, share
         self._worker_id, self._lease = config.worker_id, config.lease
-        self._steps, self._partitions = config.steps, config.partitions
+        self._steps, self._partitions = steps, config.partitions
         self._observers = observers
         self.set_max_pages(max_pages)
 
     def set_max_pages(self, max_pages: int | None) -> None:
         """Set the page limit of the run; None is no limit."""
-        self._page_limit = PageLimit(self._queue, self._run_id, max_pages) if max_pages else None
+        self._page_limit = (
+            PageLimit(self._queue, self._run_id, max_pages, self._worker_id) if max_pages else None
+        )
 
     def set_gap(self, gap: timedelta) -> None:
         """Set the gap between two requests to a host."""
@@ -125,7 +128,9 @@ class TaskClaims:
 
     async def cap(self, limit: int) -> int:
         """Return how many tasks may be claimed, up to `limit`; an estimate, because it holds no lock."""
-        return min(limit, await self._page_limit.remaining()) if self._page_limit else limit
+        if not self._page_limit or self._page_limit.block:
+            return limit
+        return min(limit, await self._page_limit.remaining())
 
     async def end_at_budget(self) -> Grant | None:
         """End the run and return None if its pages are used; a grant while others hold the last of them."""
@@ -138,18 +143,29 @@ class TaskClaims:
         """Claim up to `limit` tasks, and no more than the run's page limit allows."""
         if not self._page_limit:
             return await self._claim(limit, self._share.fence if self._share else None)
-        async with self._page_limit.lock() as lock_fence:
-            limit = min(limit, await self._page_limit.remaining())
-            if limit <= 0:
-                return Claimed()
-            if not self._share:
-                return await self._claim(limit, lock_fence)
-            # A claim has one fence, and the plan's is needed. So a worker that was suspended until its lock
-            # expired may get too many tasks; it finds out before it starts any, and releases all of them.
-            claimed = await self._claim(limit, self._share.fence)
-            if not claimed.grant.leases:
-                return claimed
-            return claimed._replace(is_valid=await self._page_limit.is_locked(lock_fence))
+        block = self._page_limit.block
+        if not block:
+            async with self._page_limit.lock() as lock:
+                remaining = await self._page_limit.remaining()
+                if remaining <= 0:
+                    return Claimed()
+                block = await self._page_limit.reserve(remaining, limit, lock)
+                if not block:
+                    return await self._claim_of_limit(self._page_limit, min(limit, remaining), lock)
+        taken = block.take(limit)  # stays taken if the reply is lost
+        claimed = await self._claim_of_limit(self._page_limit, taken, block.fence)
+        block.left = 0 if claimed.grant.outdated else block.left + taken - len(claimed.grant.leases)
+        return claimed
+
+    async def _claim_of_limit(self, page_limit: PageLimit, limit: int, fence: Fence) -> Claimed:
+        if not self._share:
+            return await self._claim(limit, fence)
+        # A claim has one fence, and the plan's is needed. So a worker that was suspended until its lock or
+        # block expired may get too many tasks; it finds out before it starts any, and releases all of them.
+        claimed = await self._claim(limit, self._share.fence)
+        if not claimed.grant.leases:
+            return claimed
+        return claimed._replace(is_valid=await page_limit.is_held(fence))
 
     async def _claim_nothing(self) -> Grant:
         return await self._request_tasks(limit=1, partitions=[])

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
+import msgspec
+
 from shoal.core.failures import error_text
 from shoal.core.model import Bury, Done, Fate, Outcome, Release, Retry
-from shoal.core.redact import bare_url
+from shoal.core.redact import shown_url
 
 # The upper bounds of the histogram of fetch durations, in seconds; the last bucket has none.
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -29,6 +31,7 @@ class MetricCounters:
 
     tasks: dict[str, int] = field(default_factory=Counter)  # by "OUTCOME STEP"
     statuses: dict[str, int] = field(default_factory=Counter)  # by class: 2xx
+    proxies: dict[str, int] = field(default_factory=Counter)  # by "OUTCOME PROXY"
     fetches: list[int] = field(default_factory=_empty)  # by duration
     fetch_seconds: float = 0.0
 
@@ -36,6 +39,11 @@ class MetricCounters:
         """Count a settled task."""
         key = f"{outcome} {step}"
         self.tasks[key] = self.tasks.get(key, 0) + 1
+
+    def count_proxy(self, outcome: str, proxy: str) -> None:
+        """Count a request through a proxy: a page, or what went wrong."""
+        key = f"{outcome} {proxy}"
+        self.proxies[key] = self.proxies.get(key, 0) + 1
 
     def count_fetch(self, seconds: float, status: int | None) -> None:
         """Count a fetch; without a status, it failed before a response."""
@@ -49,16 +57,15 @@ class MetricCounters:
         return _sum(self, other, fetches=buckets)
 
 
-@dataclass(frozen=True, slots=True)
-class MissingPages:
+class MissingPages(msgspec.Struct, frozen=True):
     """Pages that links led to and that do not exist (404, 410)."""
 
     count: int = 0
-    examples: list[str] = field(default_factory=list)  # their URLs
+    examples: list[str] = msgspec.field(default_factory=list)  # their URLs
 
     def with_one(self, url: str) -> "MissingPages":
         """Return the pages with one more."""
-        some = self.examples if len(self.examples) >= MAX_EXAMPLES else [*self.examples, bare_url(url)]
+        some = self.examples if len(self.examples) >= MAX_EXAMPLES else [*self.examples, shown_url(url)]
         return MissingPages(self.count + 1, some)
 
     def __add__(self, other: "MissingPages") -> "MissingPages":
@@ -94,13 +101,12 @@ class FileCounts:
         return _sum(self, other)
 
 
-@dataclass(slots=True)
-class TaskCounts:
+class TaskCounts(msgspec.Struct):
     """What one attempt at a task has left out, and its file."""
 
-    dropped: dict[str, int] = field(default_factory=Counter)  # as those of a worker
-    missing: MissingPages = field(default_factory=MissingPages)
-    files: FileCounts = field(default_factory=FileCounts)
+    dropped: dict[str, int] = msgspec.field(default_factory=Counter)  # as those of a worker
+    missing: MissingPages = msgspec.field(default_factory=MissingPages)
+    files: FileCounts = msgspec.field(default_factory=FileCounts)
 
     def drop(self, links: Mapping[str, int]) -> None:
         """Count links that were not followed, by reason."""
@@ -202,10 +208,32 @@ def _add_counts(counts: dict[str, int], more: Mapping[str, int]) -> None:
 def _describe(outcome: Retry | Bury) -> str:
     """Return an error in one line, and its traceback below."""
     url, error = outcome.lease.task.url, error_text(outcome.error).partition(": ")[2]
-    first = bare_url(url) if url and bare_url(url) not in error else ""
+    first = shown_url(url) if url and shown_url(url) not in error else ""
     if outcome.traceback:
         return f"{first or 'a task'}\n{outcome.traceback}"
     return f"{first}: {error}" if first else error
+
+
+# By the name of the error that postponed a task; metrics and JSON have the names.
+POSTPONED = {
+    "NotNow": "for another reason",
+    "ProxyTrouble": "after a proxy failed",
+    "NoProxyLeft": "without a usable proxy",
+    "TokensResting": "waiting for an API token",
+    "NoTokenLeft": "without a valid API token",
+    "NoFilesLeft": "at the limit of open files",
+    "NoTabFree": "waiting for a browser tab",
+    "BrowserDown": "without a working browser",
+    "BrowserLost": "after a browser crash",
+    "NeedsBrowser": "waiting for a browser",
+    "NoSession": "without a session",
+    "TorDown": "without Tor",
+}
+
+
+def postponed_words(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return how many tasks were postponed by reasons in words."""
+    return {POSTPONED.get(name, name): count for name, count in counts.items()}
 
 
 def format_counts(counts: dict[str, int]) -> str:

@@ -10,13 +10,14 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import HookFailed, InvalidInput, StepEnded, StepTimeout
-from shoal.core.failures import message_of
+from shoal.core.failures import error_text, message_of
 from shoal.core.http import Headers, Request, Response
-from shoal.core.model import Bury, Outcome, Release, Retry, Task
+from shoal.core.model import Bury, Outcome, Release, Retry, Run, Task
 from shoal.core.request_options import RequestOptions
 from shoal.core.tasks import call_if_slow, forget_cancellation
 from shoal.core.urls import canonical, host_of
 from shoal.fetch.deadlines import Deadlines
+from shoal.queue.contract import Queue
 from shoal.scrape.hooks import ErrorAction, ErrorDecision, FailedTask, Hook, OutgoingRequest, ScraperHooks
 from shoal.scrape.scraper import Scraper
 from shoal.worker.ipc.step_markers import StepMarkers
@@ -150,7 +151,8 @@ def apply_decision(decision: ErrorDecision | None, usual: Retry | Bury, *, may_r
             delay = usual_delay if after is None else after
             return Retry(usual.lease, usual.error, after=delay, **_what_follows(usual))
         case ErrorDecision(action=ErrorAction.RELEASE, after=timedelta() as after):
-            return Release(usual.lease, after=after)
+            why = f"on_error released it after {error_text(usual.error)}"
+            return Release(usual.lease, after=after, reason=why)
         case _:
             return usual
 
@@ -163,13 +165,17 @@ def _what_follows(usual: Retry | Bury) -> dict[str, Any]:
 @asynccontextmanager
 async def open_resources(
     scraper: Scraper,
+    queue: Queue,
+    run: Run,
     report: Callable[[str], None] = log.warning,
 ) -> AsyncIterator[None]:
     """Call the `on_start` hooks, and the `on_finish` hooks at the end; raises HookFailed.
 
+    Resources have the worker's queue and run from the beginning.
     `report` is called in another thread with the name of a hook that takes long to start.
     """
     hooks = scraper.hooks
+    scraper.resources.queue, scraper.resources.run = queue, run
     await call_all(hooks.start, START_TIMEOUT, report, scraper.resources)
     try:
         yield

@@ -7,14 +7,13 @@ them. A worker that is killed loses those of its last seconds: then the counts o
 from collections import Counter
 from collections.abc import Collection, Iterable, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 import msgspec
 
-from shoal.core.errors import HttpStatus, QueueError, RobotsDenied, SkipTask
+from shoal.core.errors import HttpStatus, NotAPage, QueueError, RobotsDenied, SkipTask
 from shoal.core.model import SECOND, Task
-from shoal.core.redact import Redact, bare_url
+from shoal.core.redact import Redact, shown_url
 from shoal.core.secrets import hidden
 from shoal.core.tasks import exact_time, repeat
 from shoal.core.text import printable, shorten
@@ -23,7 +22,9 @@ from shoal.scrape.links.filter import OUT_OF_SCOPE, TOO_DEEP, TRAP, LinkFilter
 from shoal.worker.counters import FileCounts, MissingPages, TaskCounts, WorkerCounters
 
 ROBOTS = "forbidden by robots.txt"
+OTHER_TYPE = "not HTML, XML, JSON or text"
 SKIPPED = "skipped: "  # by a step; the reason follows
+NOT_PAGES = (ROBOTS, OTHER_TYPE)  # tasks that are completed without a page
 TRAPS, DEPTH = "traps", "depth"  # what makes a run partial
 
 MISSING = frozenset({404, 410})
@@ -33,8 +34,8 @@ PAGES_INTERVAL = SECOND  # of the counts of pages and files, which change seldom
 LINKS_INTERVAL = 5 * SECOND  # of all others
 COUNTS_TTL = timedelta(days=365)
 LOST = (
-    "A worker was killed before it wrote its last counts: missing pages, links not followed and files may be "
-    "more than counted, and pages fewer. Items and tasks are exact."
+    "A worker was killed before it wrote its last counts. Items and tasks are exact. Missing pages, links "
+    "not followed and files may be more than shown, and so pages fewer."
 )
 
 _CUT_TOPIC = "runs with links cut"
@@ -44,6 +45,7 @@ _OPTIONS = {
     TOO_DEEP: "--set max_depth=100",
     OUT_OF_SCOPE: "--set scope=site or --set scope=any",
     ROBOTS: "--set robots=false",
+    OTHER_TYPE: "--set content=any",
 }
 _DESCRIPTIONS = {
     TRAPS: "links that look endless were not followed (max_per_pattern)",
@@ -51,8 +53,7 @@ _DESCRIPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedLinks:
+class SkippedLinks(msgspec.Struct, frozen=True):
     """Links that were not followed for one reason."""
 
     count: int
@@ -70,13 +71,12 @@ class WorkerLeftOut(msgspec.Struct, kw_only=True, frozen=True):
     is_final: bool  # else it still counts, or was killed before it wrote its last counts
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(msgspec.Struct, frozen=True):
     """What a run has left out so far, and its files."""
 
-    links: dict[str, SkippedLinks] = field(default_factory=dict)  # by reason, the most frequent first
-    missing: MissingPages = field(default_factory=MissingPages)
-    files: FileCounts = field(default_factory=FileCounts)
+    links: dict[str, SkippedLinks] = msgspec.field(default_factory=dict)  # by reason, the most frequent first
+    missing: MissingPages = msgspec.field(default_factory=MissingPages)
+    files: FileCounts = msgspec.field(default_factory=FileCounts)
     counting: frozenset[str] = frozenset()  # workers that have not written their last counts
 
 
@@ -214,6 +214,8 @@ class LeftOutPages:
                 counts.missing = counts.missing.with_one(task.url)
             case RobotsDenied():
                 self._count(ROBOTS, task.url, counts)
+            case NotAPage():
+                self._count(OTHER_TYPE, task.url, counts)
             case _:
                 return False
         return True
@@ -221,7 +223,7 @@ class LeftOutPages:
     def _count(self, reason: str, url: str | None, counts: TaskCounts) -> None:
         counts.drop({reason: 1})
         if url is not None:
-            self._examples.setdefault(reason, bare_url(url))
+            self._examples.setdefault(reason, shown_url(url))
 
 
 def skip_reason(reason: str, counted: Collection[str]) -> str:
@@ -241,7 +243,7 @@ def _of_pages(counts: WorkerLeftOut) -> object:
     pages = {
         reason: count
         for reason, (count, _) in counts.links.items()
-        if reason == ROBOTS or reason.startswith(SKIPPED)
+        if reason in NOT_PAGES or reason.startswith(SKIPPED)
     }
     return pages, counts.missing.count, counts.files.total
 

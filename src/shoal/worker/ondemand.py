@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -105,10 +105,19 @@ class CallListener:
     """Runs the HTTP server of a worker, and keeps its record in the queue fresh."""
 
     def __init__(
-        self, queue: Queue, run: Run, worker: Worker, *, worker_id: str, listening: Listening
+        self,
+        queue: Queue,
+        run: Run,
+        worker: Worker,
+        *,
+        worker_id: str,
+        listening: Listening,
+        seed_step: str,
+        once: Collection[str] = (),
     ) -> None:
         self._queue, self._run, self._worker = queue, run, worker
-        self._worker_id, self._listening = worker_id, listening
+        self._worker_id, self._listening, self._seed_step = worker_id, listening, seed_step
+        self._once = tuple(once)
         self._server: CallServer | None = None
         self._announcing: asyncio.Task[None] | None = None
 
@@ -144,6 +153,8 @@ class CallListener:
             address=self._server.address,
             run_id=self._run.id,
             in_hand=self._worker.in_hand,
+            seed_step=self._seed_step,
+            once=self._once,
         )
         topic = topic_of(self._run.scraper)
         await self._queue.write_notes(topic, {self._worker_id: encode(record)}, ttl=RECORD_TTL)

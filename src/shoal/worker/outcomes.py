@@ -176,7 +176,8 @@ class OutcomeJudge:
         """Release a task that cannot be fetched now, through no fault of its own."""
         kind = type(reason).__name__
         self._tally.postponed[kind] = self._tally.postponed.get(kind, 0) + 1
-        return Release(lease, after=reason.after)
+        why = error_text(self._redact(hidden(f"{kind}: {reason}")))
+        return Release(lease, after=reason.after, reason=why)
 
     def may_retry(self, lease: Lease) -> bool:
         """Return whether some error class leaves a task another attempt."""

@@ -65,7 +65,7 @@ class PrefetchBuffer:
         """Set the gap between two requests to a host."""
         self._gap = gap.total_seconds()
         self._lag = lag_of(gap)
-        self._tolerance = max(self._gap * TOLERANCE, MIN_TOLERANCE)
+        self._tolerance = tolerance_of(gap)
         # The stores plan starts further apart than the gap, by the slack: this worker may use it up.
         slack = min(self._gap * SLACK / (1 + SLACK), MAX_SLACK.total_seconds())
         self._min_gap = self._gap - max(self._gap * CATCH_UP + slack, MIN_CATCH_UP)
@@ -158,8 +158,7 @@ class PrefetchBuffer:
         return held is not None and held[0] == counter
 
     def _lag_of(self, host: str | None) -> float:
-        # A checksum, not `hash`: every worker must compute the same lag, and `hash` is salted per process.
-        return self._lag * (1 + crc32(host.encode()) / 2**32) if self._lag and host else 0.0
+        return self._lag * spread_of(host) if self._lag and host else 0.0
 
     def _earliest(self, host: str | None, *lasts: dict[str, float]) -> float:
         known = [last[host] for last in lasts if host in last] if host else []
@@ -182,6 +181,17 @@ class PrefetchBuffer:
 def lag_of(gap: timedelta) -> float:
     """Return by how many seconds every start of a run with this gap is delayed, at least."""
     return min(gap.total_seconds() / 2, MAX_LAG)
+
+
+def tolerance_of(gap: timedelta) -> float:
+    """Return by how many seconds a request may be later than its start, in a run with this gap."""
+    return max(gap.total_seconds() * TOLERANCE, MIN_TOLERANCE)
+
+
+def spread_of(host: str) -> float:
+    """Return by which factor the starts of a host are delayed more than `lag_of` says, from 1 to 2."""
+    # A checksum, not `hash`: every worker must compute the same lag, and `hash` is salted per process.
+    return 1 + crc32(host.encode()) / 2**32
 
 
 def key_of(lease: Lease) -> LeaseKey:

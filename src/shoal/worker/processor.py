@@ -5,18 +5,21 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from functools import partial
 
 from msgspec import structs
 
-from shoal.core.errors import NotNow, PrivateAddress, QueueError, StepEnded
+from shoal.core.errors import NoProxyLeft, NotAPage, NotNow, PrivateAddress, QueueError, StepEnded
 from shoal.core.failures import message_of
-from shoal.core.http import OnHop, Request, Response
+from shoal.core.http import OnHop, OnRequest, Request, Response
 from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Run, Task
 from shoal.core.redact import shown_address
 from shoal.core.request_options import POST
+from shoal.core.retry_policy import AT_MOST_ONCE
 from shoal.core.secrets import begin_secrets, hidden
 from shoal.core.tasks import exact_time, forget_cancellation
+from shoal.core.text import printable, shorten
 from shoal.fetch.cache.fetcher import MISS, CacheLookup, CachingFetcher
 from shoal.fetch.contract import Fetcher, begin_task
 from shoal.fetch.deadlines import Deadlines
@@ -25,10 +28,11 @@ from shoal.scrape.files import is_download, payload_for_step, read_plan
 from shoal.scrape.harvest import Dropped, Harvest
 from shoal.scrape.hooks import FailedTask
 from shoal.scrape.page import Page
+from shoal.scrape.parsing import names_text
 from shoal.scrape.requests import sending_without_page
 from shoal.scrape.scraper import SEED_STEP, Scraper
 from shoal.scrape.settings.sites import NO_SETTINGS
-from shoal.scrape.step import Step
+from shoal.scrape.step import Step, Subject
 from shoal.worker.attempts import (
     NothingKnown,
     ProcessorTools,
@@ -42,6 +46,7 @@ from shoal.worker.attempts import (
 from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.files.downloads import UNCHANGED, Downloads, FileSink, as_download, headers_for
 from shoal.worker.hook_calls import HookCalls, apply_decision
+from shoal.worker.left_out import SKIPPED
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease, host_of
 from shoal.worker.recrawl import VisitStore
@@ -69,6 +74,7 @@ class TaskProcessor:
         self._once = {name for name, step in scraper.steps.items() if scraper.at_most_once(step)}
         if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
             self._once.add(SEED_STEP)
+        self.no_proxy_until = 0.0  # by the worker's clock: what is claimed before would only be postponed
         self._unsettled: dict[tuple[str, int], TaskCounts] = {}  # by task and lease token
         deadlines = Deadlines()
         self._hooks = HookCalls(scraper.hooks, tools.markers, deadlines, is_stopping)
@@ -83,7 +89,8 @@ class TaskProcessor:
         """Read the settings of the scraper and its run; again when they have changed."""
         self._settings = self._scraper.settings
         self._judge.read_settings(run)
-        self._gap = self._requests.gap = run.settings.host_delay
+        self._requests.limits = run.settings
+        self._gap = run.settings.host_delay
 
     def at_most_once(self, task: Task) -> bool:
         """Return whether a task is attempted once only, whatever its outcome."""
@@ -124,7 +131,7 @@ class TaskProcessor:
             self._settings.scope.check(url, origin=task.url)
             await self._check_known_robots(url)
 
-        return await fetcher.lookup(self._build_request(task, step, number, self._settings.headers, on_hop))
+        return await fetcher.lookup(self._build_request(task, step, number, self._headers_of(task), on_hop))
 
     async def _check_known_robots(self, url: str) -> None:
         """Raise if robots.txt forbids a page, or would have to be fetched first."""
@@ -153,12 +160,12 @@ class TaskProcessor:
         lease = attempt.start.lease
         if lease.attempt > 1 and self.at_most_once(lease.task):
             # The lease of an earlier attempt expired. The queue counts attempts by run, not by step.
-            return Bury(lease, "WorkerDied: its worker vanished, and delivery is at_most_once")
+            return Bury(lease, f"WorkerDied: its worker vanished, and {AT_MOST_ONCE}")
         skip, url = self._settings.skip, lease.task.url
         if skip and url and skip.allows(url, origin=None):
             return Bury(lease, "Skipped: its URL matches the setting skip")
         if slow := self._judge.slow_site(lease):
-            return Release(lease, slow_host=slow)
+            return Release(lease, slow_host=slow, reason="its site wants a longer gap than was planned")
         begin_task()
         begin_secrets()
         try:
@@ -167,12 +174,15 @@ class TaskProcessor:
         except TooLate:
             # Its turn is used all the same: else a machine that is always late would claim without end.
             attempt.asked = True
-            return Release(lease)
+            self._waits.miss_turn(lease)
+            return Release(lease, reason="its turn at the host has passed, or was used for robots.txt")
         except TooSoon as error:
-            return Release(lease, slow_host=error.delay)
-        except NotNow as wait:
-            return self._judge.postpone(lease, wait)
+            return Release(lease, slow_host=error.delay, reason=str(error))
         except Exception as error:
+            if isinstance(error, NotNow) and not attempt.sent:
+                if isinstance(error, NoProxyLeft) and not self._settings.sites.have_proxies:
+                    self.no_proxy_until = exact_time() + error.after.total_seconds()
+                return self._judge.postpone(lease, error)
             if self._judge.count_if_left_out(lease.task, error, attempt.new_counts()):
                 return Done(lease, slow_host=self._judge.ease_host(lease) if attempt.asked else None)
             if isinstance(error, PrivateAddress) and self._tools.private and error.host == host_of(lease):
@@ -180,6 +190,8 @@ class TaskProcessor:
                     await self._tools.private.check(error.host)
             outcome = self._tools.on_error(lease, error) if self._tools.on_error else None
             outcome = outcome or await self._decide(attempt, error)
+            if isinstance(outcome, Bury):
+                outcome = await self._fall_back(attempt, error, outcome)
             if isinstance(outcome, Bury) and attempt.response and self._tools.failed_pages:
                 await self._tools.failed_pages.keep(lease, type(error).__name__, attempt.response)
             return outcome
@@ -217,8 +229,9 @@ class TaskProcessor:
     async def _decide(self, attempt: TaskAttempt, error: Exception) -> Outcome:
         """Return the outcome of an error: the usual one, or what a hook decides."""
         lease = attempt.start.lease
+        sent = f" (its request may have been sent, and {AT_MOST_ONCE})" if isinstance(error, NotNow) else ""
         if not self._scraper.hooks.error:
-            return self._judge.judge_error(lease, error, attempt.response)
+            return self._judge.judge_error(lease, error, attempt.response, also=sent)
         failed = FailedTask(error, lease.task, lease.attempt, attempt.response)
         try:
             decision = await self._hooks.decide(failed, attempt.number, self._settings.lease)
@@ -227,10 +240,37 @@ class TaskProcessor:
             hook_error.__context__ = error
             also = f" (on_error was called for {type(error).__name__}: {message_of(error)})"
             return self._judge.judge_error(lease, hook_error, attempt.response, also=also)
-        usual = self._judge.judge_error(lease, error, attempt.response)
+        usual = self._judge.judge_error(lease, error, attempt.response, also=sent)
         if self.at_most_once(lease.task):
             return usual
         return apply_decision(decision, usual, may_retry=self._judge.may_retry(lease))
+
+    async def _fall_back(self, attempt: TaskAttempt, error: Exception, bury: Bury) -> Outcome:
+        """Return what the step's `on_error` yields for a task that has failed for good, else its burial."""
+        name = attempt.task.step
+        step = self._scraper.first if name == SEED_STEP else self._scraper.steps.get(name)
+        if step is None or not step.fallbacks or is_download(attempt.task):
+            return bury
+        failed = FailedTask(error, attempt.task, attempt.start.lease.attempt, attempt.response)
+        try:
+            harvest = await self._run_step(step.fallbacks[0], failed, attempt)
+        except Exception as second:
+            second.__context__ = error
+            first = f"{type(error).__name__}: {message_of(error)}"
+            also = f" (on_error of step {step.name!r} was called for {first})"
+            judged = self._judge.judge_error(bury.lease, second, attempt.response, also=also)
+            return structs.replace(bury, error=judged.error, traceback=judged.traceback)
+        if not (harvest.items or harvest.rejects or harvest.follow):
+            return bury
+        attempt.new_counts().drop({**harvest.dropped, f"{SKIPPED}{type(error).__name__}, with on_error": 1})
+        return Done(
+            bury.lease,
+            harvest.items,
+            harvest.follow,
+            harvest.rejects,
+            pause_host=bury.pause_host,
+            slow_host=bury.slow_host,
+        )
 
     async def _fetch_and_run_step(self, step: Step, attempt: TaskAttempt) -> Harvest:
         """Return what a task yields; nothing if it was queued before it proved to be part of a trap."""
@@ -240,12 +280,13 @@ class TaskProcessor:
             return Harvest(dropped=Dropped(int, {trap: 1}))
         if step.fetch is None:
             attempt.asked = True  # the requests that the step sends itself are not known here
-            with sending_without_page(attempt.task, partial(self._send_for_page, attempt)):
+            send, take_turn = partial(self._send_for_page, attempt), partial(self._take_turn, attempt)
+            with sending_without_page(attempt.task, send, take_turn):
                 return await self._run_step(step, attempt.task, attempt)
         if self._tools.revisits and attempt.task.request is None:
             return await self._revisit(self._tools.revisits, step, attempt)
         response = await self._fetch(
-            self._fetcher_of(step, attempt.task.url), step, attempt, self._settings.headers
+            self._fetcher_of(step, attempt.task.url), step, attempt, self._headers_of(attempt.task)
         )
         return await self._run_step_on(response, step, attempt)
 
@@ -268,7 +309,7 @@ class TaskProcessor:
         """Return what a page yields, or what it yielded last time if it is unchanged; record the visit."""
         task = attempt.task
         past = await revisits.read(task)
-        headers = {**self._settings.headers, **past.conditions}
+        headers = {**self._headers_of(task), **past.conditions}
         response = await self._fetch(self._fetcher_of(step, task.url), step, attempt, headers)
         if revisits.is_gone(past, response) and response.status not in self._settings.statuses:
             await revisits.record_gone(task, past)
@@ -289,10 +330,16 @@ class TaskProcessor:
     def _make_page(self, response: Response, attempt: TaskAttempt) -> Page:
         also, block = self._settings.statuses, self._settings.block
         if block is None:
-            return self._new_page(accepted(response, also=also), attempt)
+            return self._new_page(self._check_type(accepted(response, also=also)), attempt)
         # A regex search can take long on a hostile page: then its task is charged, as with a step that hangs.
         with self._tools.markers.mark_loop(attempt.number):
-            return self._new_page(accepted(response, also=also, block=block), attempt)
+            return self._new_page(self._check_type(accepted(response, also=also, block=block)), attempt)
+
+    def _check_type(self, response: Response) -> Response:
+        kind = response.headers.type
+        if not kind or names_text(kind) or any(fnmatchcase(kind, one) for one in self._settings.content):
+            return response
+        raise NotAPage(printable(shorten(kind)))
 
     async def _send_for_page(self, attempt: TaskAttempt, task: Task, timeout: timedelta | None) -> Page:
         return self._new_page(await self._requests.send(attempt, task, timeout), attempt, task)
@@ -308,7 +355,10 @@ class TaskProcessor:
         task, number = attempt.task, attempt.number
         url = task.url
         assert url is not None, "handler() has checked it"
-        request = self._build_request(task, step, number, headers, lambda url: self._check_hop(attempt, url))
+        on_sent = attempt.mark_sent if self.at_most_once(task) else None
+        request = self._build_request(
+            task, step, number, headers, lambda url: self._check_hop(attempt, url), on_sent
+        )
         if attempt.sink:
             origin = read_plan(task).origin
             is_foreign = not self._settings.scope.allows(url, origin=origin)
@@ -336,13 +386,21 @@ class TaskProcessor:
             attempt.response = response
         return response
 
+    def _headers_of(self, task: Task) -> Mapping[str, str]:
+        assert task.url is not None, "handler() has checked it"
+        return self._settings.headers_for(task.url)
+
     def _build_request(
-        self, task: Task, step: Step, number: int, headers: Mapping[str, str], on_hop: OnHop
+        self,
+        task: Task,
+        step: Step,
+        number: int,
+        headers: Mapping[str, str],
+        on_hop: OnHop,
+        on_sent: OnRequest | None = None,
     ) -> Request:
         assert task.url is not None, "handler() has checked it"
         site = self._settings.sites.find(task.url)
-        if site.headers:
-            headers = {**headers, **site.headers}
         options = task.request
         return Request(
             url=task.url,
@@ -352,7 +410,7 @@ class TaskProcessor:
             on_bytes=lambda size: self._waits.reserve_memory(number, size),
             post=options.post if options else None,
             method=options.method if options else POST,
-            once=self.at_most_once(task),
+            on_sent=on_sent,
         )
 
     async def _fetch_or_reuse(self, fetcher: Fetcher, request: Request, attempt: TaskAttempt) -> Response:
@@ -374,6 +432,13 @@ class TaskProcessor:
             self._tally.not_cached += attempt.start.lease.attempt == 1
         return await fetch_observed(fetcher, request, self._tools.observers, lookup)
 
+    def _take_turn(self, attempt: TaskAttempt) -> bool:
+        """Return whether the step of a task may send a request in the turn of its task; once."""
+        if attempt.turn_used:
+            return False
+        attempt.turn_used = True
+        return self._waits.try_request(attempt.start)
+
     def _begin_request(self, attempt: TaskAttempt) -> None:
         self._waits.wait_for_host(attempt.number)
         if delay := self._judge.new_crawl_delay(attempt.start.lease):
@@ -386,6 +451,8 @@ class TaskProcessor:
         if attempt.sink is None:
             self._settings.scope.check(url, origin=attempt.task.url)
         await self._check_robots(attempt, url)
+        if attempt.asked:  # else the redirect comes from the cache
+            await self._requests.wait_for_turn(url)
 
     async def _check_robots(self, attempt: TaskAttempt, url: str) -> None:
         robots = self._tools.robots
@@ -403,7 +470,7 @@ class TaskProcessor:
             attempt.turn_used = True
         attempt.asked = True
 
-    async def _run_step(self, step: Step, subject: Page | Task, attempt: TaskAttempt) -> Harvest:
+    async def _run_step(self, step: Step, subject: Subject, attempt: TaskAttempt) -> Harvest:
         try:
             await self._waits.begin_step(attempt.number)
             began = exact_time()

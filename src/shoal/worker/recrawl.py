@@ -1,15 +1,14 @@
 """Recrawls: what earlier visits of a page left, so that an unchanged page is not handled again."""
 
 import asyncio
+import logging
 import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +21,10 @@ from shoal.fetch.cache.rules import validators
 from shoal.fetch.shared_state import SharedState
 from shoal.queue.intake import decode, encode_item
 from shoal.scrape.harvest import Harvest
+from shoal.worker.page_changes import canonical_json, compare_items
+from shoal.worker.queue_retry import QueueRetry
 
+log = logging.getLogger(__name__)
 VISIT_TTL = timedelta(days=365)
 MAX_HARVEST = 1 << 20  # bytes; a larger one is not stored
 MAX_TOPIC = 200  # characters
@@ -64,7 +66,6 @@ class PageVisit(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
 
 encode = msgspec.msgpack.Encoder(enc_hook=dict).encode  # payloads are read-only views of a dict
-_encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 _visits = msgspec.msgpack.Decoder(PageVisit)
 _harvests = msgspec.msgpack.Decoder(StoredHarvest)
 
@@ -130,12 +131,8 @@ def add_digest(total: bytes, part: bytes) -> bytes:
     return (both % (1 << 128)).to_bytes(16)
 
 
-def canonical_json(item: Any) -> bytes:
-    """Return an item as JSON, independent of the order of its fields; raises InvalidItem."""
-    return _encode_sorted(decode(encode_item(item)))
-
-
 LINGER = 0.05  # seconds in which pages are collected
+CLOSE_TIMEOUT = timedelta(seconds=30)  # for pages that a queue without room has not taken
 PAGES_PER_NOTE = 250
 MAX_NOTE_BYTES = 32 << 20  # decompressed
 
@@ -153,7 +150,8 @@ _pages = msgspec.msgpack.Decoder(list[IndexedPage])
 class PageIndex:
     """Writes pages to notes as they are seen, and rewrites one note until it is full.
 
-    If the process is killed, the pages of its last moment may be lost.
+    A write that fails is repeated: a page without an entry would be missing from all later recrawls. If the
+    process is killed, the pages of its last moment may be lost.
     """
 
     def __init__(self, queue: SharedState, scraper: str, run_id: str) -> None:
@@ -162,6 +160,7 @@ class PageIndex:
         self._pages: list[IndexedPage] = []  # of the note that is being filled
         self._is_written = True
         self._writer: asyncio.Task[None] | None = None
+        self._retry = QueueRetry("record pages for the next recrawl", CLOSE_TIMEOUT)
 
     def add(self, task: Task, finding: PageChange) -> None:
         """Add a page."""
@@ -171,42 +170,64 @@ class PageIndex:
             self._writer = watched(asyncio.get_running_loop().create_task(self._write()))
 
     async def close(self) -> None:
-        """Write what is not written yet."""
-        while self._writer:
-            await asyncio.wait([self._writer])
+        """Write what is not written yet; log how many pages cannot be."""
+        if self._writer:
+            await asyncio.wait([self._writer], timeout=CLOSE_TIMEOUT.total_seconds())
+        if self._writer:
+            self._writer.cancel()
+            log.warning(
+                "The next recrawl will lack up to %d pages of this worker, which could not be recorded",
+                len(self._pages),
+            )
 
     async def _write(self) -> None:
+        wait = LINGER
         try:
             while not self._is_written:
-                await asyncio.sleep(LINGER)
-                await self._write_note()
+                await asyncio.sleep(wait)
+                wait = await self._write_note()
         finally:
             self._writer = None
 
-    async def _write_note(self) -> None:
-        key, pages = f"{self._name}-{self._number}", self._pages
+    async def _write_note(self) -> float:
+        """Write the note that is being filled, and return after how many seconds to write again."""
+        key, size = f"{self._name}-{self._number}", len(self._pages)
         self._is_written = True
-        if len(pages) >= PAGES_PER_NOTE:
-            self._pages, self._number = [], self._number + 1
-        with suppress(ShoalError):
-            note = {key: zlib.compress(encode(pages))}
+        try:
+            note = {key: zlib.compress(encode(self._pages))}
             await self._queue.write_notes(self._topic, note, ttl=VISIT_TTL)
+        except ShoalError as error:
+            self._is_written = False
+            return self._retry.next_wait(error)
+        self._retry.on_success()
+        if size >= PAGES_PER_NOTE:
+            self._number += 1
+            del self._pages[:size]
+        return LINGER
 
 
-async def read_index(queue: SharedState, scraper: str, run_id: str) -> Iterator[IndexedPage]:
-    """Return every page that a run has seen, each once."""
+class PagePlace(NamedTuple):
+    """Where a page is in the index of a run; it stays there while the run goes on."""
+
+    note: str
+    position: int
+
+
+async def read_index(
+    queue: SharedState, scraper: str, run_id: str
+) -> Iterator[tuple[PagePlace, IndexedPage]]:
+    """Return every page that a run has seen, each once, in the order of their places."""
     return _iterate_once(await queue.notes(topic("pages", scraper, run_id)))
 
 
-def _iterate_once(notes: dict[str, Note]) -> Iterator[IndexedPage]:
+def _iterate_once(notes: dict[str, Note]) -> Iterator[tuple[PagePlace, IndexedPage]]:
     seen: set[int] = set()
-    while notes:
-        _, note = notes.popitem()
-        for page in _decode_pages(note.value):
+    for name in sorted(notes):
+        for position, page in enumerate(_decode_pages(notes.pop(name).value)):
             key = int(key_of(page.task)[:15], 16)  # half the memory of a string
             if key not in seen:
                 seen.add(key)
-                yield page
+                yield PagePlace(name, position), page
 
 
 def _decode_pages(data: bytes) -> list[IndexedPage]:
@@ -220,8 +241,7 @@ def _decode_pages(data: bytes) -> list[IndexedPage]:
 GONE = frozenset({404, 410})
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierVisits:
+class EarlierVisits(msgspec.Struct, frozen=True):
     """What is known of a page from earlier runs; `harvest` is None if its step must run again."""
 
     visit: PageVisit | None = None
@@ -243,6 +263,7 @@ class VisitStore:
         self._run_id, self._again = run_id, again
         self._visits = QueueCacheStore(queue, topic=topic("pages", scraper))
         self._harvests = QueueCacheStore(queue, topic=topic("harvests", scraper))
+        self._differences = QueueCacheStore(queue, topic=topic("changes", scraper, run_id))
         self._index = PageIndex(queue, scraper, run_id)
 
     async def read(self, task: Task) -> EarlierVisits:
@@ -270,15 +291,17 @@ class VisitStore:
         if harvest is past.harvest and past.visit:
             await self._put(task, past, past.visit)
             return
-        items = [canonical_json(item) for item in harvest.items]
+        items = [encode_item(item).encode() for item in harvest.items]
         visit = PageVisit(
             run=self._run_id,
             finding=PageChange.NEW,
             validators=validators(response.headers),
             body=digest(response.body),
-            items=digest_of(items),
+            items=digest_of(map(canonical_json, harvest.items)),
             follow=digest_of(f"{one.step} {one.key or one.url}".encode() for one in harvest.follow),
         )
+        if past.visit and compare_visits(past.visit, visit) is PageChange.CHANGED:
+            await self._record_differences(task, past, past.visit, harvest)
         stored = StoredHarvest(body=visit.body, items=items, rejects=harvest.rejects, follow=harvest.follow)
         data = encode(stored)
         await self._harvests.put(key_of(task), data if len(data) <= MAX_HARVEST else None, ttl=VISIT_TTL)
@@ -291,8 +314,21 @@ class VisitStore:
 
     async def close(self) -> None:
         """Write what is not written yet."""
-        for store in (self._harvests, self._visits, self._index):
+        for store in (self._harvests, self._differences, self._visits, self._index):
             await store.close()
+
+    async def _record_differences(
+        self, task: Task, past: EarlierVisits, visit: PageVisit, harvest: Harvest
+    ) -> None:
+        """Store what has changed since the last visit, unless this run stored it before."""
+        if visit.run == self._run_id:
+            return
+        before = past.harvest
+        if before is None and (note := await self._harvests.get(key_of(task))):
+            before = read_harvest(note.value, visit.body)
+        if before:
+            found = encode(compare_items(before.items, harvest.items))
+            await self._differences.put(key_of(task), found, ttl=VISIT_TTL)
 
     async def _put(self, task: Task, past: EarlierVisits, now: PageVisit) -> None:
         visit = msgspec.structs.replace(now, run=self._run_id)

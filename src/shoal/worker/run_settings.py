@@ -19,6 +19,7 @@ from shoal.core.redact import shown_address
 from shoal.core.tasks import wait_for_event
 from shoal.queue.contract import Queue, SharedNotes
 from shoal.scrape.settings.scraper import SETTINGS, find_setting, same_names
+from shoal.worker.scheduler import Pause
 
 TOPIC = "run settings"
 MAX_TRIES = 20
@@ -75,14 +76,24 @@ def replaced(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 
 def merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with some replaced; allowed hosts are added up."""
+    """Return settings with some replaced; allowed hosts and settings of Scrapy are added up."""
     hosts = dict.fromkeys([*_hosts(before), *_hosts(changes)])
-    return replaced(before, changes) | ({"allow_private": list(hosts)} if hosts else {})
+    scrapy = {**(before.get("scrapy") or {}), **(changes.get("scrapy") or {})}
+    added = ({"allow_private": list(hosts)} if hosts else {}) | ({"scrapy": scrapy} if scrapy else {})
+    return replaced(before, changes) | added
 
 
 def live_part(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that workers follow while they work."""
     return {key: value for key, value in values.items() if key in LIVE}
+
+
+def pause_of(settings: StoredSettings) -> Pause | None:
+    """Return how long the workers of a run pause between tasks."""
+    found: Pause | None = find_setting("pause").read(
+        "pause", settings.values.get("pause", settings.defaults.get("pause"))
+    )
+    return found
 
 
 def storable(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -3,13 +3,14 @@
 Only decisions: no I/O, no asyncio, no clock. Times are the worker's clock in seconds, and passed in.
 """
 
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
-from shoal.core.model import Grant, Lease, Outcome
+from shoal.core.model import Grant, Lease, Outcome, Release
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.polling import NextClaim, Polling
 from shoal.worker.prefetch import LeaseKey, PrefetchBuffer, ScheduledLease, key_of
@@ -59,6 +60,7 @@ class Scheduler:
         lease: timedelta,
         gap: timedelta,
         concurrency: int | None = None,
+        max_in_flight: float = math.inf,
         batch: int = 50,
         pause: Pause | None = None,
         share: OwnPartitions | None = None,
@@ -66,19 +68,19 @@ class Scheduler:
         suspects: Mapping[str, int] | None = None,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        # A worker that pauses between tasks handles one at a time.
-        self.slots = ConcurrencySlots(1 if pause else concurrency)
-        self._concurrency = self.slots.concurrency
+        self.slots = ConcurrencySlots(concurrency, max_in_flight)
+        self._given_concurrency = concurrency
         self._prefetch = PrefetchBuffer(gap)
-        self._lease, self.gap, self._pause = lease.total_seconds(), gap, pause
+        self._lease, self.gap, self._rest_until = lease.total_seconds(), gap, 0.0
+        self._set_pause(pause)
         self._batch, self._share, self._uniform = batch, share, uniform
         self._numbers: dict[LeaseKey, int] = {}  # of every lease that it holds
         self._started: dict[int, Lease] = {}  # not finished yet, by number
+        self._missed = set[LeaseKey]()  # started tasks that end without a request for their page
         self._suspects = suspects or {}
         self._limits: dict[int, int] = {}  # of the suspects that it holds, by number
         self._ended = set[int]()  # tasks that have ended and are not settled yet; only if there are suspects
         self.polling = polling or Polling(gap, uniform=uniform)
-        self._rest_until = 0.0
         self._stop: Stop | None = None
 
     # What the worker holds
@@ -109,9 +111,9 @@ class Scheduler:
             return 0  # the start that the store gives now would be missed, and the task released
         ahead = 0 if self._pause or self._limits else self.slots.prefetch_limit(self._batch, now)
         most = (
-            min(self._concurrency, *self._limits.values()) + ahead
+            min(self.slots.concurrency, *self._limits.values()) + ahead
             if self._limits
-            else self._concurrency + ahead
+            else self.slots.concurrency + ahead
         )
         wanted = min(self._batch, most - self.slots.taken - len(self._prefetch))
         # Few large claims are cheaper than many small ones.
@@ -142,7 +144,7 @@ class Scheduler:
     def may_accept_call(self, lease: Lease) -> bool:
         """Return whether the worker has room for a lease that a caller sends, and does not know it yet."""
         is_known = key_of(lease) in self._numbers
-        return not (is_known or self._stop or self.held >= MAX_CALLS_PER_SLOT * self._concurrency)
+        return not (is_known or self._stop or self.held >= MAX_CALLS_PER_SLOT * self.slots.concurrency)
 
     def accept(
         self,
@@ -171,7 +173,7 @@ class Scheduler:
         for lease in leases:
             if limit := self._suspects.get(lease.task_id):
                 self._limits[self.number_of(lease)] = limit
-        return sorted(leases, key=lambda lease: self._suspects.get(lease.task_id, self._concurrency))
+        return sorted(leases, key=lambda lease: self._suspects.get(lease.task_id, self.slots.concurrency))
 
     def _may_start(self, lease: Lease) -> bool:
         is_mine = self._share is None or lease.task.partition in self._share.partitions
@@ -213,6 +215,10 @@ class Scheduler:
         """Return whether a started task may still send its request; if so, the request counts as sent."""
         return self._prefetch.try_start(start, now)
 
+    def miss_turn(self, lease: Lease) -> None:
+        """Record that a started task ends without a request for its page."""
+        self._missed.add(key_of(lease))
+
     @property
     def is_always_late(self) -> bool:
         """Whether this worker is late so often that it sends requests after their time."""
@@ -220,13 +226,16 @@ class Scheduler:
 
     # End
 
-    def finish(self, number: int, now: float) -> None:
+    def finish(self, number: int, outcome: Outcome, now: float) -> None:
         """End a started task: its slot is free, and the pause after it begins."""
-        del self._started[number]
+        lease = self._started.pop(number)
         if self._suspects:
             self._ended.add(number)
         self.slots.leave(number, now)
-        if self._pause:
+        # After one whose start was missed there is no pause: on a busy machine most of the time would go.
+        has_asked = outcome.asked and key_of(lease) not in self._missed
+        self._missed.discard(key_of(lease))
+        if self._pause and (has_asked or not isinstance(outcome, Release)):
             shortest, longest = (bound.total_seconds() for bound in self._pause)
             self._rest_until = now + self._uniform(shortest, longest)
 
@@ -263,14 +272,19 @@ class Scheduler:
         """Remove and return every prefetched lease; all of them must be released."""
         return [NumberedLease(self.number_of(lease), lease) for lease in self._prefetch.clear()]
 
-    def change_settings(self, gap: timedelta, pause: Pause | None) -> list[NumberedLease]:
+    def change_settings(self, gap: timedelta, pause: Pause | None, now: float) -> list[NumberedLease]:
         """Use changed settings; return the leases to release: their starts were planned with the old ones."""
-        self.gap, self._pause = gap, pause
-        if not pause:
-            self._rest_until = 0.0
+        self.gap = gap
+        self._set_pause(pause)
+        self._rest_until = min(self._rest_until, now + pause[1].total_seconds() if pause else 0.0)
         self._prefetch.set_gap(gap)
         self.polling.set_gap(gap)
         return self.take_prefetched()
+
+    def _set_pause(self, pause: Pause | None) -> None:
+        # A worker that pauses between tasks handles one at a time.
+        self.slots.set_concurrency(1 if pause else self._given_concurrency)
+        self._pause = pause
 
     @property
     def is_stopping(self) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shoal.core.proxies import ProxyRules
 from shoal.core.redact import passwords_in
-from shoal.core.secrets import header_secrets, secret_headers
+from shoal.core.secrets import header_secrets, secret_headers, without_secrets
 from shoal.fetch.tokens.token import split
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.tokens import TokenSettings
@@ -33,11 +33,18 @@ def all_secrets(queue_url: str, settings: ScraperSettings, environment: Mapping[
 
 
 def headers_towards(settings: ScraperSettings, url: str, *, origin: str | None) -> Mapping[str, str]:
-    """Return the scraper's headers for a URL; its secrets only where a link from `origin` carries them."""
-    secrets, scope = secret_headers(settings.headers), settings.scope
-    if not secrets or (scope.allows(url, origin=origin) and scope.secure_url(url, origin=origin) == url):
-        return settings.headers
-    return {name: value for name, value in settings.headers.items() if name.lower() not in secrets}
+    """Return the headers for a URL; secrets only where a link from `origin` carries them.
+
+    The secrets of a site may go to it out of scope too, because it is named; nothing goes from https to http.
+    """
+    every, scope = settings.headers_for(url), settings.scope
+    if not secret_headers(every):
+        return every
+    if scope.secure_url(url, origin=origin) != url:
+        return without_secrets(every)
+    if scope.allows(url, origin=origin):
+        return every
+    return {**without_secrets(settings.headers), **settings.sites.find(url).headers}
 
 
 def _tokens(settings: TokenSettings, environment: Mapping[str, str]) -> list[str]:

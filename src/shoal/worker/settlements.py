@@ -4,9 +4,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 
+import msgspec
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput, QueueError, QueueUnavailable, SettleFailed
@@ -23,8 +23,7 @@ MAX_FAILURES = 3  # of single outcomes, while none is settled: then the store fa
 OnSettled = Callable[[Sequence[Outcome], Sequence[Fate]], None]
 
 
-@dataclass(slots=True)
-class _SettleFailure:
+class _SettleFailure(msgspec.Struct):
     """An outcome that the queue did not accept."""
 
     outcome: Outcome

@@ -24,9 +24,10 @@ class ConcurrencySlots:
     without a slot. To run its step, such a task needs a slot again.
     """
 
-    def __init__(self, concurrency: int | None) -> None:
-        self.concurrency = concurrency or CONCURRENCY
-        self.max_slow = MAX_SLOW if concurrency is None else 0
+    def __init__(self, concurrency: int | None, max_in_flight: float = math.inf) -> None:
+        """Start tasks; of both kinds together, no more than `max_in_flight`."""
+        self._max_in_flight = max_in_flight
+        self.set_concurrency(concurrency)
         self._since: dict[int, float] = {}  # when each task got its slot
         self._slow_at: dict[int, float] = {}  # when each waiting request may count as slow, the first first
         self._slow: set[int] = set()
@@ -34,6 +35,12 @@ class ConcurrencySlots:
         self._waiting: dict[int, None] = {}  # to run their step, the first first
         self._mean: float | None = None  # seconds that a task has its slot
         self._freed_at = 0.0
+
+    def set_concurrency(self, concurrency: int | None) -> None:
+        """Use another number of slots from now on; tasks in progress keep theirs."""
+        self.wanted = (concurrency or CONCURRENCY) + (MAX_SLOW if concurrency is None else 0)
+        self.concurrency = int(min(concurrency or CONCURRENCY, self._max_in_flight))
+        self.max_slow = int(min(self.wanted, self._max_in_flight)) - self.concurrency
 
     @property
     def taken(self) -> int:

@@ -4,6 +4,9 @@ What to do when is decided in scheduler.py; this does it.
 """
 
 import asyncio
+import logging
+import math
+import resource
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -11,6 +14,7 @@ from typing import Any
 
 from shoal.core.errors import QueueError, RunGone, UnknownRun
 from shoal.core.model import Bury, Fate, Grant, Lease, Outcome, Release, Run
+from shoal.core.retry_policy import AT_MOST_ONCE
 from shoal.core.tasks import TIMER_ERROR, call_at, exact_time, exchange_last, repeat, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
@@ -18,6 +22,7 @@ from shoal.worker.attempts import CacheLookups, ProcessorTools, TaskWaits
 from shoal.worker.background import Background
 from shoal.worker.claims import TaskClaims
 from shoal.worker.counters import WorkerCounters
+from shoal.worker.failures.brake import FailureBrake
 from shoal.worker.ipc.protocol import (
     ExitReason,
     LeasesSettled,
@@ -38,7 +43,17 @@ from shoal.worker.trap_counts import TrapCountSync
 PROGRESS_INTERVAL = timedelta(seconds=0.5)
 LAST_WRITE_TIMEOUT = timedelta(seconds=30)
 HELD_INTERVAL_SECONDS = 0.05  # until a worker that is held looks again
+STOPPED = "the worker was stopped"  # why it released a task
 MAX_FULL_SECONDS = 0.5  # without room for more leases; then another worker is woken
+
+
+log = logging.getLogger(__name__)
+
+
+def max_in_flight() -> float:
+    """Return how many requests may be in flight: half the files that this process may open at a time."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return math.inf if files == resource.RLIM_INFINITY else max(1, files // 2)
 
 
 class Worker:
@@ -62,6 +77,7 @@ class Worker:
             lease=config.lease,
             gap=run.settings.host_delay,
             concurrency=config.concurrency,
+            max_in_flight=max_in_flight(),
             batch=config.batch,
             pause=self._settings.pause,
             share=self._share,
@@ -73,6 +89,7 @@ class Worker:
             ),
             suspects=config.suspects,
         )
+        self._warn_of_few_files()
         self._left_out = LeftOutCounts(queue, scraper.first.link_filter, run.id, config.worker_id, self.tally)
         # One that handles calls claims nothing, and its callers wait for each outcome.
         self._standby = config.listening is not None
@@ -91,9 +108,12 @@ class Worker:
             run,
             config,
             self._share,
+            # Those that its code has: beside workers with newer or older code, the others are for them.
+            steps=scraper.steps_of_tasks(config.steps),
             max_pages=self._settings.max_pages,
             observers=tools.observers,
         )
+        self._brake = FailureBrake(queue, run.id, self._settings.stop_when, self._release_prefetched)
         self._trap_counts = TrapCountSync(queue, scraper.first.link_filter, run.id)
         self._claim_retry = QueueRetry("claim tasks", config.lease)
         self._channel = channel or SupervisorChannel(None)
@@ -113,6 +133,15 @@ class Worker:
         self._host_freed = asyncio.Event()  # a task did not use its turn on its host
         self._start_timer: asyncio.TimerHandle | None = None
         self._full_since: float | None = None  # when it last had no room for more leases
+
+    def _warn_of_few_files(self) -> None:
+        slots = self._scheduler.slots
+        if (allowed := slots.concurrency + slots.max_slow) < slots.wanted:
+            log.warning(
+                "A worker may open few files, so at most %d requests are in flight instead of %d. "
+                "Raise its limit, for example with: ulimit -n 65536",
+                *(allowed, slots.wanted),
+            )
 
     def stop(self, how: Stop) -> None:
         """Stop the worker; a second call with RELEASE cancels the tasks that the first one lets finish."""
@@ -160,8 +189,10 @@ class Worker:
         self._run, self._settings = run, self._scraper.settings
         self._processor.read_settings(run)
         self._claims.set_max_pages(self._settings.max_pages)
+        self._brake.last = self._settings.stop_when
         self._claims.set_gap(run.settings.host_delay)
-        self._release(self._scheduler.change_settings(run.settings.host_delay, self._settings.pause))
+        gap, pause = run.settings.host_delay, self._settings.pause
+        self._release(self._scheduler.change_settings(gap, pause, exact_time()))
         self._settlements.flush()
         if is_clock_needed:
             await self.set_clock()
@@ -194,6 +225,8 @@ class Worker:
         self.start(self._report_progress(), "reporting progress")
         self.start(self._trap_counts.run(), "sharing trap counts")
         self.start(self._left_out.run(), "counting skipped links")
+        if not self._standby:
+            self.start(self._brake.run(), "watching for failures")
         if self._share:
             share = self._share
             following = repeat(lambda: self._apply_plan(share), share.poll_interval, jitter=0, at_once=True)
@@ -203,7 +236,7 @@ class Worker:
             await asyncio.wait(self._running)
         # A task that is cancelled before it first runs never releases its lease.
         for lease in self._scheduler.started:
-            self._settlements.put(Release(lease))
+            self._settlements.put(Release(lease, reason=STOPPED))
         self._settlements.close()
         await settling
         await exchange_last(self._left_out.write_last, LAST_WRITE_TIMEOUT)
@@ -225,6 +258,9 @@ class Worker:
             self._release(self._scheduler.take_unreachable(exact_time()))
             if self.is_held and self.is_held():
                 await self._wait_for_wake(HELD_INTERVAL_SECONDS)
+                continue
+            if (wait := self._processor.no_proxy_until - exact_time()) > 0:
+                await self._wait_for_wake(wait)
                 continue
             size = self._scheduler.next_claim_size(exact_time())
             if not size:
@@ -258,11 +294,13 @@ class Worker:
         limit = await self._claims.cap(limit)
         if limit <= 0:
             return Grant() if self.in_hand else await self._claims.end_at_budget()
+        settings = self._settings
         claimed = await self._claims.claim(limit)
         leases = claimed.grant.leases
         if leases:
             self._scheduler.polling.poll_soon()
-            self._accept(leases, claimed.at, is_valid=claimed.is_valid, is_full=len(leases) >= limit)
+            is_valid = claimed.is_valid and settings is self._settings  # else for a rate or pause of before
+            self._accept(leases, claimed.at, is_valid=is_valid, is_full=len(leases) >= limit)
         return claimed.grant
 
     def _accept(
@@ -298,11 +336,14 @@ class Worker:
         before = share.partitions
         with suppress(QueueError):
             if await share.refresh():
-                self._release(self._scheduler.take_prefetched())
-                self._settlements.flush()
+                self._release_prefetched()
         self._start_due()
         if share.partitions != before:
             self._wake.set()
+
+    def _release_prefetched(self) -> None:
+        self._release(self._scheduler.take_prefetched())
+        self._settlements.flush()
 
     def _release(self, leases: Sequence[NumberedLease]) -> None:
         """Release leases that were not started."""
@@ -358,15 +399,15 @@ class Worker:
     def _judge_cancelled(self, lease: Lease) -> Outcome:
         """Return the outcome of a started task that a stop has cancelled."""
         if self._processor.at_most_once(lease.task):
-            return Bury(lease, "Stopped: the worker was shut down, and delivery is at_most_once")
-        return Release(lease)
+            return Bury(lease, f"Stopped: the worker was shut down, and {AT_MOST_ONCE}")
+        return Release(lease, reason=STOPPED)
 
     def _on_slot_free(self) -> None:
         self._start_due()
         self._wake.set()
 
     def _finish(self, number: int, outcome: Outcome) -> None:
-        self._scheduler.finish(number, exact_time())
+        self._scheduler.finish(number, outcome, exact_time())
         self._settlements.urgent = self._standby or self._scheduler.should_settle_now(outcome)
         self._settlements.put(self._callers.withhold_links(outcome))
         self._start_due()
@@ -383,6 +424,7 @@ class Worker:
                 numbers.append(number)
             self.tally.count(outcome, fate)
             self._processor.count_settled(outcome, fate)
+            self._brake.count(outcome, fate)
             self._callers.resolve(outcome, fate)
             if self._scheduler.frees_host(outcome):
                 self._host_freed.set()

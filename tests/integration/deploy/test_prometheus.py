@@ -119,4 +119,4 @@ def test_only_metrics_that_are_served_are_asked_for(served, where):
     words = {
         word for inside in re.findall(r"\bby \(([^)]*)\)", expr) for word in re.split(r"\W+", inside) if word
     }
-    assert words <= grouped | GIVEN | {"class", "reason"}
+    assert words <= grouped | GIVEN | {"class", "reason", "proxy"}

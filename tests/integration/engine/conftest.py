@@ -16,6 +16,7 @@ from shoal.fleet.run.pool import RunObserver
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
 from shoal.queue.sqlite.queue import SqliteQueue
+from shoal.worker.page_limit import PageLimit
 from shoal.worker.prefetch import PrefetchBuffer
 from shoal.worker.settlements import Settlements
 from tests.cases import long
@@ -91,6 +92,7 @@ class Bench:
 
 # What scrapers of tests replace to see or disturb a worker. Their files are loaded in this process, too.
 REPLACED = [
+    (PageLimit, "_acquire"),
     (PerExitRate, "record_request"),
     (PrefetchBuffer, "try_start"),
     (RedirectingClient, "fetch"),

@@ -11,10 +11,11 @@ from datetime import timedelta
 
 from shoal.core.http import Response
 from shoal.core.model import Task
-from shoal.worker.attempts import HostTurns, ProcessorTools
+from shoal.worker.attempts import ProcessorTools
 from shoal.worker.ipc.protocol import LeasesClaimed, LeasesSettled, SupervisorChannel, WorkerConfig
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
 from shoal.worker.slots import MAX_PAGE_BYTES
+from shoal.worker.turns import HostTurns
 from shoal.worker.worker import Worker
 
 LEASE = timedelta(seconds=2)

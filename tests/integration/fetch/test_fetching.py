@@ -2,14 +2,17 @@
 
 import asyncio
 import gzip
+import resource
+import socket
 import zlib
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 
 import brotli
 import pytest
 from backports import zstd
 
-from shoal.core.errors import BrokenAnswer, ConnectFailed, FetchError, OutOfScope
+from shoal.core.errors import BrokenAnswer, ConnectFailed, FetchError, NoFilesLeft, OutOfScope
 from shoal.core.http import Request, Response
 from shoal.core.urls import canonical
 from shoal.fetch.egress import Egress
@@ -292,3 +295,18 @@ async def test_closing_closes_every_connection(make_fetcher, origin):
             break
         await asyncio.sleep(0.01)
     assert not origin._visits
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-name.invalid"])
+async def test_a_page_for_which_no_file_can_be_opened_is_postponed(make_fetcher, origin, host):
+    url = origin.on("/", page()).replace("127.0.0.1", host)
+    fetcher = make_fetcher(egress=Egress([LOOPBACK]))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+        with suppress(OSError):
+            while True:
+                stack.enter_context(socket.socket())
+        with pytest.raises(NoFilesLeft):
+            await fetch(fetcher, url)

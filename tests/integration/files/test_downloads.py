@@ -120,6 +120,10 @@ async def test_a_file_that_has_not_changed_is_not_sent_again(site, tmp_path):
     second = await shop.run([f"{site.url}/gallery/0"], files=tmp_path / "f", queue=queue)
     assert second.files.unchanged == 1 and second.files.stored == 0
     assert second.items[0]["files"][0] == {**first.items[0]["files"][0], "status": 304}
+    # Another account may get another file from this URL, so its request has no condition.
+    other = shop.replace(headers={"Authorization": "Bearer other"})
+    others = await other.run([f"{site.url}/gallery/0"], files=tmp_path / "f", queue=queue)
+    assert others.files.unchanged == 0 and others.files.known == 1
     (tmp_path / "f" / first.items[0]["files"][0]["path"]).unlink()
     third = await shop.run([f"{site.url}/gallery/0"], files=tmp_path / "f", queue=queue)
     assert third.files.stored == 1

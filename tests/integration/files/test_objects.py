@@ -3,6 +3,7 @@
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from hashlib import sha256
 from io import BytesIO
 
 import boto3
@@ -183,3 +184,20 @@ def test_files_of_one_name_never_replace_one_another(bucket):
     for number, name in enumerate(names):
         body = bucket.get_object(Bucket="shop", Key=f"images/{name}")["Body"].read()
         assert body == b"%d" % number * 100
+
+
+def test_the_name_of_an_object_does_not_say_what_it_holds(bucket):
+    store = ObjectFiles("s3://shop/images")
+
+    def keep(body, path):
+        spool = store.open_spool()
+        spool.write(body)
+        return store.keep(spool, path, "image/png")
+
+    good = b"good" * 100
+    path = f"{sha256(good).hexdigest()}.png"
+    assert keep(b"evil" * 100, path) == (path, True)  # as path="{name}{ext}" of another site
+    name, is_new = keep(good, path)
+    assert is_new and name != path
+    assert bucket.get_object(Bucket="shop", Key=f"images/{name}")["Body"].read() == good
+    assert keep(good, path) == (name, False)

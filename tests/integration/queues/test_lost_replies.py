@@ -180,6 +180,8 @@ async def test_a_host_is_paused_and_slowed(shaky, queue):
         await it.pause_host(HOST, HOUR)
     async with shaky.on("slow_host") as it:
         await it.slow_host(HOST, MINUTE)
+    async with shaky.on("take_turn") as it:
+        assert await it.take_turn(HOST, SECOND) <= MINUTE  # one that was planned before the reply was lost
     status = await the_host(queue)
     assert status.delay == MINUTE
     assert HOUR - MINUTE < status.paused_for <= HOUR + MINUTE

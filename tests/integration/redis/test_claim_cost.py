@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.core.model import MINUTE, Bury, Done
+from shoal.core.model import MINUTE, ZERO, Bury, Done
 from shoal.queue.redis.claim import claim_arguments
 from shoal.queue.redis.queue import RedisQueue
 from shoal.queue.redis.records import read_claim
@@ -95,6 +95,19 @@ async def test_tasks_that_expired_together_are_removed_some_at_a_time(queue, dir
         assert longest < batch + 100, f"one call looked {longest} tasks up"
         stats = await later.stats(run.id)
         assert (stats.expired, stats.pending, stats.leased) == (count, 0, 1)
+
+
+async def test_a_claim_that_meets_very_many_expired_tasks_ends_early_and_the_next_one_continues(
+    queue, redis_url, monkeypatch
+):
+    monkeypatch.setattr("shoal.queue.redis.claim.CLAIM_TIME_SECONDS", 0.0)
+    run = await start(queue, *(page(n, ttl=MINUTE) for n in range(2_000)), page("last"))
+    async with await RedisQueue.open(redis_url, skew=lambda: HOUR) as later:
+        grant = await later.claim("worker-1", run_id=run.id)
+        assert (list(grant.leases), grant.next_due, grant.drained) == ([], ZERO, False)
+        while not (grant := await later.claim("worker-1", run_id=run.id)).leases:
+            assert grant.next_due == ZERO
+        assert (await later.stats(run.id)).expired == 2_000
 
 
 def request(run):

@@ -1,5 +1,6 @@
 """A step sends requests itself: through the fetcher, the hooks and the limits of its run."""
 
+import asyncio
 from itertools import pairwise
 
 import pytest
@@ -135,6 +136,20 @@ async def test_secret_headers_of_the_scraper_do_not_go_to_another_site(site):
     assert result.items == [{"done": True}]
     assert "bearer hush" in heads["/start"] and "bearer hush" in heads["/same"]
     assert "hush" not in heads["/other"] and "x-client: me" in heads["/other"]
+
+
+async def test_requests_of_one_step_to_the_host_of_its_page_use_its_lease_first(site):
+    site.answer = lambda path: Answer("{}", after=0.2)
+    api = scraper(per_host=1)
+
+    @api.step
+    async def page(page: Page):
+        yield {"found": [one.status for one in await asyncio.gather(*map(page.request, "abc"))]}
+
+    result = await api.run([f"{site.url}/start"])
+    starts = [moment for moment, _ in site.moments]
+    assert result.items == [{"found": [200] * 3}]
+    assert starts[3] - starts[1] > 0.18  # two at a time: the lease, and the one slot
 
 
 async def test_a_step_without_a_page_sends_requests_too(site):

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import TracebackType
@@ -10,6 +11,7 @@ from typing import Self
 from urllib.parse import parse_qs
 
 PASSWORD = "open-s3same"
+LOGIN_FORM = "<form><input name=csrf value=none></form>Please log in"
 
 
 @dataclass
@@ -17,6 +19,9 @@ class MembersShop:
     """Remembers every visitor by the cookie that it gave."""
 
     per_visitor: int = 1_000  # pages; then it is turned away
+    lifetime: Callable[[], int] = lambda: 1_000_000  # pages until a member is logged out
+    ending: bytes | None = None  # what a visitor gets who is not logged in, in place of a 401
+    hidden: frozenset[str] = frozenset()  # paths that no member may see
     refuses: int = 0  # the first logins
     login_takes: float = 0.0  # seconds
     pages: Counter[str] = field(default_factory=Counter)  # by visitor
@@ -25,7 +30,7 @@ class MembersShop:
     strangers: int = 0
     agents: dict[str, set[str]] = field(default_factory=dict)  # that a visitor showed
     _forms: set[str] = field(default_factory=set)
-    _members: set[str] = field(default_factory=set)
+    _members: dict[str, int] = field(default_factory=dict)  # and the pages that each has left
     _logging: int = 0
 
     async def __aenter__(self) -> Self:
@@ -60,21 +65,24 @@ class MembersShop:
             writer.close()
 
     async def _answer(self, method: str, path: str, fields: dict[str, str], body: str) -> bytes:
-        if path == "/login" and method == "GET":
+        if path == "/robots.txt":
+            return make_page(200, "User-agent: *\nDisallow: /login")
+        if path.partition("?")[0] == "/login" and method == "GET":
             form = secrets.token_hex(8)
             self._forms.add(form)
-            return _page(200, f"<form><input name=csrf value={form}></form>")
+            return make_page(200, f"<form><input name=csrf value={form}></form>")
         if path == "/login":
             return await self._log_in(parse_qs(body))
         visitor = fields.get("cookie", "").removeprefix("member=")
-        if visitor not in self._members:
+        if not self._members.get(visitor) or path in self.hidden:
             self.strangers += 1
-            return _page(401, "log in first")
+            return self.ending or make_page(401, "log in first")
+        self._members[visitor] -= 1
         self.pages[visitor] += 1
         self.agents.setdefault(visitor, set()).add(fields.get("user-agent", ""))
         if self.pages[visitor] > self.per_visitor:
-            return _page(403, "enough")
-        return _page(200, f"<h1>{path}</h1>")
+            return make_page(403, "enough")
+        return make_page(200, f"<h1>{path}</h1>")
 
     async def _log_in(self, form: dict[str, list[str]]) -> bytes:
         self.logins.append(asyncio.get_running_loop().time())
@@ -84,13 +92,13 @@ class MembersShop:
         self._logging -= 1
         is_right = form.get("password") == [PASSWORD] and form.get("csrf", [""])[0] in self._forms
         if len(self.logins) <= self.refuses or not is_right:
-            return _page(200, "wrong password")
+            return make_page(200, "wrong password")
         member = secrets.token_hex(8)
-        self._members.add(member)
-        return _page(303, "", "Location: /home", f"Set-Cookie: member={member}; Path=/")
+        self._members[member] = self.lifetime()
+        return make_page(303, "", "Location: /home", f"Set-Cookie: member={member}; Path=/")
 
 
-def _page(status: int, body: str, *fields: str) -> bytes:
+def make_page(status: int, body: str, *fields: str) -> bytes:
     lines = "".join(f"{line}\r\n" for line in ("Content-Type: text/html", *fields))
     head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
     return (head + body).encode()

@@ -1,13 +1,16 @@
 """Pages for members, by real workers: visitors log in through the form, and are replaced when turned away."""
 
+import random
+
 import pytest
 
-from tests.integration.sessions.site import PASSWORD, MembersShop
+from tests.cases import long
+from tests.integration.sessions.site import LOGIN_FORM, PASSWORD, MembersShop, make_page
 
 SCRAPER = """
     import os
 
-    shop = Scraper("shop", rate=None, robots=False, {settings})
+    shop = Scraper("shop", rate=None, {settings})
 
     @shop.login
     async def log_in(session):
@@ -30,6 +33,7 @@ def password(monkeypatch):
 
 
 async def run(bench, shop, count, settings, workers=1):
+    settings += "" if "robots" in settings else ", robots=False"
     code = SCRAPER.format(url=shop.url, settings=settings)
     return await bench.run(code, [f"{shop.url}/p/{number}" for number in range(count)], workers=workers)
 
@@ -71,6 +75,42 @@ async def test_a_session_that_was_logged_out_logs_in_again_without_using_an_atte
     assert shop.strangers > 0
     assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (300, 0)
     assert summary.ending.tally.postponed["NoSession"] == shop.strangers
+
+
+ENDINGS = {
+    "redirect": make_page(302, "", "Location: /login?next=/p"),
+    "form": make_page(200, LOGIN_FORM),
+    "401": make_page(401, "log in first"),
+    "403": make_page(403, "members only"),
+    "json": make_page(200, '{"error": "Please log in"}'),
+    "status 400": make_page(400, '{"error": "Please log in"}'),
+}
+
+
+@pytest.mark.parametrize("size", [1, *long(5)])
+@pytest.mark.parametrize("ending", list(ENDINGS))
+async def test_however_a_site_ends_sessions_every_page_is_fetched_by_a_member(bench, ending, size):
+    lifetimes = random.Random(f"{ending} {size}")
+    async with MembersShop(ending=ENDINGS[ending], lifetime=lambda: lifetimes.randint(3, 25)) as shop:
+        settings = f"sessions={size}, block='Please log in', robots=True, per_host=1"
+        summary = await run(bench, shop, 120, settings)
+        items = await bench.items(summary.run.id)
+    stats = summary.snapshot.stats
+    assert sorted(item["title"] for item in items) == sorted(f"/p/{number}" for number in range(120))
+    assert (stats.completed, stats.dead) == (120, 0)
+    assert len(shop.logins) > 120 // 25
+    assert shop.strangers <= len(shop.logins)
+
+
+async def test_a_page_that_no_member_may_see_is_a_dead_letter_and_takes_few_logins(bench):
+    hidden = frozenset({"/p/3", "/p/30"})
+    async with MembersShop(ending=ENDINGS["redirect"], hidden=hidden) as shop:
+        summary = await run(bench, shop, 60, "sessions=1, per_host=1")
+        dead = await bench.dead(summary.run.id)
+    assert {letter.task.url.removeprefix(shop.url) for letter in dead} == hidden
+    assert all("login page" in letter.error for letter in dead)
+    assert summary.snapshot.stats.completed == 58
+    assert len(shop.logins) <= 1 + 2 * 4
 
 
 @pytest.mark.long

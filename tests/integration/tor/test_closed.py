@@ -81,7 +81,7 @@ async def test_a_request_that_was_under_way_when_tor_died_is_put_off(tor_network
         try:
             await tor.wait_until_up(UP)
             asked.clear()
-            fetching = asyncio.create_task(fetcher.fetch(replace(ask(url), once=once)))
+            fetching = asyncio.create_task(fetcher.fetch(replace(ask(url), on_sent=bool if once else None)))
             await asked.wait()
             os.kill(tor.pid, signal.SIGKILL)
             with pytest.raises(kind):

@@ -1,11 +1,16 @@
 """The pages in a real browser, with the real Content-Security-Policy."""
 
 import asyncio
+from datetime import UTC
+from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import Bury, Done, Task
+from shoal.worker.counters import FileCounts, MissingPages
+from shoal.worker.left_out import WorkerLeftOut, left_out_topic
 from tests.cases import long
 from tests.integration.web.browser import BrowserTab, open_tab
 from tests.integration.web.conftest import OPERATOR, Dashboard, all_paths
@@ -62,7 +67,6 @@ async def test_no_page_violates_the_policy_or_requests_another_server(dashboard,
 async def test_a_chart_without_rates_says_so_instead_of_showing_an_axis(dashboard, tab):
     run_id = await make_run(dashboard, pages=2)  # both are settled: it is finished
     await tab.open(f"{dashboard.address}/runs/{run_id}")
-    # In one expression, because a late point would draw the chart.
     await tab.until(
         "(chart => chart && !chart.querySelector('.u-wrap') && getComputedStyle(chart, '::before').content)"
         "(document.querySelector('.chart.empty')) === '\"No rates were recorded.\"'"
@@ -153,9 +157,40 @@ async def test_every_page_works_without_scripts(dashboard, tab):
         assert word in found["outerHTML"], path
 
 
-@pytest.mark.parametrize("width", [400, *long(1280)])
+async def test_times_are_shown_in_the_time_zone_of_the_browser_with_utc_as_tooltip(dashboard, tab):
+    run_id = await make_run(dashboard)
+    await tab.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
+    await tab.open(f"{dashboard.address}/runs/{run_id}")
+    local = (await dashboard.queue.run(run_id)).started_at.astimezone(ZoneInfo("Asia/Kolkata"))
+    for _ in range(2):  # also after an update
+        assert await tab.evaluate("document.querySelector('time').innerText") == f"{local:%Y-%m-%d %H:%M:%S}"
+        await complete_one_task(dashboard, run_id)
+        await tab.until("document.querySelector('#head dd').innerText === '2'")
+    utc = local.astimezone(UTC)
+    assert await tab.evaluate("document.querySelector('time').title") == f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    assert "Asia/" in await tab.evaluate("document.querySelector('footer').innerText")
+
+
+async def test_all_dead_letters_of_a_page_are_selected_with_one_click(dashboard, tab):
+    run_id = await make_run(dashboard)
+    (lease,) = (await dashboard.queue.claim("machine-1-abcd", run_id=run_id, limit=1)).leases
+    await dashboard.queue.settle([Bury(lease, "HttpStatus: 404")])
+    await tab.open(f"{dashboard.address}/runs/{run_id}/dead")
+    await tab.evaluate("document.querySelector('[data-select-all] input').click()")
+    assert await tab.evaluate("document.querySelectorAll('[name=id]:checked').length") == 2
+
+
+@pytest.mark.parametrize("width", [390, *long(1280)])
 async def test_no_page_is_wider_than_the_screen(dashboard, tab, width):
     run_id = await make_run(dashboard)
+    address = f"https://shop.example/{'long' * 30}"
+    left_out = WorkerLeftOut(
+        links={"out of scope": (7, address)},
+        missing=MissingPages(count=1, examples=[address]),
+        files=FileCounts(),
+        is_final=True,
+    )
+    await dashboard.queue.write_notes(left_out_topic(run_id), {"one": msgspec.json.encode(left_out)})
     await tab.size(width)
     for path in all_paths(run_id, PAGES):
         await tab.open(f"{dashboard.address}{path}")
@@ -163,6 +198,17 @@ async def test_no_page_is_wider_than_the_screen(dashboard, tab, width):
         # Nor is a table: its columns would be cut.
         widths = "[...document.querySelectorAll('.scroll')].map((one) => one.scrollWidth - one.clientWidth)"
         assert not any(await tab.evaluate(widths)), path
+
+
+async def test_a_long_queue_address_is_cut_and_leaves_log_out_in_its_row(dashboard, tab):
+    await tab.size(1280)
+    await tab.open(dashboard.address)
+    await tab.evaluate(
+        "document.querySelector('.queue-status code').innerText = 'postgresql://' + 'x'.repeat(90)"
+    )
+    tops = "['.brand', '.top button'].map((one) => document.querySelector(one).getBoundingClientRect().top)"
+    brand, button = await tab.evaluate(tops)
+    assert abs(brand - button) < 15
 
 
 async def test_every_button_is_reachable_by_keyboard_with_a_visible_focus(dashboard, tab):

@@ -134,3 +134,39 @@ async def test_the_page_says_why_workers_could_not_start(dashboard, tmp_path):
     await until(has_failed)
     async with dashboard.client() as client:
         assert "no licence" in (await client.get(f"/runs/{run_id}")).text
+
+
+async def test_workers_of_the_server_follow_the_partition_plan_and_may_be_limited_to_steps(tmp_path):
+    (tmp_path / "shoal.toml").write_text(f'{PROJECT}\n[workers]\npartitions = "exclusive"\n')
+    (tmp_path / "people.py").write_text(SCRAPER)
+    tasks = [
+        {"url": f"https://people.example/{state}/wait", "partition": state, "step": "person"}
+        for state in ("CA", "NY")
+    ]
+    async with open_dashboard(tmp_path) as dashboard, dashboard.client() as client:
+        response = await client.post("/api/runs", json={"scraper": "people", "tasks": tasks, "workers": 2})
+        queued = response.json()
+        assert "--partitions exclusive" in queued["worker_command"], queued
+        path = f"/api/runs/{queued['run_id']}"
+
+        async def have_owners():
+            rows = (await client.get(f"{path}/partitions")).json()["rows"]
+            owners = [row["owners"] for row in rows if row["leased"]]
+            return len(owners) == 2 and len({worker for (worker,) in owners}) == 2
+
+        await until(have_owners)
+        page = (await client.get(f"/runs/{queued['run_id']}")).text
+        owner = (await client.get(f"{path}/partitions")).json()["rows"][0]["owners"][0]
+        assert owner in page.split("Owner")[1].split("</table>")[0]
+        refused = await client.post(f"{path}/workers", json={"steps": ["nobody"]})
+        assert refused.status_code == 422 and "nobody" in refused.text, refused.text
+        refused = await client.post(f"{path}/workers", json={"partitions": ["CA"]})
+        assert refused.status_code == 409 and "--partitions exclusive" in refused.text, refused.text
+        accepted = await client.post(f"{path}/workers", json={"steps": ["person"]})
+        assert accepted.json()["here"] == 3, accepted.text
+        (tmp_path / "open").touch()
+
+        async def is_drained():
+            return not (await dashboard.queue.stats(queued["run_id"])).remaining
+
+        await until(is_drained)

@@ -1,7 +1,13 @@
 """A command opens its queue."""
 
+import asyncio
+import os
+import sys
+import threading
+
 import pytest
 
+from shoal.cli.console import say
 from shoal.cli.open_queue import with_queue, with_run
 from shoal.core.errors import RunGone, UnknownQueue
 
@@ -28,3 +34,28 @@ def test_a_queue_that_cannot_be_opened_is_what_is_reported():
 
     with pytest.raises(UnknownQueue):
         with_queue("nothing://a", work)
+
+
+def test_a_stalled_reader_of_messages_does_not_stop_what_a_command_does(tmp_path, monkeypatch):
+    reading, writing = os.pipe()
+    ended, taken = threading.Event(), bytearray()
+
+    async def work(queue):
+        for _ in range(2_000):
+            say("x" * 99)  # 200 KB, of which a pipe takes 64 KB
+        await asyncio.sleep(0)
+        ended.set()
+
+    def read():
+        assert ended.wait(30)
+        while len(taken) < 200_000:
+            taken.extend(os.read(reading, 65536))
+
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        reader = threading.Thread(target=read)
+        reader.start()
+        with_queue(f"sqlite:///{tmp_path}/a.db", work)
+        reader.join()
+        assert sys.stderr is stderr
+    assert taken.decode().split() == ["x" * 99] * 2_000

@@ -1,11 +1,17 @@
 """The messages on a signal."""
 
 import asyncio
+import gc
 import os
 import signal
+import sys
+from types import ModuleType
 
 import pytest
 
+from shoal.__main__ import start
+from shoal.cli import signals
+from shoal.cli.exits import Exit
 from shoal.cli.signals import obey_signals
 
 
@@ -71,3 +77,39 @@ async def test_the_hint_names_the_signal_to_send_again(number, advice):
         assert advice in await asyncio.wait_for(said.get(), 10)
     finally:
         release_signals()
+
+
+async def test_the_third_signal_ends_a_command_that_does_not_end_by_itself(monkeypatch):
+    said, ended = [], asyncio.Queue()
+    monkeypatch.setattr(signals, "END_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(signals.os, "_exit", ended.put_nowait)
+    pool = Pool()
+    obey_signals(pool, said.append)
+    try:
+        for number in range(1, 4):
+            os.kill(os.getpid(), signal.SIGTERM)
+            while pool.stops < number:
+                await asyncio.sleep(0.001)
+        assert await asyncio.wait_for(ended.get(), 10) == Exit.INTERRUPTED
+    finally:
+        release_signals()
+    assert said[-1].startswith("Killing the workers; this command ends in")
+
+
+class InterruptedImport(ModuleType):
+    """A module in whose import Ctrl-C is pressed."""
+
+    def __getattr__(self, name):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_a_command_is_imported_is_no_traceback(monkeypatch):
+    thresholds = gc.get_threshold()
+    monkeypatch.setitem(sys.modules, "shoal.cli.main", InterruptedImport("shoal.cli.main"))
+    try:
+        with pytest.raises(SystemExit) as ended:
+            start()
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+    assert ended.value.code == Exit.INTERRUPTED

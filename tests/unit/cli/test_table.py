@@ -93,6 +93,13 @@ def test_a_pipe_gets_every_row_on_one_line(capsys):
     assert any(URL in line and "x x" in line for line in capsys.readouterr().out.splitlines())
 
 
+def test_a_column_that_a_page_has_named_is_text(capsys):
+    name = "\x1b]0;title\x07[/nothing] a"
+    put_rows([{name: "x"}], TableColumns((name,)), as_json=False, nothing="")
+    out = capsys.readouterr().out
+    assert "[/nothing] a" in out and "\x1b" not in out and "\x07" not in out
+
+
 def test_markup_in_a_cell_is_text(capsys):
     put_rows([{"url": "[bold]no[/bold]"}], TableColumns(("url",)), as_json=False, nothing="")
     assert "[bold]no[/bold]" in capsys.readouterr().out

@@ -18,6 +18,7 @@ from shoal.core.errors import (
     InvalidUrl,
     MissingDriver,
     NobodyListens,
+    NoPlaceLeft,
     NotAnswered,
     NotNow,
     NotRecorded,
@@ -72,6 +73,7 @@ FACTS = {
     errors.StorageFailed: ("files/a.jpg", "No space left on device", "Free disk space"),
     HttpStatus: (404,),
     ScraperBusy: ("books", "host-1-ab", "20260215_120000_ab12"),
+    NoPlaceLeft: ("books", 5),
     StepTimeout: ("listing", 300.0),
     errors.StepEnded: ("listing", SystemExit(4)),
     errors.HookFailed: ("on_start connect", "OSError: no database"),
@@ -79,6 +81,7 @@ FACTS = {
     NotNow: ("every token rests", MINUTE),
     NotAnswered: ("ondemand_books", MINUTE, "the host may not be asked yet"),
     errors.PrivateAddress: ("intra.test", "at 10.0.0.1, a private address"),
+    errors.NotAPage: ("application/pdf",),
     NotRecorded: ("https://example.com/", "pages.warc.gz"),
     ProxyFailed: ("http://proxy.test:3128", "connection refused"),
     TaskExpired: ("20260215_120000_ab12", "0" * 32, "expired"),
@@ -156,6 +159,7 @@ def test_the_error_of_a_dead_task_shows_the_traceback_of_its_step_and_can_be_pic
         assert one.traceback == '  File "books.py", line 7'
         assert '  File "books.py", line 7' in "".join(traceback.format_exception(one))
     assert not hasattr(TaskDied("r", "l", None, "HttpStatus: 404"), "__notes__")
+    assert "Known are a, b. Details: " in str(TaskDied("r", "l", None, "Known are a, b."))
 
 
 def test_a_reason_that_ends_with_a_stop_gives_one():

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from shoal.core.redact import MAX_TEXT, bare_url, redacted, redactor
+from shoal.core.redact import MAX_TEXT, bare_url, redacted, redactor, shown_url
 
 CANARY = "c4nary"
 
@@ -59,7 +59,7 @@ def test_a_text_without_secrets_is_unchanged(text):
 
 
 def test_the_host_of_a_hidden_address_can_still_be_read():
-    assert redacted("postgresql://user:secret@db:5432/shoal?x=1") == "postgresql://…@db:5432/shoal?…"
+    assert redacted("postgresql://user:secret@db:5432/shoal?x=1") == "postgresql://…@db:5432/shoal?x=1"
 
 
 def test_known_secrets_are_hidden_wherever_they_stand():
@@ -75,6 +75,23 @@ def test_of_two_known_secrets_the_longer_one_is_hidden_whole():
 def test_a_url_is_bare_without_user_query_and_fragment():
     assert bare_url(f"https://u:{CANARY}@example.com/a?b={CANARY}#c") == "https://example.com/a"
     assert bare_url("https://example.com/a") == "https://example.com/a"
+
+
+def test_the_name_of_a_proxy_keeps_its_hash_and_a_fragment_is_hidden():
+    for text in ("proxy http://10.0.0.1:8080#1f2e3d4c failed", '{"proxy":"http://a.test:1#1f2e3d4c","n":1}'):
+        assert redacted(text) == text
+    for fragment in (CANARY, f"1f2e3d4c?{CANARY}", f"1f2e3d4c,{CANARY}", f"1f2e3d4c{CANARY}"):
+        assert CANARY not in redacted(f"at http://a.test:1#{fragment}"), fragment
+    assert "1f2e3d4c" not in redacted("http://a.test/page#1f2e3d4c")
+
+
+def test_a_query_keeps_the_values_that_tell_pages_apart():
+    assert (
+        shown_url("https://u:p@shop.test/s?page=7&q=red%20hat#top")
+        == "https://shop.test/s?page=7&q=red%20hat"
+    )
+    hidden = "https://shop.test/s?page=7&sig=abc&next=https://a@b&" + CANARY + f"&id={'x' * 41}"
+    assert shown_url(hidden) == redacted(hidden) == "https://shop.test/s?page=7&sig=…&next=…&…&id=…"
 
 
 def test_a_secret_at_the_cut_is_not_shown_by_half():

@@ -112,3 +112,8 @@ def test_a_method_may_be_written_in_lower_case_everywhere():
 def test_nested_values_are_refused_instead_of_sent_as_python(value):
     with pytest.raises(InvalidInput, match="form has a nested value at 'a'"):
         RequestOptions.form({"a": value})
+
+
+def test_a_shown_request_names_its_headers_and_is_a_get_without_a_body():
+    shown = repr(RequestOptions(headers={"Cookie": "sid=secret"}))
+    assert shown == "<RequestOptions GET, with Cookie>"

@@ -24,6 +24,16 @@ SUPERVISED = {
     "fleet/run/background.py": {
         "__aenter__": "its work logs every error; `check` raises for those who wait for the run"
     },
+    "scrapy/bridge.py": {
+        "open": "awaited by `shut`, and by `open` if it ends at once",
+        "start_background": "its work logs every error of the queue",
+    },
+    "scrapy/inside.py": {
+        "on_open": "awaited when the engine closes; its errors close the spider",
+        "_close_spider": "closes the spider, whose end the engine waits for",
+    },
+    "scrapy/outside.py": {"add": "awaited by `flush`, which the engine calls before it closes"},
+    "fleet/telemetry/setup.py": {"_respond": "awaited by the requests that it responds to"},
     "fleet/scale/local.py": {"_start_worker": "its callback reports it, and another worker is started later"},
     "fetch/browser/proxy/server.py": {
         "_accept": "one connection of the browser, which is closed by its callback"

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.model import RunState
 from shoal.core.values import (
     hint,
     rate_of,
@@ -150,6 +151,11 @@ def test_an_invalid_range_is_rejected(written):
         read_range("pause", written)
 
 
+def test_a_negative_duration_is_shown_as_it_was_typed():
+    with pytest.raises(InvalidSetting, match="got '-1s'"):
+        read_range("pause", "-1s")
+
+
 @pytest.mark.parametrize(("written", "size"), SIZES)
 def test_a_size_is_read(written, size):
     assert read_size("max_body", written) == size
@@ -182,6 +188,8 @@ def test_a_flag_is_read_from_text_too():
 def test_a_wrong_choice_lists_the_known_ones():
     with pytest.raises(InvalidSetting, match="mode must be 'single' or 'distributed', got 'both'"):
         read_choice("mode", "both", ("single", "distributed"))
+    with pytest.raises(InvalidSetting, match="state must be 'running' or 'paused'"):
+        read_choice("state", "x", [RunState.RUNNING, RunState.PAUSED])
 
 
 def test_one_word_is_as_good_as_a_list_of_them():

@@ -85,7 +85,7 @@ def test_the_compose_file_is_as_the_specification_wants_it(project, queue):
     Draft7Validator(SCHEMA).validate(found)
     services = found["services"]
     servers = {"redis": {"redis"}, "rabbitmq": {"redis", "rabbitmq"}}.get(queue, {"postgres", "pgbouncer"})
-    assert set(services) == {"migrate", "profile", "enhance", "coordinator", "web"} | servers
+    assert set(services) == {"migrate", "profile", "enhance", "coordinator", "metrics", "web"} | servers
     for name, service in services.items():
         assert set(service.get("networks", [])) <= set(found["networks"])
         assert set(service.get("depends_on", {})) <= set(services)
@@ -276,6 +276,27 @@ def test_a_project_without_a_dockerfile_gets_the_one_of_a_new_project(project):
     (project / "Dockerfile").write_text("FROM mine\n")
     assert "Dockerfile" not in typed("deploy", "compose", "--overwrite").stdout
     assert (project / "Dockerfile").read_text() == "FROM mine\n"
+
+
+def test_files_with_secrets_that_the_image_would_contain_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "proxies.txt").write_text("http://me:s3cret@p.test:80")
+    (tmp_path / "shop.py").write_text(
+        "from shoal import Scraper\nshop = Scraper('shop')\n@shop.step\ndef page(page): ...\n"
+    )
+    (tmp_path / "shoal.toml").write_text('[scrapers.shop]\nmodule = "shop.py"\nproxies = "proxies.txt"\n')
+    told = typed("deploy", "compose")
+    assert told.exit_code == 0 and "The image will contain proxies.txt" in told.stderr
+    with (tmp_path / ".dockerignore").open("a") as ignored:
+        ignored.write("\nproxies.txt\n")
+    assert "proxies.txt" not in typed("deploy", "compose", "--overwrite").stderr
+
+
+def test_results_that_end_with_the_task_of_ecs_are_warned_of(project):
+    assert "are lost with the coordinator's task" in typed("deploy", "ecs").stderr
+    file = project / "shoal.toml"
+    file.write_text(re.sub("(?m)^results = .*$", 'results = "s3://bucket/{scraper}.jsonl"', file.read_text()))
+    assert "are lost" not in typed("deploy", "ecs", "--overwrite").stderr
 
 
 def test_a_file_that_the_environment_names_does_not_replace_the_queue_of_the_project(project, monkeypatch):

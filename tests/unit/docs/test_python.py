@@ -1,11 +1,9 @@
 """The page on Python: its examples run, and every way that its table names is there."""
 
-import asyncio
+import re
 
 import pytest
 
-import shoal
-from shoal.core.model import Task
 from shoal.fleet.app import App
 from shoal.fleet.handle import RunHandle
 from shoal.web import pages
@@ -111,12 +109,16 @@ async def test_the_first_example_gives_the_items(folder, capsys):
     assert " 1 0 shoal work people --run " in capsys.readouterr().out
 
 
-async def test_a_worker_host_serves_run_after_run_without_an_observer(folder):
-    names = {"__name__": "example"}
-    exec(example("WorkerHost"), names)
-    async with shoal.connect(f"sqlite:///{folder}/queue.db") as app:
-        run = await app.start("people", tasks=[Task(payload={"name": "ann"})])
-        serving = asyncio.create_task(names["serve"](app))
-        assert (await asyncio.wait_for(run.wait(), 60)).items == 1
-        serving.cancel()
-        await asyncio.wait([serving])
+# They show how to build parts of Shoal into other programs.
+EMBEDDING = {"export.md", "logs.md", "serve.md", "fleet.md"}
+
+
+def test_examples_import_only_what_is_public():
+    public = {"shoal", "shoal.testing", "shoal.plugins"}
+    others = {
+        (page.name, name)
+        for page in DOCS.rglob("*.md")
+        for name in re.findall(r"^ *(?:from|import) (shoal[\w.]*)", page.read_text(), re.MULTILINE)
+        if name not in public and page.name not in EMBEDDING
+    }
+    assert others == set()

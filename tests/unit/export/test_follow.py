@@ -1,9 +1,9 @@
 """Items that are written as they are stored."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from shoal.core.errors import ExportUnavailable, InvalidSetting, QueueError, QueueUnavailable
@@ -29,7 +29,7 @@ class Store:
         self.looks += 1
         for number in sorted(self.numbers):
             if number > after:
-                yield replace(item({"n": number}, number), stored_at=self.stored_at)
+                yield msgspec.structs.replace(item({"n": number}, number), stored_at=self.stored_at)
 
     async def ended(self):
         return len(self.numbers) if self.is_over else None

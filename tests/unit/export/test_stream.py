@@ -2,9 +2,9 @@
 
 import asyncio
 import threading
-from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from shoal.export.contract import Writer
@@ -30,7 +30,7 @@ async def test_items_are_counted_by_step(tmp_path):
 
 
 async def test_only_items_stored_since_a_time_are_yielded():
-    some = [replace(item(n, n), stored_at=NOON + timedelta(minutes=n)) for n in range(4)]
+    some = [msgspec.structs.replace(item(n, n), stored_at=NOON + timedelta(minutes=n)) for n in range(4)]
     since = NOON + timedelta(minutes=2)
     assert [one.data async for one in stored_since(source(some)(), since)] == [2, 3]
     assert [one.data async for one in stored_since(source(some)(), None)] == [0, 1, 2, 3]

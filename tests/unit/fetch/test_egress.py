@@ -184,7 +184,7 @@ INNER_NAMES = """
     kubernetes.default.svc vault.prod.svc:8200 localhost.localdomain nas.localdomain grafana.private
     x.service.consul fritz.box www.fritz.box 127.0.0.1.nip.io 10.0.0.5.sslip.io 10-0-0-5.sslip.io lvh.me
     a.localtest.me host.docker.internal intranet db.lan metadata.google.internal printer.local
-    localhost localhost.
+    localhost localhost. localhost6 localhost6.localdomain6
 """
 
 

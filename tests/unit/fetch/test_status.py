@@ -92,8 +92,10 @@ def test_only_the_beginning_of_a_page_is_searched():
     assert accepted(answer(body=b"x" * SEARCHED_BYTES + b"captcha"), block=pattern)
 
 
-def test_only_a_200_is_searched():
-    assert accepted(answer(206, body=b"captcha"), block=re.compile("captcha"))
+def test_a_block_page_is_a_block_whatever_its_status():
+    for status in (206, 400, 419):
+        with pytest.raises(Blocked):
+            accepted(answer(status, body=b"captcha"), block=re.compile("captcha"))
 
 
 def test_bytes_that_are_no_text_can_be_searched():

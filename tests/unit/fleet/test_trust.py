@@ -27,7 +27,10 @@ def test_ones_own_project_file_in_a_folder_above_is_obeyed(above):
 def test_another_users_project_file_in_a_folder_above_is_ignored_and_named(above, caplog):
     os.chown(above / "shoal.toml", STRANGER, -1)
     assert Project.find(above / "work").file is None
-    assert f"Ignored {above / 'shoal.toml'}: it belongs to another user (uid {STRANGER})" in caplog.text
+    assert (
+        f"Ignored {above / 'shoal.toml'}: {above / 'shoal.toml'} belongs to another user (uid {STRANGER})"
+        in caplog.text
+    )
 
 
 @as_root
@@ -55,6 +58,30 @@ def test_in_the_folder_itself_a_file_of_the_folders_owner_is_obeyed_and_no_other
 
 
 @as_root
+def test_another_users_link_to_a_file_of_ours_is_ignored(above, tmp_path_factory):
+    ours = tmp_path_factory.mktemp("ours") / "shoal.toml"
+    (above / "shoal.toml").rename(ours)
+    (above / "shoal.toml").symlink_to(ours)
+    assert is_trusted(above / "shoal.toml", above)
+    os.lchown(above / "shoal.toml", STRANGER, -1)
+    assert not is_trusted(above / "shoal.toml", above)
+    assert not is_trusted(above / "shoal.toml", above / "work")
+
+
+def test_a_file_is_ignored_in_a_folder_above_whose_modules_another_user_may_write(above):
+    above.chmod(0o1777)
+    assert is_trusted(above / "shoal.toml", above)
+    assert not is_trusted(above / "shoal.toml", above / "work")
+
+
+@as_root
+def test_a_file_of_ours_in_another_users_folder_above_is_ignored(above):
+    os.chown(above, STRANGER, -1)
+    assert is_trusted(above / "shoal.toml", above)
+    assert not is_trusted(above / "shoal.toml", above / "work")
+
+
+@as_root
 def test_under_sudo_the_callers_own_files_are_obeyed(above, monkeypatch):
     os.chown(above / "shoal.toml", STRANGER, -1)
     monkeypatch.setenv("SUDO_UID", str(STRANGER))
@@ -70,6 +97,7 @@ def test_another_users_dotenv_sets_nothing(above, monkeypatch):
     assert read_dotenv(above) == {}
 
 
-def test_a_dotenv_cannot_name_a_program_to_start(above):
-    (above / ".env").write_text("SHOAL_CHROMIUM=/tmp/fake\nSHOAL_WORKERS=2\nPATH=/tmp")
+def test_a_dotenv_cannot_name_a_program_to_start_and_a_warning_says_so(above, caplog):
+    (above / ".env").write_text("SHOAL_CHROMIUM=/tmp/fake\nSHOAL_WORKERS=2\nPATH=/tmp\nLD_PRELOAD=a.so")
     assert read_dotenv(above) == {"SHOAL_WORKERS": "2"}
+    assert f"Ignored SHOAL_CHROMIUM, PATH, LD_PRELOAD of {above / '.env'}" in caplog.text

@@ -48,8 +48,8 @@ async def test_a_missing_driver_names_its_extra(url, monkeypatch):
 
 def test_the_root_exports_few_names_and_all_of_them_are_there():
     assert shoal.__all__ == [
-        *("Page", "Reject", "RequestOptions", "RetryLater", "Scraper", "SkipTask", "Task"),
-        *("connect", "open_queue"),
+        *("Blocked", "DeadFilter", "Page", "Reject", "RequestOptions", "RetryLater", "Scraper"),
+        *("SkipTask", "Task", "combine", "connect", "new_circuit", "open_queue", "start_cluster"),
     ]
     assert all(hasattr(shoal, name) for name in shoal.__all__)
 

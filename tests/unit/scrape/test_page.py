@@ -1,6 +1,7 @@
 """A page: the response, its contents, and its links."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 
@@ -9,6 +10,7 @@ from shoal.core.http import Headers, Response
 from shoal.core.model import Task
 from shoal.scrape import page as module
 from shoal.scrape.page import MAX_LINKS, NOT_A_LINK, TOO_MANY, Page
+from shoal.scrape.parsing import names_text
 
 URL = "https://example.com/shop/list?page=2"
 
@@ -251,18 +253,63 @@ def test_an_xpath_expression_that_cannot_be_read_is_named(page, expression):
         page.xpath(expression)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj",
-        b"\x89PNG\r\n\x1a\n\x00\x00",
-        b"\x00" * 1000,
-        b"\xff" * 1000,
-    ],
-)
+@pytest.mark.parametrize("body", [b"", b"\xff" * 1000])
 def test_what_is_not_html_holds_nothing(body):
     page = page_of(body, content_type="application/pdf")
     assert page.css("a") == page.links() == []
     assert page.text("h1") == ""
     assert page.attr("a", "href") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj", "application/pdf"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "image/png"),
+        (b"\x00" * 1000, "application/octet-stream"),
+    ],
+)
+def test_bytes_have_no_elements_and_say_so(body, kind):
+    page = page_of(body, content_type=kind)
+    for select in (lambda: page.css("a"), page.links, page.text, lambda: page.html, page.json):
+        with pytest.raises(ParseFailed, match=rf"is {kind}: it has bytes.*page\.body"):
+            select()
+    assert page.body == body
+    assert page.follow("https://shop.test/next")
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_text"),
+    [
+        ("text/html", True),
+        ("application/xhtml+xml", True),
+        ("application/rss+xml", True),
+        ("application/vnd.api+json", True),
+        ("application/x-javascript", True),
+        ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", False),
+        ("application/pdf", False),
+        ("application/octet-stream", False),
+        ("image/svg+xml", False),
+    ],
+)
+def test_text_is_told_from_files_by_its_type(kind, is_text):
+    assert names_text(kind) is is_text
+
+
+def test_the_options_of_a_task_are_no_payload():
+    page = page_of(LISTING, partition="CA")
+    task = page.follow("/a", key="a1", ttl="1h", delay="30s", priority=7, rank=3)
+    assert (task.key, task.ttl, task.delay, task.priority, task.partition, task.payload) == (
+        "a1",
+        timedelta(hours=1),
+        timedelta(seconds=30),
+        7,
+        "CA",
+        {"rank": 3},
+    )
+    assert page.post("/a", form={"q": 1}, partition="NV", key="q1").partition == "NV"
+    assert page.follow("/a", payload={"key": "of the page"}).payload == {"key": "of the page"}
+    with pytest.raises(InvalidInput, match="ttl must be more than zero"):
+        page.follow("/a", ttl=0)
+    with pytest.raises(InvalidInput, match="has no option 'delay', which page"):
+        page.download("/a", step="file", delay="30s")

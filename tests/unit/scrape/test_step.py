@@ -12,6 +12,7 @@ from shoal.core.errors import InvalidInput, InvalidItem, InvalidTask
 from shoal.core.http import Response
 from shoal.core.model import Reject, Task
 from shoal.scrape import harvest as module
+from shoal.scrape.hooks import FailedTask
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
 
@@ -313,3 +314,36 @@ async def test_an_error_of_a_returned_value_names_the_function():
         first = inspect.getsourcelines(function)[1]
         with pytest.raises(InvalidItem, match=rf"\(returned by test_step\.py:{first}\)"):
             await harvest_of(function)
+
+
+def test_a_task_for_a_failed_one_may_have_a_url_relative_to_it():
+    shop = Scraper("shop")
+
+    @shop.step
+    def product(page):
+        yield {}
+
+    @product.on_error
+    def instead(failed):
+        yield Task(url="/archive?page=2", step=product)
+
+    def tasks_for(task, response=None):
+        failed = FailedTask(ValueError(), task, 3, response)
+        return [one.url for one in product.fallbacks[0].harvest(failed).follow]
+
+    task = Task(url="https://shop.test/a/b", step="product")
+    assert tasks_for(task) == ["https://shop.test/archive?page=2"]
+    assert tasks_for(task, Response(url="https://www.shop.test/b", status=404)) == [
+        "https://www.shop.test/archive?page=2"
+    ]
+    with pytest.raises(InvalidTask, match="it has no scheme"):
+        tasks_for(Task(payload={"n": 1}, step="product"))
+
+
+async def test_a_harvest_that_a_step_returns_is_stored_as_it_is():
+    whole = module.Harvest(items=[{"title": 1}], follow=[Task(url="https://elsewhere.test/", step="main")])
+
+    async def main(page):
+        return whole
+
+    assert await harvest_of(main) is whole

@@ -1,14 +1,18 @@
 """The actions of an operator through the API, and the audit log."""
 
+import re
+
 import pytest
 
 from shoal.core.errors import NobodyListens, UnknownRun
 from shoal.core.model import Done, Task
 from shoal.fleet.command_hints import worker_command
+from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.queue.run_args import stored_args
 from shoal.web.actions import OperatorActions
 from shoal.web.auth import Principal
 from shoal.web.errors import ApiError
+from shoal.worker.ipc.calls import FollowedLink
 from tests.unit.web.tokens import OPERATOR, READER
 
 
@@ -43,6 +47,23 @@ async def test_a_run_that_has_finished_stays_so_and_is_called_that(dashboard, op
     await dashboard.queue.settle([Done(lease)])
     changed = await operator.post(f"/api/runs/{run.id}/{verb}")
     assert changed.json() == {"run_id": run.id, "state": "finished"}
+
+
+async def test_a_run_that_has_used_its_pages_is_resumed_with_a_larger_limit_only(dashboard, operator):
+    run = await dashboard.make_run()
+    await dashboard.queue.finish(run.id, "max_pages=4 reached")
+    for path, body in (("resume", None), ("workers", {"workers": 1})):
+        refused = await operator.post(f"/api/runs/{run.id}/{path}", json=body)
+        assert (refused.status_code, refused.json()["error"]) == (409, "RunConflict"), path
+        assert re.search(rf"Raise the limit: shoal set {run.id} .*max_pages=8", refused.json()["message"])
+    assert (await dashboard.queue.run(run.id)).state == "partial"
+    page = (await operator.get(f"/runs/{run.id}")).text
+    assert "It has used its max_pages=4" in page and f"{run.id}/resume" not in page
+    (letter,) = [one async for one in dashboard.queue.dead(run.id)]
+    await dashboard.queue.replay(run.id, [letter.id])
+    await dashboard.queue.finish(run.id, "max_pages=4 reached")
+    resumed = await operator.post(f"/api/runs/{run.id}/resume")
+    assert resumed.json()["state"] == "running", "one page is left"
 
 
 async def test_settings_of_a_run_are_changed_and_logged(dashboard, operator):
@@ -276,7 +297,8 @@ async def test_tasks_that_other_runs_have_queued_are_skipped_and_can_be_forgotte
     assert (await operator.post("/api/runs", json=body)).json()["enqueued"] == 1
     details = (await operator.get("/api/actions")).json()["rows"]
     assert [row["details"] for row in details if row["action"] == "forget"] == [{"tasks": 1}]
-    assert {"scraper": "books", "enqueued": 0, "known": 1} in [row["details"] for row in details]
+    start = {"scraper": "books", "enqueued": 0, "known": 1, "hosts": ["a.example.com"]}
+    assert start in [row["details"] for row in details]
 
 
 async def test_tasks_are_added_to_a_run_whatever_name_the_project_has_for_its_scraper(dashboard_with):
@@ -364,7 +386,23 @@ async def test_scrape_fails_without_an_on_demand_worker(operator):
     assert (response.status_code, response.json()["error"]) == (503, "NobodyListens")
 
 
-async def test_a_call_passes_its_strategy_on_and_refuses_an_unknown_one(operator, dashboard, monkeypatch):
+async def test_a_call_returns_its_items_and_the_links_that_its_step_would_have_followed(
+    operator, dashboard, monkeypatch
+):
+    async def call(scraper, task, **options):
+        follow = [FollowedLink(url="https://a.example.com/2", step="book")]
+        return Scraped(run_id="r", task_id="t", worker_id="w", items=[{"title": "A"}], follow=follow)
+
+    monkeypatch.setattr(dashboard.web.state.context.app, "call", call)
+    response = await operator.post("/api/scrape", json={"scraper": "books", "url": "https://a.example.com/"})
+    found = response.json()
+    assert (response.status_code, found["items"], found["rejected"]) == (200, [{"title": "A"}], 0)
+    assert found["follow"] == [{"url": "https://a.example.com/2", "step": "book"}]
+
+
+async def test_a_call_passes_its_strategy_on_and_refuses_an_unknown_one_or_step(
+    operator, dashboard, monkeypatch
+):
     asked = []
 
     async def call(scraper, task, *, timeout, strategy):
@@ -375,6 +413,8 @@ async def test_a_call_passes_its_strategy_on_and_refuses_an_unknown_one(operator
     body = {"scraper": "books", "payload": {"user": "ann"}, "strategy": "round_robin"}
     assert (await operator.post("/api/scrape", json=body)).status_code == 503
     assert (await operator.post("/api/scrape", json=body | {"strategy": "robin"})).status_code == 422
+    unknown = await operator.post("/api/scrape", json=body | {"step": "nope"})
+    assert (unknown.status_code, "step names 'nope'" in unknown.json()["message"]) == (422, True)
     assert asked == [("books", {"user": "ann"}, "round_robin")]
 
 

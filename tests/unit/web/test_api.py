@@ -1,15 +1,26 @@
 """The API returns what the commands print, page by page, and names what is invalid."""
 
+import asyncio
 import csv
 import io
 import json
+import re
+from types import SimpleNamespace
 
 import pytest
 
+from shoal.cli.commands.inspect import hosts as host_commands
+from shoal.cli.commands.inspect.status import runs, status
+from shoal.cli.commands.inspect.top import top
 from shoal.core.errors import QueueUnavailable
-from shoal.core.model import Done, Task
+from shoal.core.http import Headers
+from shoal.core.http import Response as HttpResponse
+from shoal.core.model import MINUTE, Bury, Done, Release, Task
 from shoal.fleet.status.overview import OverviewReader
 from shoal.fleet.status.rows import CountsRow, as_json, fields_of
+from shoal.scrape.harvest import Harvest
+from shoal.worker.recrawl import VisitStore
+from tests.unit.builders import make_worker
 from tests.unit.web.tokens import OPERATOR, READER
 
 
@@ -85,6 +96,111 @@ async def test_stats_add_up_workers_tasks_and_throughput(dashboard, reader):
     assert found["workers"] == {"running": 1}
     assert (found["tasks"]["completed"], found["tasks"]["dead"], found["tasks"]["pending"]) == (3, 1, 1)
     assert found["rate"] == 0.0
+
+
+@pytest.mark.parametrize("end", ["cancel", "finish"])
+async def test_tasks_left_in_a_run_that_has_ended_are_left_in_that_run_only(dashboard, reader, end):
+    run = await dashboard.make_run()
+    grant = await dashboard.queue.claim("one", run_id=run.id, limit=9)
+    await dashboard.queue.settle([Release(lease) for lease in grant.leases])
+    await (
+        dashboard.queue.cancel(run.id) if end == "cancel" else dashboard.queue.finish(run.id, "max_pages=4")
+    )
+    stats = (await reader.get("/api/stats")).json()["tasks"]
+    assert (stats["remaining"], stats["pending"], stats["completed"]) == (0, 0, 3)
+    hosts = (await reader.get("/api/hosts")).json()["rows"]
+    assert sum(host["remaining"] for host in hosts) == 0
+    page = (await reader.get("/")).text
+    assert "<title>All done" in page and "<dt>Remaining tasks</dt><dd>0</dd>" in page
+    assert (await reader.get(f"/api/runs/{run.id}")).json()["remaining"] == 1
+
+
+@pytest.mark.parametrize("end", ["go on", "cancel", "finish"])
+async def test_the_numbers_of_pages_api_and_commands_are_the_same(dashboard, reader, capsys, end):
+    run = await dashboard.make_run()
+    if end == "cancel":
+        await dashboard.queue.cancel(run.id)
+    elif end == "finish":
+        await dashboard.queue.finish(run.id, "max_pages=4")
+    url = f"sqlite:///{dashboard.folder}/queue.db"
+
+    async def printed(command, *words, **options):
+        await asyncio.to_thread(command, *words, queue=url, as_json=True, **options)
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    listed, shown = (await printed(runs))[0], (await printed(status, run.id))[0]
+    (screen,) = await printed(top, once=True)
+    all_hosts = await printed(host_commands.hosts, SimpleNamespace(invoked_subcommand=None), limit=99)
+    rows = [listed, shown, (await reader.get("/api/runs")).json()["rows"][0]]
+    rows.append((await reader.get(f"/api/runs/{run.id}")).json())
+    assert all(
+        {name: row[name] for name in COUNTS} == {name: listed[name] for name in COUNTS} for row in rows
+    )
+    stats = (await reader.get("/api/stats")).json()
+    assert stats["errors"] == screen["errors"]
+    assert {name: stats["tasks"][name] for name in HOST_COUNTS} == {
+        name: sum(host[name] for host in all_hosts) for name in HOST_COUNTS
+    }
+    overview = (await reader.get("/")).text
+    assert tile(overview, "Remaining tasks") == sum(host["remaining"] for host in all_hosts)
+    assert tile(overview, "Failed attempts") == sum(screen["errors"].values())
+    for page in (overview, (await reader.get("/runs")).text):
+        found = [cell(page, name) for name in ("Done", "Left", "Dead", "Items")]
+        assert found == [listed[name] for name in ("completed", "remaining", "dead", "items")]
+    page = (await reader.get(f"/runs/{run.id}")).text
+    assert [tile(page, name) for name in ("Pending", "Delayed", "Leased", "Dead", "Items")] == [
+        shown[name] for name in ("pending", "delayed", "leased", "dead", "items")
+    ]
+
+
+COUNTS = ("state", "pending", "delayed", "leased", "completed", "dead", "remaining", "items", "rejected")
+HOST_COUNTS = ("pending", "delayed", "leased", "completed", "dead", "remaining")
+
+
+def tile(page, name):
+    """Return the number under this name."""
+    return int(re.search(rf"<dt>{name}</dt><dd[^>]*>([\d,]+)", page)[1].replace(",", ""))
+
+
+def cell(page, name):
+    """Return the number in this column of the first row."""
+    return int(re.search(rf'data-label="{name}"[^>]*>(?:<a [^>]*>)?([\d,]+)', page)[1].replace(",", ""))
+
+
+async def test_failed_attempts_count_for_five_minutes_after_a_workers_last_heartbeat(
+    dashboard, reader, monkeypatch
+):
+    def worker(name, minutes):
+        info = {"errors": {"ValueError": 16}}
+        return make_worker(worker_id=name, state="ended", last_beat=minutes * MINUTE, info=info)
+
+    async def workers(run_id=None):
+        return [worker("one", 1.5), worker("two", 6)]
+
+    monkeypatch.setattr(dashboard.queue, "workers", workers)
+    assert tile((await reader.get("/")).text, "Failed attempts") == 16
+
+
+async def test_dead_letters_and_items_of_all_runs_are_one_list_each(dashboard, reader):
+    older, newer = await dashboard.make_run(), await dashboard.queue.start_run("books")
+    await dashboard.queue.enqueue(newer.id, [Task(payload={"n": n}, step="listing") for n in range(2)])
+    good, bad = (await dashboard.queue.claim("one", run_id=newer.id, limit=2)).leases
+    await dashboard.queue.settle([Done(good, items=[1, 2, 3]), Bury(bad, "ValueError: no price")])
+    for path, count, query in (("dead", 1, {"error": "price"}), ("items", 3, {"step": "listing"})):
+        rows, after = [], ""
+        while after is not None:
+            words = {**query, "limit": 1, "after": after}
+            page = (await reader.get(f"/api/{path}", params=words)).json()
+            rows, after = [*rows, *page["rows"]], page["next"]
+        assert [row["run_id"] for row in rows] == count * [newer.id] + count * [older.id]
+        assert all(row["buried_at" if path == "dead" else "stored_at"] for row in rows)
+        assert (await reader.get(f"/api/{path}?step=book")).json()["rows"] == []
+    listed = [(one.run.id, one.value.error) async for one in dashboard.app.dead()]
+    assert listed == [(newer.id, "ValueError: no price"), (older.id, "ValueError: no price")]
+    assert len([one async for one in dashboard.app.items(step="listing")]) == 6
+    page = (await reader.get("/dead")).text
+    assert all(f"/runs/{run.id}/dead/" in page for run in (older, newer))
+    assert (await reader.get("/api/dead?after=nothing%201")).status_code == 404
 
 
 async def test_lists_can_be_filtered(dashboard, reader):
@@ -175,7 +291,7 @@ async def test_an_unavailable_queue_is_reported_and_the_server_keeps_running(das
 )
 async def test_an_invalid_run_id_is_not_found_whatever_it_looks_like(dashboard, reader, run_id):
     run = await dashboard.make_run()
-    for rest in ("", "/items", "/export", "/dead", "/tasks"):
+    for rest in ("", "/rejects", "/export", "/tasks"):
         response = await reader.get(f"/api/runs/{run_id}{rest}", follow_redirects=False)
         assert response.status_code == 404, response.url
         assert "root:" not in response.text
@@ -210,6 +326,33 @@ async def test_an_invalid_parameter_is_rejected_by_name(dashboard, reader, query
         (422, "InvalidSetting"),
     )
     assert word in response.json()["message"]
+
+
+async def test_changes_of_a_recrawl_are_listed_a_page_at_a_time_here_and_in_the_control_room(
+    dashboard, reader
+):
+    found = await dashboard.queue.start_run("books")
+    for run_id, price in (("before", 10), (found.id, 12)):
+        for number in range(3):
+            visits = VisitStore(dashboard.queue, "books", run_id, again=False)
+            task = Task(url=f"https://shop.test/{number}", step="book")
+            harvest = Harvest(items=[{"title": "<b>Hat</b>", "price": price}])
+            page = HttpResponse(url=task.url, status=200, headers=Headers(()), body=b"%d" % price)
+            await visits.record(task, await visits.read(task), page, harvest)
+            await visits.close()
+    path, seen, after = f"/api/runs/{found.id}/changes?limit=2", [], ""
+    while after is not None:
+        page = (await reader.get(f"{path}{after}")).json()
+        seen += page["rows"]
+        after = f"&after={page['next']}" if page["next"] else None
+    assert sorted(row["url"][-1] for row in seen) == ["0", "1", "2"]
+    assert {(row["change"], row["field"], row["old"], row["new"]) for row in seen} == {
+        ("changed", "price", 10, 12)
+    }
+    assert (await reader.get(f"{path}&only=gone")).json()["rows"] == []
+    assert (await reader.get(f"{path}&after=nowhere")).json()["error"] == "InvalidSetting"
+    shown = (await reader.get(f"/runs/{found.id}/changes")).text
+    assert shown.count("https://shop.test/") >= 3 and "changed (3)" in shown
 
 
 async def test_an_export_is_streamed_and_safe_for_spreadsheets(dashboard, reader):

@@ -7,11 +7,11 @@ import typer
 
 from shoal.cli.registry import app_for
 from shoal.fleet.run.feed import MAX_REPORTED
-from shoal.fleet.status.overview import MAX_RUNS
+from shoal.fleet.status import overview
 from shoal.fleet.status.rates import MAX_POINTS
 from shoal.web import audit, auth, context, middleware, sampler, stream
 from shoal.web.pages import dead, fleet, lists, runs, start
-from shoal.web.views import models, paging
+from shoal.web.views import paging
 
 DOCS = Path(__file__).parents[3] / "docs"
 SERVE, API = (DOCS / "how-to" / "serve.md").read_text(), (DOCS / "reference" / "api.md").read_text()
@@ -35,7 +35,7 @@ def test_the_numbers_of_the_control_room_are_those_of_the_code():
     assert "for 30 seconds it pauses" in SERVE and sampler.IDLE_TIMEOUT.total_seconds() == 30
     assert f"{stream.MAX_CLIENTS} tabs may be open" in SERVE
     assert f"{lists.ITEM_ROWS} at a time" in SERVE
-    assert "the last five minutes" in SERVE and models.RECENT.total_seconds() == 300
+    assert "the last five minutes" in SERVE and overview.ERRORS_SHOWN.total_seconds() == 300
     assert f"{MAX_POINTS} points at most" in SERVE
 
 
@@ -72,7 +72,7 @@ def test_the_numbers_are_those_of_the_code():
     assert f"{paging.MAX_SCANNED:,} rows at most" in API
     assert f"{middleware.MAX_BODY >> 20} MB at most, {middleware.MAX_TASKS_BODY >> 20} MB" in API
     assert f"the first {MAX_REPORTED} that" in API
-    assert f"newest {MAX_RUNS} runs" in API
+    assert f"newest {overview.MAX_RUNS} runs" in API
     assert f"{context.MAX_WORKERS} at a time, or `--max-workers N`" in SERVE
     assert f"`SHOAL_WEB_MAX_WORKERS` | - | `{context.MAX_WORKERS}` |" in CLI
 

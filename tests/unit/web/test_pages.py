@@ -10,6 +10,7 @@ import pytest
 from shoal.core.errors import QueueUnavailable
 from shoal.core.http import Headers, Response
 from shoal.core.model import Bury, Retry, Task, TaskState
+from shoal.scrape.scraper import INVALID_SEED
 from shoal.web.pages import dead, fleet, lists
 from shoal.web.views import paging
 from shoal.web.views.format import duration, preview, safe_href
@@ -18,8 +19,8 @@ from shoal.worker.failures.pages import FailedPageStore
 from tests.unit.web.tokens import HERE, OPERATOR, READER
 
 RUN_PATHS = (
-    *("", "/items", "/rejects", "/dead", "/tasks", "/proxies", "/tokens", "/cancel", "/replay?all=1"),
-    *("/start-workers", "/stop-workers", "/enqueue"),
+    *("", "/items", "/rejects", "/changes", "/dead", "/tasks", "/proxies", "/tokens", "/cancel"),
+    *("/replay?all=1", "/start-workers", "/stop-workers", "/enqueue"),
 )
 GLOBAL_PATHS = ("/", "/runs", "/scrapers", "/start", "/workers", "/hosts", "/actions")
 BUTTONS = ("Pause", "Cancel", "Replay", "Drop", "Add URLs", "Delete")
@@ -408,3 +409,14 @@ async def _rows(client, path):
 
 async def _host(dashboard, name):
     return next(iter([host async for host in dashboard.queue.hosts() if host.host == name]))
+
+
+async def test_an_invalid_seed_is_listed_with_its_line_and_text(dashboard):
+    run = await dashboard.queue.start_run("books")
+    seed = {"where": "seeds.txt:3", "text": "<nonsense>", "reason": "it has no scheme"}
+    await dashboard.queue.enqueue(run.id, [Task(step=INVALID_SEED, payload=seed)])
+    (lease,) = (await dashboard.queue.claim("w", run_id=run.id)).leases
+    await dashboard.queue.settle([Bury(lease, "it has no scheme")])
+    async with dashboard.client(READER) as client:
+        for path in (f"/runs/{run.id}/dead", "/dead"):
+            assert ">seeds.txt:3 &lt;nonsense&gt;</a>" in (await client.get(path)).text

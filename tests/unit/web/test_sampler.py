@@ -1,7 +1,6 @@
 """One sample serves all viewers, and without viewers none is taken."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -107,16 +106,8 @@ def test_a_period_without_samples_is_a_gap_in_the_chart():
     assert pairs == sorted(pairs, key=lambda pair: pair[0])
 
 
-async def test_errors_of_a_worker_that_left_are_not_subtracted(queue):
-    sampler = Sampler(queue)
-    await sampler.fresh_sample()
-    now = sampler.latest.at.timestamp()
-    sampler._histories[FLEET] = deque(_point(now, errors) for errors in [5, 8, 2, 3])
-    assert sampler.new_errors(timedelta(minutes=5)) == 4
-
-
-def _point(second: float, errors: int = 0) -> Point:
-    return Point(float(second), 1.0, errors)
+def _point(second: float) -> Point:
+    return Point(float(second), 1.0)
 
 
 async def test_an_unexpected_error_is_reported_and_sampling_continues(sampler, monkeypatch):

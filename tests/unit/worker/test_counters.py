@@ -1,7 +1,14 @@
 """The counters of workers, and the first error of each class."""
 
+from shoal.core.errors import NotNow
 from shoal.core.model import Bury, Retry, Task
-from shoal.worker.counters import MAX_FIRST_ERRORS, WorkerCounters
+from shoal.worker.counters import (
+    MAX_FIRST_ERRORS,
+    POSTPONED,
+    WorkerCounters,
+    format_counts,
+    postponed_words,
+)
 from tests.unit.builders import make_lease
 
 TASK = Task(url="https://example.com/a?token=secret")
@@ -15,8 +22,8 @@ def test_the_first_error_of_each_class_is_remembered_with_its_page_and_its_trace
     tally.note_error("HttpStatus", Bury(LEASE, "HttpStatus: status 404"))
     assert tally.errors == {"KeyError": 2, "HttpStatus": 1}
     assert tally.first_errors == {
-        "KeyError": "https://example.com/a\nline 7\nKeyError: 'a'",
-        "HttpStatus": "https://example.com/a: status 404",
+        "KeyError": "https://example.com/a?token=…\nline 7\nKeyError: 'a'",
+        "HttpStatus": "https://example.com/a?token=…: status 404",
     }
 
 
@@ -37,3 +44,8 @@ def test_the_classes_with_a_first_error_are_bounded() -> None:
         tally.note_error(f"Error{number}", Bury(LEASE, f"Error{number}: x"))
     assert len(tally.first_errors) == MAX_FIRST_ERRORS
     assert len(tally.errors) == 100
+
+
+def test_every_reason_to_postpone_a_task_has_words():
+    assert set(POSTPONED) == {"NotNow"} | {one.__name__ for one in NotNow.__subclasses__()}
+    assert format_counts(postponed_words({"TokensResting": 3})) == "3 waiting for an API token"

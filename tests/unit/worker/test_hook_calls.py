@@ -163,14 +163,14 @@ async def test_whatever_a_start_raises_it_is_named(error):
         raise error
 
     with pytest.raises(HookFailed, match=f"The hook on_start connect failed: {error.__name__}"):
-        async with open_resources(shop_with("on_start", connect)):
+        async with open_resources(shop_with("on_start", connect), None, None):
             raise AssertionError
 
 
 @pytest.mark.parametrize("hook", CANCELLING)
 async def test_a_start_that_cancels_its_task_is_named_and_ends_no_other(hook):
     with pytest.raises(HookFailed, match=f"on_start {hook.__name__} failed: CancelledError"):
-        async with open_resources(shop_with("on_start", hook)):
+        async with open_resources(shop_with("on_start", hook), None, None):
             raise AssertionError
     assert not asyncio.current_task().cancelling()
     await asyncio.sleep(0)  # nothing is left to be raised
@@ -186,16 +186,26 @@ async def test_a_start_is_cancelled_with_its_worker():
             ended.set()
 
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01), open_resources(shop_with("on_start", connect)):
+        async with asyncio.timeout(0.01), open_resources(shop_with("on_start", connect), None, None):
             raise AssertionError
     assert ended.is_set()
+
+
+async def test_a_start_finds_the_queue_and_the_run_of_its_worker_in_the_resources():
+    found = []
+
+    def connect(resources):
+        found.extend([resources.queue, resources.run])
+
+    async with open_resources(shop_with("on_start", connect), "queue", "run"):
+        assert found == ["queue", "run"]
 
 
 async def test_steps_see_the_context_variables_that_a_start_has_set():
     async def connect(resources):
         TENANT.set("acme")
 
-    async with open_resources(shop_with("on_start", connect)):
+    async with open_resources(shop_with("on_start", connect), None, None):
         assert TENANT.get() == "acme"
 
 
@@ -212,7 +222,7 @@ async def test_a_start_that_hangs_is_named_while_it_does(monkeypatch, is_async):
         texts.append(text)
         reported.set()
 
-    async with asyncio.timeout(20), open_resources(shop_with("on_start", connect), report):
+    async with asyncio.timeout(20), open_resources(shop_with("on_start", connect), None, None, report):
         pass
     assert len(texts) == 1 and "on_start connect has been running" in texts[0] and "240 s" in texts[0]
 
@@ -224,5 +234,5 @@ async def test_a_start_has_a_time_limit(monkeypatch):
         await asyncio.sleep(1000)
 
     with pytest.raises(HookFailed, match=r"on_start connect failed: it took longer than 0.02 s"):
-        async with open_resources(shop_with("on_start", connect)):
+        async with open_resources(shop_with("on_start", connect), None, None):
             raise AssertionError

@@ -115,6 +115,21 @@ async def test_one_connection_too_many_is_closed(server, signer, monkeypatch):
     assert await send(server, signed_request(signer)[0]) == b""
 
 
+@pytest.mark.parametrize("begun", [b"", b"GET /"])
+async def test_silent_connections_make_room_for_one_that_sends_a_request(server, signer, monkeypatch, begun):
+    monkeypatch.setattr(server._server, "_max_connections", 2)
+    silent = []
+    for _ in range(3):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.address.rpartition(":")[2]))
+        writer.write(begun)
+        silent.append((reader, writer))
+    assert await asyncio.wait_for(silent[0][0].read(), 5) == b""
+    assert (await send(server, signed_request(signer)[0])).startswith(b"HTTP/1.1 200")
+    assert await asyncio.wait_for(silent[1][0].read(), 5) == b""
+    for _, writer in silent:
+        writer.close()
+
+
 async def test_workers_of_one_machine_listen_at_the_ports_after_the_first(server, signer):
     taken = int(server.address.rpartition(":")[2])
     with pytest.raises(InvalidSetting, match="Name another port"):

@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from shoal import Page, Scraper
-from shoal.core.errors import NoProxyLeft
+from shoal.core.errors import InvalidInput, NoProxyLeft, TokensResting
 from shoal.core.http import Response
 from shoal.core.model import (
     MINUTE,
@@ -21,6 +21,7 @@ from shoal.core.model import (
     Task,
 )
 from shoal.core.tasks import exact_time
+from shoal.scrape.requests import own_turn
 from shoal.worker.attempts import ProcessorTools, TaskWaits
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.prefetch import ScheduledLease
@@ -117,6 +118,35 @@ async def test_a_second_attempt_at_a_task_at_most_once_sends_no_request(process)
     host = Host()
     outcome = await process(page, host, attempt=2, delivery="at_most_once")
     assert isinstance(outcome, Bury) and not outcome.asked and host.requests == []
+
+
+async def test_a_task_at_most_once_is_buried_when_its_request_may_have_been_sent_and_else_postponed(process):
+    class SendingHost(Host):
+        async def fetch(self, request):
+            request.on_sent()
+            return await super().fetch(request)
+
+    error = TokensResting("t1 is exhausted", ZERO)
+    outcome = await process(page, SendingHost(error=error), delivery="at_most_once")
+    assert isinstance(outcome, Bury) and "TokensResting" in outcome.error and "at_most_once" in outcome.error
+    outcome = await process(page, Host(error=error), delivery="at_most_once")
+    assert isinstance(outcome, Release)
+
+
+async def test_a_step_at_most_once_that_has_its_page_is_not_postponed_by_a_request_of_its_own(process):
+    class OnePage(Host):
+        async def fetch(self, request):
+            if self.requests:
+                raise NoProxyLeft("every proxy is benched", ZERO)
+            request.on_sent()
+            return await super().fetch(request)
+
+    async def asking(page: Page):
+        await page.request("https://shop.test/more")
+        yield {}
+
+    outcome = await process(asking, OnePage(), delivery="at_most_once")
+    assert isinstance(outcome, Bury) and "NoProxyLeft" in outcome.error
 
 
 async def test_a_page_that_the_settings_skip_sends_no_request(process):
@@ -222,3 +252,16 @@ async def broken(page: Page):
 async def test_a_caller_may_replace_the_outcome_of_an_error(process):
     outcome = await process(broken, tools={"on_error": lambda lease, error: Release(lease)})
     assert isinstance(outcome, Release)
+
+
+async def test_a_step_without_a_page_may_use_the_turn_of_its_task_once(process):
+    taken = []
+
+    async def page(task):
+        turn = own_turn()
+        taken.extend([turn(), turn()])
+
+    with pytest.raises(InvalidInput, match="while it runs"):
+        own_turn()
+    await process(page, options={"fetch": None})
+    assert taken == [True, False]

@@ -4,13 +4,16 @@ import asyncio
 import zlib
 from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.core.errors import QueueFull
 from shoal.core.http import Headers, Response
 from shoal.core.model import Note, Reject, Task
 from shoal.scrape.harvest import Harvest
+from shoal.worker.page_changes import FieldDifference, PageDifferences, canonical_json
 from shoal.worker.recrawl import (
     LINGER,
     IndexedPage,
@@ -18,10 +21,10 @@ from shoal.worker.recrawl import (
     PageIndex,
     PageVisit,
     VisitStore,
-    canonical_json,
     compare_visits,
     digest_of,
     encode,
+    key_of,
     read_index,
     read_visit,
     topic,
@@ -36,6 +39,7 @@ class FakeNotes:
 
     def __init__(self):
         self.values = {}
+        self.refusals = 0  # writes that fail from now on
 
     async def notes(self, topic, keys=None):
         return {
@@ -45,6 +49,9 @@ class FakeNotes:
         }
 
     async def write_notes(self, topic, values, *, ttl=None):
+        if self.refusals:
+            self.refusals -= 1
+            raise QueueFull("redis://queue", "no room")
         self.values |= {(topic, key): value for key, value in values.items()}
 
 
@@ -75,7 +82,7 @@ async def visit(notes, run_id, response, harvest=None, *, again=True):
         await revisits.record(TASK, past, response, harvest if given is None else given)
     await revisits.close()
     (stored,) = (read_visit(value) for (topic, _), value in notes.values.items() if topic == "pages:shop")
-    (indexed,) = await read_index(notes, "shop", run_id)
+    ((_, indexed),) = await read_index(notes, "shop", run_id)
     assert indexed == IndexedPage(TASK, stored.finding)
     return stored.finding, dict(past.conditions)
 
@@ -95,6 +102,14 @@ async def test_a_304_gives_the_harvest_of_the_last_visit(notes):
     assert (given.items, given.follow, given.rejects) == (before.items, before.follow, before.rejects)
     assert await visit(notes, "2", page(b"", status=304)) == (PageChange.UNCHANGED, {"if-none-match": '"1"'})
     assert await visit(notes, "3", page(b"", status=304)) == (PageChange.UNCHANGED, {"if-none-match": '"1"'})
+
+
+async def test_the_items_of_an_unchanged_page_keep_the_order_of_their_fields(notes):
+    item = {"url": "u", "title": "t", "size": {"width": 1, "height": 2}}
+    await visit(notes, "1", page(fields=TAG), Harvest(items=[item]))
+    past = await VisitStore(notes, "shop", "2", again=True).read(TASK)
+    (again,) = past.harvest.items
+    assert (list(again), list(again["size"])) == (list(item), list(item["size"]))
 
 
 @pytest.mark.parametrize(
@@ -221,10 +236,31 @@ async def test_many_pages_take_few_notes_and_are_read_once_each(notes):
             await asyncio.sleep(LINGER)
     await index.close()
     assert len(notes.values) <= 6
-    assert sorted(page.task.url for page in await read_index(notes, "shop", "1")) == sorted(
+    assert sorted(page.task.url for _, page in await read_index(notes, "shop", "1")) == sorted(
         task.url for task in tasks
     )
     assert not list(await read_index(notes, "shop", "2"))
+
+
+async def test_pages_that_the_queue_has_no_room_for_are_recorded_later(notes):
+    index = PageIndex(notes, "shop", "1")
+    tasks = [Task(url=f"https://shop.test/{number}", step="product") for number in range(600)]
+    notes.refusals = 3
+    for number, task in enumerate(tasks):
+        index.add(task, PageChange.NEW)
+        if number % 100 == 0:
+            await asyncio.sleep(LINGER)
+    await index.close()
+    assert {page.task.url for _, page in await read_index(notes, "shop", "1")} == {task.url for task in tasks}
+
+
+async def test_a_worker_that_cannot_record_its_pages_says_how_many(notes, monkeypatch, caplog):
+    monkeypatch.setattr("shoal.worker.recrawl.CLOSE_TIMEOUT", timedelta(seconds=0.2))
+    index = PageIndex(notes, "shop", "1")
+    notes.refusals = 10**9
+    index.add(TASK, PageChange.NEW)
+    await index.close()
+    assert "up to 1 pages of this worker" in caplog.text
 
 
 async def test_a_damaged_index_is_ignored(notes):
@@ -235,3 +271,14 @@ async def test_a_damaged_index_is_ignored(notes):
     for poison in (b"", b"junk", whole[:-9], zlib.compress(b"junk")):
         notes.values[key] = poison
         assert not list(await read_index(notes, "shop", "1"))
+
+
+async def test_differences_are_known_with_and_without_again_and_survive_a_repeated_task(notes):
+    await visit(notes, "1", page(), harvest_of("Hat"))
+    for again, run_id, old, new in ((False, "2", "Hat", "Cap"), (True, "3", "Cap", "Bow")):
+        for _ in range(2):
+            await visit(notes, run_id, page(new.encode()), harvest_of(new), again=again)
+        found = msgspec.msgpack.decode(
+            notes.values["changes:shop:" + run_id, key_of(TASK)], type=PageDifferences
+        )
+        assert found == PageDifferences([FieldDifference(1, "title", old, new)])

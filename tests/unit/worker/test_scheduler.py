@@ -37,9 +37,9 @@ class Desk:
     def start(self):
         return [number for number, _ in self.scheduler.start_due(self.now)]
 
-    def finish(self, number):
+    def finish(self, number, make_outcome=Done):
         held = self.scheduler.started_lease(number)
-        self.scheduler.finish(number, self.now)
+        self.scheduler.finish(number, make_outcome(held), self.now)
         self.scheduler.forget(held)
 
     def after_claim(self, grant):
@@ -47,6 +47,9 @@ class Desk:
         following = self.scheduler.after_claim(grant, self.now, self.now)
         self.now += following.wait + following.yield_for
         return following
+
+    def change_pause(self, pause):
+        return self.scheduler.change_settings(ZERO, pause, self.now)
 
     @property
     def claim_size(self):
@@ -123,6 +126,46 @@ def test_a_worker_claims_nothing_while_it_pauses_because_the_start_would_be_miss
     assert (desk.claim_size, desk.scheduler.rest_left(desk.now)) == (0, 3.0)
     desk.now += 3
     assert (desk.claim_size, desk.scheduler.rest_left(desk.now)) == (1, 0.0)
+
+
+def test_no_pause_follows_a_task_whose_start_was_missed():
+    desk = Desk(concurrency=4, gap=SECOND, pause=(SECOND, 3 * SECOND))
+    for is_late in (True, False):
+        desk.claim(1)
+        desk.now += 0.5
+        ((number, start),) = desk.scheduler.start_due(desk.now)
+        desk.now = start.due + is_late
+        assert desk.scheduler.try_request(start, desk.now) is not is_late
+        if is_late:
+            desk.scheduler.miss_turn(start.lease)
+        # The turn of a late one is used all the same, so its outcome says that its host was asked.
+        desk.finish(number, Release)
+        assert desk.scheduler.rest_left(desk.now) == (0.0 if is_late else 3.0)
+
+
+def test_no_pause_follows_a_task_that_asked_nothing():
+    desk = Desk(concurrency=4, pause=(SECOND, 3 * SECOND))
+    desk.claim(2)
+    desk.finish(*desk.start(), lambda lease: Release(lease, asked=False))
+    assert desk.start() == [2]
+    desk.finish(2)
+    assert desk.scheduler.rest_left(desk.now) == 3.0
+
+
+def test_a_pause_can_be_set_changed_and_removed_while_a_worker_works():
+    desk = Desk(concurrency=4)
+    desk.claim(3)
+    numbers = desk.start()
+    desk.change_pause((SECOND, 9 * SECOND))
+    for number in numbers:
+        desk.finish(number)
+    assert (desk.claim_size, desk.scheduler.rest_left(desk.now)) == (0, 9.0)
+    desk.change_pause((SECOND, 2 * SECOND))
+    assert desk.scheduler.rest_left(desk.now) == 2.0, "no longer than the new pause, and not at once"
+    desk.now += 2
+    assert desk.claim_size == 1
+    desk.change_pause(None)
+    assert desk.claim_size > 1
 
 
 # After a claim
@@ -277,7 +320,7 @@ def test_a_stop_releases_what_is_prefetched_and_what_a_claim_still_brings():
 def test_changed_limits_release_what_was_planned_with_the_old_ones():
     desk = Desk()
     desk.claim(2, start_in=MINUTE)
-    assert len(desk.scheduler.change_settings(SECOND, None)) == 2
+    assert len(desk.scheduler.change_settings(SECOND, None, desk.now)) == 2
     assert desk.scheduler.frees_host(Release(lease(1), asked=False))
 
 
@@ -285,7 +328,7 @@ def test_a_lease_is_held_until_it_is_settled():
     desk = Desk()
     desk.claim(1)
     (number,) = desk.start()
-    desk.scheduler.finish(number, desk.now)
+    desk.scheduler.finish(number, Done(lease(number)), desk.now)
     assert not desk.scheduler.started and desk.scheduler.held == 1
     assert desk.scheduler.forget(lease(1)) == number
     assert desk.scheduler.held == 0 and desk.scheduler.forget(lease(1)) is None
@@ -305,7 +348,7 @@ def test_nothing_starts_beside_a_suspect_that_has_ended_until_it_is_settled():
     desk = Desk(suspects={"t1": 1})
     desk.claim(2)
     assert desk.start() == [1]
-    desk.scheduler.finish(1, desk.now)
+    desk.scheduler.finish(1, Done(lease(1)), desk.now)
     assert desk.start() == [] and desk.scheduler.should_settle_now(Done(lease(1)))
     desk.scheduler.forget(lease(1))
     assert desk.start() == [2]

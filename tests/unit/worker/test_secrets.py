@@ -4,7 +4,7 @@ import pytest
 
 from shoal.core.redact import is_secret_header
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.secrets import all_secrets, secrets_of
+from shoal.worker.secrets import all_secrets, headers_towards, secrets_of
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,25 @@ def test_headers_with_such_names_are_secret(name):
 @pytest.mark.parametrize("name", ["Accept", "Accept-Language", "User-Agent", "Referer", "X-Requested-With"])
 def test_headers_with_such_names_are_not(name):
     assert not is_secret_header(name)
+
+
+SECRET = {"Authorization": "Bearer x"}
+
+
+@pytest.mark.parametrize(
+    ("url", "sent"),
+    [
+        ("https://a.test/x", ["Accept", "Authorization", "X-Api-Key"]),
+        ("http://a.test/x", ["Accept"]),  # by a link, download or request of the https page
+        ("https://b.test/x", ["Accept"]),
+        ("https://cdn.test/x", ["Accept", "X-Api-Key"]),  # out of scope, and named
+        ("http://cdn.test/x", ["Accept"]),
+    ],
+)
+def test_secret_headers_go_to_hosts_in_scope_and_to_named_ones_and_never_from_https_to_http(url, sent):
+    own = {"headers": {"X-Api-Key": "k"}}
+    settings = ScraperSettings.read(headers={"Accept": "x", **SECRET}, sites={"a.test": own, "cdn.test": own})
+    assert sorted(headers_towards(settings, url, origin="https://a.test/")) == sent
 
 
 def test_tokens_proxies_and_variables_are_known(tmp_path):

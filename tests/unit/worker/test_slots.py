@@ -1,4 +1,18 @@
-from shoal.worker.slots import HORIZON, MAX_LOOP_LAG, SLOW, ConcurrencySlots
+import math
+
+from shoal.worker.slots import CONCURRENCY, HORIZON, MAX_LOOP_LAG, MAX_SLOW, SLOW, ConcurrencySlots
+
+
+def test_no_more_requests_are_in_flight_than_files_allow():
+    for concurrency, files, expected in (
+        (None, math.inf, (CONCURRENCY, MAX_SLOW)),
+        (None, 512, (CONCURRENCY, 512 - CONCURRENCY)),
+        (None, 32, (32, 0)),
+        (800, 512, (512, 0)),
+        (8, 512, (8, 0)),
+    ):
+        slots = ConcurrencySlots(concurrency, files)
+        assert (slots.concurrency, slots.max_slow) == expected
 
 
 def test_the_longer_tasks_take_the_fewer_are_prefetched():

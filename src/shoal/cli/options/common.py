@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 from typer.models import OptionInfo
 
+from shoal.cli.configuration import current_config
+from shoal.core.values import split_words
 from shoal.fleet.command_hints import DEFAULT_QUEUE as DEFAULT_QUEUE
 from shoal.fleet.command_hints import messages_on
 from shoal.fleet.project.config import DEFAULT_HEARTBEAT as DEFAULT_HEARTBEAT
@@ -16,6 +18,8 @@ def use_queue(context: typer.Context, value: str | None) -> str | None:
     """Make the commands of all messages select the queue that this command uses."""
     if value is not None:
         if not value.strip():  # as "$SHOAL_QUEUE" is, in a command that was shown, where it is not set
+            value = current_config().text("SHOAL_QUEUE")
+        if not value:
             raise typer.BadParameter(
                 "is empty. Write the address of the queue, or set SHOAL_QUEUE: export SHOAL_QUEUE='URL'"
             )
@@ -50,8 +54,7 @@ Queue = Annotated[
         "--queue",
         callback=use_queue,
         envvar="SHOAL_QUEUE",
-        help="Queue for tasks and results (sqlite:///FILE, postgresql://…, redis://…, amqp://…). "
-        "Add ?namespace=NAME to keep several queues in one store.",
+        help="Queue: sqlite:///FILE, postgresql://…, redis://… or amqp://…",
         metavar="URL",
     ),
 ]
@@ -103,8 +106,8 @@ Resume = Annotated[
     str | None,
     typer.Option(
         "--resume",
-        help="Resume this run, or the newest unfinished one.",
-        metavar="RUN|newest",
+        help="Resume this run, or the newest unfinished one; auto starts a new run if there is none.",
+        metavar="RUN|newest|auto",
         callback=refuse_option,
     ),
 ]
@@ -129,8 +132,7 @@ Workers = Annotated[
         min=1,
         metavar="N",
         envvar="SHOAL_WORKERS",
-        help="Number of worker processes to start.",
-        show_default="1; 0 for a distributed scraper",
+        help="Number of worker processes to start: 1 by default, 0 for a distributed scraper.",
     ),
 ]
 Span = Annotated[
@@ -266,4 +268,4 @@ Trace = Annotated[
 
 def words(text: str | None) -> list[str] | None:
     """Return the words of a comma-separated option."""
-    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+    return None if text is None else split_words(text)

@@ -15,7 +15,7 @@ from shoal.fleet.run.open_run import StartOptions
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_seeds
 from shoal.fleet.sources.seeds import Seeds
-from shoal.fleet.status.find import NEWEST
+from shoal.fleet.status.find import AUTO, NEWEST
 
 
 def _sources(
@@ -173,7 +173,8 @@ def choose_seeds(
     declared = declared_seeds(current_project(), job)
     if typed or again:
         if declared and not resume:
-            tell(f"The typed sources replace the seeds of {declared.declared_in}.")
+            given = "The typed sources replace" if typed else "--again replaces"
+            tell(f"{given} the seeds of {declared.declared_in}.")
         return typed
     if declared and not resume:
         tell(f"Seeds: {declared.declared_in}")
@@ -188,10 +189,11 @@ def start_options(
     resume: str | None = None,
     as_json: bool = False,
 ) -> StartOptions:
-    """Return how a command opens its run; `resume` is the id of a run, or `newest`."""
+    """Return how a command opens its run; `resume` is the id of a run, `newest` or `auto`."""
     return StartOptions(
-        run_id=run_id if resume in (None, NEWEST) else resume,
+        run_id=run_id if resume in (None, NEWEST, AUTO) else resume,
         resume=resume is not None,
+        or_new=resume == AUTO,
         routes=current_project().routes,
         invalid=InvalidSeeds(
             read_policy("--invalid", invalid), rejects=rejects, say=put_message if as_json else say

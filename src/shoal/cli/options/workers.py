@@ -11,11 +11,10 @@ from shoal.cli.configuration import current_project
 from shoal.cli.options import common
 from shoal.core.events import read_level
 from shoal.core.values import read_choice, read_pair, read_positive_duration, read_size, read_typed
-from shoal.fleet.build_job import check_served, is_mode, load, make_job
+from shoal.fleet.build_job import check_served, load, make_job
 from shoal.fleet.job import Job
 from shoal.fleet.partitions.table import read_table_file
 from shoal.fleet.project.config import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
-from shoal.fleet.project.file import Project
 from shoal.fleet.sources.declared import declared_private_hosts
 from shoal.fleet.sources.names import allowed_private_hosts
 from shoal.fleet.telemetry.logs import LogFormat, LogPlan, read_log_target
@@ -132,18 +131,12 @@ def read_job(
         settings=typed,
         args=read_args(args or []),
         memory=read_size("--memory", memory),
-        partitions=partitions or _sharing_mode(project),
+        partitions=partitions,
         homes=read_table_file(Path(partition_table)) if partition_table else None,
         heartbeat=read_positive_duration("--heartbeat", heartbeat),
         span=read_positive_duration("--for", span) if span else None,
         **more,
     )
-
-
-def _sharing_mode(project: Project) -> list[str] | None:
-    """Return how the project's workers share all partitions; names are for the machines of a cluster only."""
-    found = list(project.cluster.workers.partitions or ())
-    return found if is_mode(found) else None
 
 
 def read_args(texts: Iterable[str]) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
+
+import msgspec
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.discover.files.files import format_of
@@ -16,8 +17,7 @@ MAX_ROWS = 10_000_000  # of one axis, which is held in memory
 Values = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(msgspec.Struct, frozen=True):
     """One dimension: each row has a value for every name. A city with its state is one axis of two names."""
 
     names: tuple[str, ...]

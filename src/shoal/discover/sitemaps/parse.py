@@ -5,12 +5,13 @@ import zlib
 from calendar import monthrange
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from itertools import chain
 from typing import Any, NoReturn
 from xml.parsers.expat import ExpatError, ParserCreate
+
+import msgspec
 
 from shoal.core.errors import ParseFailed, TooLarge
 from shoal.core.text import shorten
@@ -52,14 +53,13 @@ _FIELDS = frozenset(
 _RENAMED = {"publication_date": "date", "name": "publication"}
 
 
-@dataclass(slots=True)
-class SitemapEntry:
+class SitemapEntry(msgspec.Struct):
     """An entry of a sitemap for one page, or of an index for one sitemap."""
 
     loc: str = ""
     lastmod: str = ""
     is_sitemap: bool = False
-    more: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def has_url(self) -> bool:

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 MAX_PROBLEMS = 1_000  # listed; further ones are only counted
 
@@ -18,23 +19,21 @@ OLDER_FILE = "older file"
 UNENCRYPTED = "secret headers would go unencrypted"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """A file that could not be read completely, and the reason."""
 
     url: str
     reason: str
 
 
-@dataclass(slots=True)
-class SitemapReport:
+class SitemapReport(msgspec.Struct):
     """Counts of files and URLs, skipped URLs by reason, and files with problems."""
 
     source: str = "sitemap"  # or another kind of source whose files list pages
     files: int = 0
     urls: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    problems: list[Problem] = field(default_factory=list)
+    skipped: Counter[str] = msgspec.field(default_factory=Counter)
+    problems: list[Problem] = msgspec.field(default_factory=list)
     unlisted: int = 0  # problems beyond those that are listed
     pending: int = 0  # files that are known and not read yet
     on_file: Callable[["SitemapReport"], None] | None = None  # called before each file is fetched

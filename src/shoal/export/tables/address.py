@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import redacted
 from shoal.core.urls import is_object_url
+from shoal.core.values import read_flag
 
 SCHEMES = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgresql"}
 EXAMPLE = "postgresql://user@host/database?table=books"
@@ -22,6 +23,7 @@ class TableAddress:
     shown: str  # the database, for display
     table: str
     key: tuple[str, ...] = ()
+    envelope: bool = False  # also write where and when each item was found
 
     @property
     def location(self) -> str:
@@ -61,7 +63,8 @@ def read_address(text: str, key: Sequence[str] = ()) -> TableAddress:
         raise InvalidSetting(f"{scheme}://…", _unsupported(scheme))
     parts = _split(text)
     options = parse_qsl(parts.query, keep_blank_values=True)
-    other_options = urlencode([(name, value) for name, value in options if name not in ("table", "key")])
+    own = ("table", "key", "envelope")
+    other_options = urlencode([(name, value) for name, value in options if name not in own])
     return TableAddress(
         scheme=SCHEMES[scheme],
         url=parts._replace(query=other_options).geturl(),
@@ -69,6 +72,7 @@ def read_address(text: str, key: Sequence[str] = ()) -> TableAddress:
         shown=_without_secrets(parts),
         table=_table(parts, dict(options).get("table", "")),
         key=(*(value for name, value in options if name == "key"), *key),
+        envelope=read_flag("envelope", dict(options).get("envelope", False)),
     )
 
 

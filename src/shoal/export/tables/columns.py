@@ -1,11 +1,12 @@
 """The columns of a table: their names, their types, and the keys that identify a row."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from hashlib import sha256
 from typing import Any
+
+import msgspec
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import StoredItem
@@ -15,8 +16,7 @@ UNNAMED = "_"
 _REPLACED = "\ufffd"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameRules:
+class NameRules(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a database for column names."""
 
     max_bytes: int  # of a name

@@ -2,15 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from shoal.export.table import Kind
 from shoal.export.tables.columns import ColumnType, NameRules
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(msgspec.Struct, frozen=True):
     """A column as the database has it."""
 
     name: str

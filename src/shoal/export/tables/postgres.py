@@ -50,7 +50,7 @@ UNAVAILABLE = "Start the server or fix the URL, then run the same command again;
 ACCESS_DENIED = "Check the user, password, database and permissions"
 DISK_FULL = "Free disk space on the server, then run the same command again"
 BUSY = "Another program holds a lock; wait for it, then run the same command again"
-REJECTED = "A constraint of the table forbids it: change the constraint, or use another table"
+REJECTED = "Check the parameters of the URL and the constraints of the table, or use another table"
 
 
 @contextmanager

@@ -70,8 +70,8 @@ class AutoFetcher:
     """Fetches by HTTP first, unless the page is known to need a browser.
 
     `gap` is the delay between two requests to a host. A page that turns out to need a browser is postponed by
-    that delay, and then fetched with one; where it may not be postponed (`Request.once`), the second request
-    waits here. It closes nothing, since it does not own the fetchers that it wraps.
+    that delay, and then fetched with one; where it may not be postponed (`Request.on_sent`), the second
+    request waits here. It closes nothing, since it does not own the fetchers that it wraps.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class AutoFetcher:
         if not is_page or not self._needs_browser(response):
             return response
         await self._sites.learn(kind)
-        if self._gap and not request.once:
+        if self._gap and not request.on_sent:
             raise NeedsBrowser(f"{kind} is built by scripts, and is fetched with a browser", self._gap)
         await asyncio.sleep(self._gap.total_seconds())
         return await self._browser.fetch(replace(request, on_send=None))

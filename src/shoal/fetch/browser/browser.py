@@ -5,8 +5,9 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+import msgspec
 
 from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import BrowserLost
@@ -30,13 +31,12 @@ Key = tuple[str, str]
 OnLost = Callable[[str], None]  # called with the URL of each page that was open when the browser ended
 
 
-@dataclass(slots=True, eq=False)
-class BrowserContext:
+class BrowserContext(msgspec.Struct, eq=False):
     """Isolated state, shared by the pages of one session and proxy."""
 
     id: str
     credential: ProxyCredential
-    idle: list[Tab] = field(default_factory=list)
+    idle: list[Tab] = msgspec.field(default_factory=list)
     used: int = 0
 
 

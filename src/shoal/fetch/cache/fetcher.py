@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from re import Pattern
 from secrets import token_hex
+
+import msgspec
 
 from shoal.core.errors import BrokenAnswer, InvalidUrl, QueueError
 from shoal.core.http import Headers, Hop, Request, Response
@@ -36,8 +38,7 @@ THREAD_THRESHOLD = 64 << 10  # bytes; larger bodies are compressed in a thread
 Now = Callable[[], datetime]
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLookup:
+class CacheLookup(msgspec.Struct, frozen=True):
     """The result of a cache lookup: a fresh page, or a stale one to validate."""
 
     page: Response | None = None

@@ -1,6 +1,7 @@
 """A cache store in the queue, shared by the whole fleet."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from shoal.core.tasks import start_in, watched
 from shoal.fetch.cache.store import TRIM_AFTER, StoredEntry
 from shoal.fetch.shared_state import SharedState
 
+log = logging.getLogger(__name__)
 TOPIC = "cache"
 BATCH_DELAY = timedelta(seconds=0.02)  # in which writes are batched
 MAX_PENDING = 16 << 20  # bytes that may wait for one write; a queue accepts four times as many
@@ -19,7 +21,7 @@ MAX_PENDING = 16 << 20  # bytes that may wait for one write; a queue accepts fou
 class QueueCacheStore:
     """Stores bytes as notes; concurrent reads are batched, and so are writes.
 
-    A failed write is dropped: its content is fetched again. Without `max_bytes` nothing is trimmed.
+    A failed write is dropped and counted: its content is fetched again. Without `max_bytes` all is kept.
     """
 
     def __init__(self, queue: SharedState, *, max_bytes: int | None = None, topic: str = TOPIC) -> None:
@@ -30,6 +32,7 @@ class QueueCacheStore:
         self._being_written: list[dict[str, bytes | None]] = []
         self._pending_bytes = 0  # that wait
         self._written = 0  # since the last trim
+        self._lost = 0  # values whose write has failed
         self._ttl = timedelta(0)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._writer: asyncio.Task[None] | None = None
@@ -59,6 +62,10 @@ class QueueCacheStore:
     async def close(self) -> None:
         while self._tasks:
             await asyncio.wait(self._tasks)
+        if self._lost:
+            log.warning(
+                "%d values of %r were not stored: the queue was full or away", self._lost, self._topic
+            )
 
     async def _read(self) -> Mapping[str, Note]:
         await asyncio.sleep(0)  # calls in the same iteration of the loop share one read
@@ -79,7 +86,9 @@ class QueueCacheStore:
             if self._max_bytes and self._written * TRIM_AFTER > self._max_bytes:
                 self._written = 0
                 await self._queue.trim_notes(self._topic, max_bytes=self._max_bytes)
-        except ShoalError:
-            return
+        except ShoalError as error:
+            if not self._lost:
+                log.warning("Values of %r cannot be stored at the moment: %s", self._topic, error)
+            self._lost += len(values)
         finally:
             self._being_written.remove(values)

@@ -5,8 +5,9 @@ Nothing here raises on what a host sends: a header that cannot be parsed counts 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from shoal.core.http import Headers
 from shoal.core.model import ZERO
@@ -45,8 +46,7 @@ _DIRECTIVE = re.compile(r'([!#$%&\'*+.^_`|~0-9A-Za-z-]+)\s*(?:=\s*(?:"((?:[^"\\]
 _SECONDS = re.compile(r"\d{1,18}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class StoragePolicy:
+class StoragePolicy(msgspec.Struct, frozen=True):
     """How a response may be stored: its age now, and its freshness lifetime according to the host."""
 
     age: timedelta

@@ -62,6 +62,8 @@ class AioHttpEngine:
         identity: Identity | None,
         post: bytes | None,
         method: str,
+        *,
+        may_repeat: bool = True,
     ) -> "AioHttpResponse":
         """Send to one of the target's addresses; raises FetchError."""
         if proxy:

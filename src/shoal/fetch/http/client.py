@@ -1,5 +1,7 @@
 """The HTTP client: sends requests, follows redirects through egress checks, under one deadline."""
 
+import errno
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -10,10 +12,12 @@ from typing import Protocol
 
 from shoal.core.errors import (
     ConnectFailed,
+    DnsFailed,
     FetchError,
     FetchTimeout,
     InvalidSetting,
     InvalidUrl,
+    NoFilesLeft,
     OutOfScope,
     TooLarge,
 )
@@ -24,7 +28,7 @@ from shoal.core.secrets import current_secrets
 from shoal.core.text import shorten
 from shoal.core.urls import join
 from shoal.fetch.contract import Limits
-from shoal.fetch.deadlines import Deadlines
+from shoal.fetch.deadlines import Deadline, Deadlines
 from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.cookies import CookieJar
 from shoal.fetch.http.decode import DecodedBody, Piece, decoders
@@ -32,6 +36,7 @@ from shoal.fetch.http.decode import DecodedBody, Piece, decoders
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 CONNECT_TIMEOUT = timedelta(seconds=15)
 IDLE_TIMEOUT = timedelta(seconds=30)  # how long an idle connection stays open for the next request
+FILES_WAIT = timedelta(seconds=5)  # until a task is tried again for which no file could be opened
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # Caller's headers that any host may receive; all others go only to the origin of the first URL.
 SHAREABLE = frozenset({"accept", "accept-language", "user-agent"})
@@ -129,10 +134,12 @@ class HttpEngine(Protocol):
         identity: Identity | None,
         post: bytes | None,
         method: str,
+        *,
+        may_repeat: bool = True,
     ) -> ResponseHead:
         """Send a GET to the target's addresses, or through the proxy; with `post`, the method with this body.
 
-        Raises FetchError.
+        `may_repeat` allows to send a GET again over another connection. Raises FetchError.
         """
         ...
 
@@ -154,8 +161,12 @@ class RedirectingClient:
             raise ConnectFailed("This fetcher has been closed")
         started = perf_counter()
         try:
-            with self._deadlines.within(request.timeout):
-                return await self._follow_redirects(request, started)
+            with self._deadlines.within(request.timeout) as deadline:
+                return await self._follow_redirects(request, started, deadline)
+        except ConnectFailed as exc:
+            if _is_out_of_files(exc):
+                raise NoFilesLeft("too many open files; the task is tried again", FILES_WAIT) from exc
+            raise
         except TimeoutError as exc:
             raise FetchTimeout(f"No complete response within {request.timeout.total_seconds():g} s") from exc
 
@@ -163,20 +174,20 @@ class RedirectingClient:
         self._closed = True
         await self._engine.close()
 
-    async def _follow_redirects(self, request: Request, started: float) -> Response:
+    async def _follow_redirects(self, request: Request, started: float, deadline: Deadline) -> Response:
         headers = check_headers(request.headers) if request.headers else NOTHING
         target = await self._egress.admit_request(request.url, request.proxy)
         response = await self._send(request, target, headers, request.post, request.method)
         hops: tuple[Hop, ...] = ()
         if response.status in REDIRECTS:
-            target, response, hops = await self._follow_chain(request, target, response, headers)
+            target, response, hops = await self._follow_chain(request, target, response, headers, deadline)
         return Response(
             url=target.url,
             status=response.status,
             headers=response.headers(),
             body=await self._read_body(request, response),
             redirects=tuple(hop.url for hop in hops) if hops else (),
-            elapsed=timedelta(seconds=perf_counter() - started),
+            elapsed=timedelta(seconds=perf_counter() - started - deadline.suspended),
             hops=hops,
         )
 
@@ -190,7 +201,12 @@ class RedirectingClient:
         return b""
 
     async def _follow_chain(
-        self, request: Request, target: AllowedTarget, response: ResponseHead, headers: Mapping[str, str]
+        self,
+        request: Request,
+        target: AllowedTarget,
+        response: ResponseHead,
+        headers: Mapping[str, str],
+        deadline: Deadline,
     ) -> tuple[AllowedTarget, ResponseHead, tuple[Hop, ...]]:
         """Follow redirects; return the last target, its response, and the redirects that led there."""
         hops: list[Hop] = []
@@ -201,7 +217,8 @@ class RedirectingClient:
             response.release()
             url = redirect_target(target.url, location, len(hops), self._limits)
             if request.on_hop:
-                await request.on_hop(url)
+                with deadline.suspend():  # it may wait until the host may get a request
+                    await request.on_hop(url)
             if post is not None:
                 method = after_redirect(method, response.status)
                 headers, post = _redirect_body(headers, post, method, target.url, url)
@@ -234,12 +251,33 @@ class RedirectingClient:
         secrets = current_secrets()
         if secrets and (headers or request.proxy):
             secrets.sent(headers, request.proxy.url if request.proxy else None)
-        response = await self._engine.send(target, headers, request.proxy, request.identity, post, method)
+        response = await self._engine.send(
+            target,
+            headers,
+            request.proxy,
+            request.identity,
+            post,
+            method,
+            may_repeat=request.on_sent is None,
+        )
         if lines := response.all("set-cookie"):
             jar.store(target.url, target.host, map(as_text, lines))
             if secrets:
                 secrets.received(map(as_text, lines))
         return response
+
+
+def _is_out_of_files(error: ConnectFailed) -> bool:
+    """Tell whether a connection failed because this process or machine has too many open files."""
+    if os.strerror(errno.EMFILE).lower() in str(error).lower():
+        return True
+    if not isinstance(error, DnsFailed):
+        return False
+    try:
+        os.close(os.dup(2))  # the resolver does not say why it failed
+    except OSError as failed:
+        return failed.errno in (errno.EMFILE, errno.ENFILE)
+    return False
 
 
 def redirect_target(url: str, location: str, number: int, limits: Limits) -> str:

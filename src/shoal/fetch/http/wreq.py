@@ -68,6 +68,8 @@ class WreqEngine:
         identity: Identity | None,
         post: bytes | None,
         method: str,
+        *,
+        may_repeat: bool = True,
     ) -> "WreqResponse":
         """Send to one of the target's addresses, or through the proxy; raises FetchError."""
         profile = identity.profile if identity and identity.profile else ""
@@ -77,7 +79,7 @@ class WreqEngine:
             options["proxy"] = wreq.Proxy.all(proxy.url)
         try:
             if post is None:
-                response = await _get(client, target.url, options)
+                response = await _get(client, target.url, options, may_repeat=may_repeat)
             else:
                 options |= _with_body(target.url, headers, post, method)
                 response = await client.request(_METHODS[method], target.url, **options)
@@ -237,12 +239,14 @@ class WreqHeaders(Headers):
         return self._texts
 
 
-async def _get(client: wreq.Client, url: str, options: Mapping[str, Any]) -> wreq.Response:
+async def _get(
+    client: wreq.Client, url: str, options: Mapping[str, Any], *, may_repeat: bool
+) -> wreq.Response:
     try:
         return await client.get(url, **options)
     except BROKEN as exc:
         # Some proxies close every connection silently, even at the moment in which it is reused.
-        if "proxy" not in options or not url.startswith("http:") or not was_closed(exc):
+        if not may_repeat or "proxy" not in options or not url.startswith("http:") or not was_closed(exc):
             raise
     return await client.get(url, **options)
 

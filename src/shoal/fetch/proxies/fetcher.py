@@ -109,6 +109,7 @@ class ProxiesFetcher:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
         if self._sync:
+            self._sync.log_results()
             with suppress(QueueError):
                 await self._sync.publish_stats(now=True)
         await self._fetcher.close()

@@ -1,8 +1,9 @@
 """How one proxy performs in one worker."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from shoal.core.http import Proxy
 
@@ -19,8 +20,7 @@ class ProxyFault(StrEnum):
     BLOCKED = "blocked"  # the host rejects it
 
 
-@dataclass(slots=True, eq=False)
-class ProxyHealth:
+class ProxyHealth(msgspec.Struct, eq=False):
     """The record of a proxy in this worker."""
 
     proxy: Proxy
@@ -28,7 +28,7 @@ class ProxyHealth:
     used: int = 0  # times that it was picked
     pages: int = 0
     has_worked: bool = False
-    faults: Counter[ProxyFault] = field(default_factory=Counter)
+    faults: Counter[ProxyFault] = msgspec.field(default_factory=Counter)
     last_fault: ProxyFault | None = None
     streak: int = 0  # failures in a row
     seconds: float | None = None  # moving average of the time that a page takes

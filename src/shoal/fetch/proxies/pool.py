@@ -15,6 +15,8 @@ from shoal.fetch.proxies.strategies import ProxyQueue, Sticky, strategy
 from shoal.fetch.singleflight import LruCache
 
 Clock = Callable[[], float]
+CountProxy = Callable[[str, str], object]  # called with an outcome, a page or a fault, and a proxy's name
+PAGE = "page"
 MAX_RECORDS = 100_000
 SETTLING = 4.0  # seconds for which a worker's slice is valid; then every worker knows of a change
 # No other worker has taken the slice over for this many seconds after that: a worker counts as gone 15 s
@@ -110,9 +112,16 @@ class ProxyPool:
     """
 
     def __init__(
-        self, rules: ProxyRules, proxies: Sequence[Proxy], *, gap: float = 0.0, clock: Clock = time.monotonic
+        self,
+        rules: ProxyRules,
+        proxies: Sequence[Proxy],
+        *,
+        gap: float = 0.0,
+        clock: Clock = time.monotonic,
+        count: CountProxy | None = None,
     ) -> None:
         """With a gap, each proxy sends to a host at most once per `gap` seconds."""
+        self._count = count or (lambda outcome, proxy: None)
         self.rules, self.clock = rules, clock
         self.hosts, self._rate = HostProxies(clock), PerExitRate(gap, clock)
         self._strategy, self._sticky = strategy(rules.strategy), Sticky()
@@ -202,6 +211,7 @@ class ProxyPool:
 
     def record_page(self, health: ProxyHealth, host: str, seconds: float) -> None:
         """Record a page."""
+        self._count(PAGE, health.proxy.name)
         health.record_page(seconds, self.clock())
         self.hosts.record_page(health.proxy.name, host)
         if self._streaks:
@@ -209,6 +219,7 @@ class ProxyPool:
 
     def record_failure(self, health: ProxyHealth, fault: ProxyFault) -> None:
         """Record a failure of a proxy; on trial, one is enough to bench it."""
+        self._count(fault, health.proxy.name)
         health.record_failure(fault)
         self._unpublished.add(health.proxy.name)
         self._reasons[health.proxy.name] = fault
@@ -219,6 +230,7 @@ class ProxyPool:
     def record_block(self, health: ProxyHealth, host: str) -> None:
         """Record that a host rejected a proxy."""
         unit = f"{health.proxy.name} {host}"
+        self._count(ProxyFault.BLOCKED, health.proxy.name)
         health.record_fault(ProxyFault.BLOCKED)
         self._unpublished.add(unit)
         self._streaks[unit] = self._streaks.pop(unit, 0) + 1
@@ -271,6 +283,11 @@ class ProxyPool:
     def unpublished(self) -> list[str]:
         """Return the units whose failures are not published yet."""
         return list(self._unpublished)
+
+    @property
+    def mine(self) -> frozenset[str]:
+        """The names of the proxies in this worker's slice, benched ones included."""
+        return frozenset(shares(list(self._all), self._place, self._workers))
 
     def records(self) -> Iterable[ProxyHealth]:
         """Return the records of all proxies."""

@@ -43,6 +43,18 @@ class ProxyStats(msgspec.Struct, frozen=True, array_like=True):
     seconds: float | None = None
     last_fault: str | None = None
     since_page: float | None = None  # seconds
+    is_mine: bool = False  # in the slice of this worker
+
+    @property
+    def success(self) -> float | None:
+        """The part of its requests that returned a page; None without a request."""
+        return success_of(self.pages, self.faults)
+
+
+def success_of(pages: int, faults: Mapping[str, int]) -> float | None:
+    """Return the part of the requests through a proxy that returned a page; None without a request."""
+    requests = pages + sum(faults.values())
+    return pages / requests if requests else None
 
 
 class ProxyBan(msgspec.Struct, frozen=True, array_like=True):
@@ -112,6 +124,14 @@ class ProxySync:
             self._stats_published = written
         self._stats_at = moment
 
+    def log_results(self) -> None:
+        """Log how many requests through each proxy have succeeded in this worker."""
+        for name, stats in self._stats().items():
+            if stats.success is not None:
+                faults = ", ".join(f"{count} {fault}" for fault, count in stats.faults.items())
+                seen = f" {faults}" if faults else ""
+                log.info("Proxy %s: %.0f%% of requests succeeded.%s", name, 100 * stats.success, seen)
+
     async def _publish_failures(self, mine: Mapping[str, int]) -> dict[str, dict[str, int]]:
         """Publish what has failed here, and return what has failed elsewhere."""
         written, now = msgspec.msgpack.encode(mine), time.monotonic()
@@ -163,7 +183,8 @@ class ProxySync:
     def _stats(self) -> dict[str, ProxyStats]:
         records = list(self._pool.records())
         shown = records if len(records) <= MAX_SHOWN else [one for one in records if one.used]
-        return {one.proxy.name: _stats_of(one, time.monotonic()) for one in shown}
+        mine, now = self._pool.mine, time.monotonic()
+        return {one.proxy.name: _stats_of(one, now, is_mine=one.proxy.name in mine) for one in shown}
 
 
 def read_stats(note: Note) -> dict[str, ProxyStats]:
@@ -187,7 +208,7 @@ def left_of(notes: Mapping[str, Note]) -> dict[str, float]:
     return found
 
 
-def _stats_of(health: ProxyHealth, now: float) -> ProxyStats:
+def _stats_of(health: ProxyHealth, now: float, *, is_mine: bool) -> ProxyStats:
     since = None if health.last_page is None else round(now - health.last_page, 1)
     seconds = None if health.seconds is None else round(health.seconds, 4)
     return ProxyStats(
@@ -197,6 +218,7 @@ def _stats_of(health: ProxyHealth, now: float) -> ProxyStats:
         seconds,
         health.last_fault,
         since,
+        is_mine,
     )
 
 

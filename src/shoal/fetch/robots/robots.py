@@ -1,4 +1,7 @@
-"""Fetches the robots.txt of each origin, once a day for the whole fleet; its callers enforce it: `check`."""
+"""Fetches the robots.txt of each origin, once a day for the whole fleet; its callers enforce it: `check`.
+
+The setting is `robots`, in other tools robotstxt_obey.
+"""
 
 import asyncio
 import time

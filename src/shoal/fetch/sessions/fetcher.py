@@ -1,6 +1,7 @@
 """A fetcher that uses a pool of sessions per host."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from re import Pattern
@@ -18,7 +19,10 @@ from shoal.fetch.status import accepted
 
 MAX_HOSTS = 1_000
 MAX_PAGES = 10_000
-MAX_REQUEUES = 2  # requeues of a page that responds 401; after that the 401 counts
+OVERLOADED = frozenset({429, 503})  # statuses that say nothing about a login
+# Requeues of a page that ended sessions; after that the site refuses the page itself. A login that is refused
+# at its first page is the clearer sign: few requeues follow.
+MAX_REQUEUES, MAX_NEW_REQUEUES = 4, 1
 
 Send = Callable[[Request], Awaitable[Response]]
 Fill = Callable[[Session, str, Send], Awaitable[None]]  # logs a session in at an origin
@@ -42,7 +46,7 @@ class SessionFetcher:
         self._also, self._block, self._pauser = also, block, pauser
         self._pools: LruCache[SessionPool] = LruCache(MAX_HOSTS)
         self._opened: set[SessionPool] = set()
-        self._requeues: LruCache[int] = LruCache(MAX_PAGES)
+        self._refusals: LruCache[tuple[int, float]] = LruCache(MAX_PAGES)  # number and time, by page
 
     async def fetch(self, request: Request) -> Response:
         """Return the response, whatever its status; raises NoSession if no session is available."""
@@ -58,8 +62,18 @@ class SessionFetcher:
                 await self._pauser.pause(host, wait.after)
             raise
         headers = {**request.headers, **session.headers(origin)}
+
+        async def on_hop(target: str) -> None:
+            # Before anything else is said about the login page, such as that robots.txt forbids it.
+            if page_of(target) in session.login_pages:
+                self._end(session, pool, url)
+                raise HttpStatus(401, message="The host redirects to its login page, after a new login too")
+            if request.on_hop:
+                await request.on_hop(target)
+
+        sent = replace(request, headers=headers, identity=session.identity, on_hop=on_hop)
         try:
-            response = await self._fetcher.fetch(replace(request, headers=headers, identity=session.identity))
+            response = await self._fetcher.fetch(sent)
         except NotNow:
             session.uses -= 1
             raise
@@ -85,24 +99,42 @@ class SessionFetcher:
         return lambda session: login(session, origin, lambda request: self._send_as(session, request))
 
     async def _send_as(self, session: Session, request: Request) -> Response:
-        return await self._fetcher.fetch(replace(request, identity=session.identity))
+        """Send a request of a login; what it fetches before it sends a form are login pages."""
+        response = await self._fetcher.fetch(replace(request, identity=session.identity))
+        if request.post is not None:
+            session.has_sent_form = True
+        elif not session.has_sent_form:
+            session.login_pages |= {page_of(request.url), page_of(response.url)}
+        return response
 
     def _score_response(self, response: Response, session: Session, pool: SessionPool, url: str) -> Response:
-        """Score the session by its response; one that is no longer logged in is retired."""
+        """Score the session by its response; one that is no longer logged in ends."""
         try:
             accepted(response, also=self._also, block=self._block)
-        except Blocked:
-            session.record_block()
         except HttpStatus as error:
-            if error.status == 401 and self._login:
-                pool.log_out(session)
-                self._requeue(url)
+            is_block = isinstance(error, Blocked)
+            if self._login and (error.status == 401 or (is_block and error.status not in OVERLOADED)):
+                self._end(session, pool, url)
+            if is_block:
+                session.record_block()
         else:
             session.record_success()
         return response
 
-    def _requeue(self, url: str) -> None:
-        times = (self._requeues.get(url) or 0) + 1
-        self._requeues.put(url, times)
-        if times <= MAX_REQUEUES:
-            raise NoSession("The session is no longer logged in; another is used", ZERO)
+    def _end(self, session: Session, pool: SessionPool, url: str) -> None:
+        """Replace a session that is no longer logged in and requeue its page, unless that is refused."""
+        times, last = self._refusals.get(url) or (0, float("-inf"))
+        # Sessions may end together, and then refuse a page one after another.
+        if session.created_at > last and not session.is_retired:
+            times, last = times + 1, time.monotonic()
+        if times > (MAX_NEW_REQUEUES if session.uses == 1 else MAX_REQUEUES):
+            self._refusals.put(url, (MAX_REQUEUES + 1, last))
+            return
+        self._refusals.put(url, (times, last))
+        pool.log_out(session)
+        raise NoSession("The session is no longer logged in; another is used", ZERO)
+
+
+def page_of(url: str) -> str:
+    """Return a URL without its query, which names the page to return to after a login."""
+    return url.partition("?")[0]

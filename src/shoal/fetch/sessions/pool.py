@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+import msgspec
+
 from shoal.core.errors import LoginBroken, NoSession
 from shoal.core.http import Identity
 from shoal.core.model import NOTHING, SECOND
@@ -42,6 +44,8 @@ class Session:
     last_used: float = 0.0
     is_ready: bool = False  # whether it may be used
     is_retired: bool = False
+    login_pages: set[str] = field(default_factory=set, repr=False)  # without query
+    has_sent_form: bool = False
     _headers: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)  # by origin
 
     @property
@@ -77,8 +81,7 @@ class Session:
 Login = Callable[[Session], Awaitable[None]]  # logs a session in; raises if it cannot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRules:
+class SessionRules(msgspec.Struct, frozen=True, kw_only=True):
     """How many sessions there are, and how long each is used."""
 
     size: int = 10

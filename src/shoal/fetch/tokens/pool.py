@@ -1,4 +1,7 @@
-"""Shares the requests of many tokens: each is reserved before it is sent, for the whole fleet."""
+"""Shares the requests of many tokens: each is reserved before it is sent, for the whole fleet.
+
+This is the quota of API tokens; the rate limit of hosts is kept by the queue at the claim.
+"""
 
 import asyncio
 import logging
@@ -7,8 +10,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from shoal.core.commands import run_command
 from shoal.core.errors import NoTokenLeft, QueueError, ShoalError, TokensResting
@@ -37,8 +41,7 @@ LONG_REST = 30.0  # seconds of a pause that is worth a warning
 WARN_INTERVAL_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(msgspec.Struct, frozen=True):
     """One request that may be sent with a token."""
 
     quota: LocalQuota

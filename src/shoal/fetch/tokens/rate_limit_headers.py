@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+
+import msgspec
 
 from shoal.core.http import Headers, Response
 from shoal.core.model import SECOND, ZERO
@@ -24,8 +25,7 @@ _FAMILIES = ("x-ratelimit-", "ratelimit-", "x-rate-limit-", "rate-limit-")
 _EPOCH, _EPOCH_MS = 10**9, 10**11  # the smallest numbers that are dates: in 2001, and in ms in 1973
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateLimit:
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
     """The requests left in a window and when it resets, as the host sends them."""
 
     left: int | None = None

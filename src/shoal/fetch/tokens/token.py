@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import msgspec
+
 from shoal.core.errors import InvalidSetting
 from shoal.core.urls import origin_of
 
@@ -44,8 +46,7 @@ def key_of(text: str, salt: bytes) -> str:
     return blake2b(text.encode(), key=salt, digest_size=10).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenPlacement:
+class TokenPlacement(msgspec.Struct, frozen=True, kw_only=True):
     """Where in a request a token is put, and the origins that it is sent to: no others."""
 
     origins: frozenset[str]  # such as https://api.example.com

@@ -104,7 +104,7 @@ class TorFetcher:
     """Uses a separate circuit for each host; a block or a failure renews it.
 
     While Tor is down it raises TorDown, and sends nothing. It also does so for a request that was in flight
-    when Tor died; with `Request.once`, that one fails like any other.
+    when Tor died; with `Request.on_sent`, that one fails like any other.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class TorFetcher:
             response = await self._fetcher.fetch(sent)
         except (ConnectFailed, BrokenAnswer, FetchTimeout):
             is_same = self._tor.restarts == restarts and await self._tor.is_working()
-            if not is_same and not request.once:
+            if not is_same and not request.on_sent:
                 raise self._tor.down() from None
             self._renew(circuit, "failure")
             raise

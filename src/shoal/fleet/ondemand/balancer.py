@@ -18,6 +18,7 @@ from shoal.fleet.ondemand.dispatch import CallPartition, Dispatch, PendingCall, 
 from shoal.fleet.status.find import standing_run_id
 from shoal.queue.contract import Queue
 from shoal.queue.intake import task_id
+from shoal.scrape.scraper import SEED_STEP
 from shoal.worker.ipc.calls import Signer
 from shoal.worker.ondemand import shared_secret
 
@@ -83,7 +84,10 @@ class Balancer:
         if not len(self._directory):
             raise NobodyListens(self._scraper)
         # A key of its own: a second call for the same page fetches it again.
-        task = replace(task, key=secrets.token_hex(12), partition=self._partition.name, ttl=timeout)
+        step = self._directory.seed_step if task.step == SEED_STEP else task.step
+        task = replace(
+            task, step=step, key=secrets.token_hex(12), partition=self._partition.name, ttl=timeout
+        )
         future: asyncio.Future[Scraped] = asyncio.get_running_loop().create_future()
         pending = PendingCall(task, task_id(self._run, task), future)
         self._dispatch.add(pending)

@@ -5,13 +5,10 @@ import random
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
 
 import msgspec
-import wreq
-from wreq import exceptions as wreq_errors
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import SECOND
@@ -34,8 +31,15 @@ from shoal.worker.ipc.calls import (
     topic_of,
 )
 
+CLIENT_ERRORS: tuple[type[Exception], ...] = ()  # none without wreq
+with suppress(ImportError):
+    # Where wreq cannot be installed, aiohttp must still work: only calls need it.
+    import wreq
+    from wreq import exceptions as wreq_errors
+
+    CLIENT_ERRORS = tuple(getattr(wreq_errors, name) for name in wreq_errors.__all__)
+
 T = TypeVar("T")
-CLIENT_ERRORS = tuple(getattr(wreq_errors, name) for name in wreq_errors.__all__)
 MAX_BYTES = 64 * 1024 * 1024  # of a response
 CONNECT_TIMEOUT = 2 * SECOND
 IDLE_TIMEOUT = 30 * SECOND
@@ -54,6 +58,8 @@ class CallClient:
 
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
+        if not CLIENT_ERRORS:
+            raise InvalidSetting("ondemand", "needs wreq, which is not installed. Run: pip install wreq")
         self._client = wreq.Client(
             runtime=wreq.Runtime(workers=1),
             redirect=wreq.redirect.Policy.none(),
@@ -96,7 +102,7 @@ class CallClient:
         except CLIENT_ERRORS as error:
             raise CallLost("the connection broke") from error
 
-    async def _read_response(self, response: wreq.Response, nonce: str) -> tuple[int, bytes]:
+    async def _read_response(self, response: "wreq.Response", nonce: str) -> tuple[int, bytes]:
         status = response.status.as_int()
         if response.content_length is None or response.content_length > MAX_BYTES:
             raise CallLost("its response is too large")
@@ -125,12 +131,11 @@ HEALTH_TIMEOUT = timedelta(seconds=1)
 MAX_FAILURES = 3  # failed health checks in a row; then the worker's tasks go to others
 
 
-@dataclass(slots=True, eq=False)
-class ListeningWorker:
+class ListeningWorker(msgspec.Struct, eq=False):
     """A listening worker as a balancer sees it."""
 
     listed: ListenerRecord
-    lost: asyncio.Event = field(default_factory=asyncio.Event)
+    lost: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     is_up: bool = False
     mine: int = 0  # calls of this balancer in progress
     others: int = 0  # calls of other balancers at the last health check
@@ -207,6 +212,11 @@ class WorkerDirectory:
     def is_ready(self) -> bool:
         """Whether any worker can be chosen."""
         return any(member.is_up for member in self._members.values())
+
+    @property
+    def seed_step(self) -> str:
+        """The step of a call that names none, as the workers have it."""
+        return next(iter(self._members.values())).listed.seed_step
 
     @property
     def problems(self) -> str:

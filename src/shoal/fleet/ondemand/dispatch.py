@@ -9,12 +9,28 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Self
 
+import msgspec
+
 from shoal.core.errors import CallFailed, QueueError, ShoalError, TaskDied
-from shoal.core.model import MINUTE, SECOND, Fate, Grant, Lease, Note, Release, Retry, Run, Task, TaskState
+from shoal.core.model import (
+    MINUTE,
+    SECOND,
+    Bury,
+    Fate,
+    Grant,
+    Lease,
+    Note,
+    Outcome,
+    Release,
+    Retry,
+    Run,
+    Task,
+    TaskState,
+)
+from shoal.core.retry_policy import AT_MOST_ONCE
 from shoal.core.tasks import repeat, restarted, start_in, watched
 from shoal.fleet.ondemand.client import (
     CallClient,
@@ -86,20 +102,18 @@ CLAIM_INTERVAL_SECONDS = 0.25  # between two claims, at most
 MAX_LEASES = 50  # in one claim
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scraped:
+class Scraped(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a call; `follow` has the links that its step would have followed."""
 
     run_id: str
     task_id: str
     worker_id: str | None  # None if the result was read from the queue
     items: list[Any]
-    follow: list[FollowedLink] = field(default_factory=list)
+    follow: list[FollowedLink] = msgspec.field(default_factory=list)
     rejected: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class PendingCall:
+class PendingCall(msgspec.Struct, eq=False):
     """A call that is waiting for its result."""
 
     task: Task
@@ -234,7 +248,8 @@ class Dispatch:
     async def _end_lost_lease(self, lease: Lease, member: ListeningWorker) -> None:
         """End the lease of a lost worker.
 
-        The first loss uses no attempt, as most are not the task's fault, unless there is only one attempt.
+        The first loss uses no attempt, as most are not the task's fault, unless there is only one attempt. A
+        task of an at-most-once step is buried: the worker may have sent its request.
         """
         call = self._calls.get(lease.task_id)
         error = f"WorkerLost: {member.listed.worker_id} was lost while it had the task"
@@ -242,7 +257,11 @@ class Dispatch:
         is_first = most > 1 and (call is None or not call.losses)
         if call:
             call.losses += 1
-        (fate,) = await self._queue.settle([Release(lease) if is_first else Retry(lease, error)])
+        outcome: Outcome = Release(lease) if is_first else Retry(lease, error)
+        if lease.task.step in member.listed.once:
+            most, is_first, error = 1, False, f"{error}, and {AT_MOST_ONCE}"
+            outcome = Bury(lease, error)
+        (fate,) = await self._queue.settle([outcome])
         if fate is Fate.STALE:
             await self._look_up(lease)
         elif is_first or lease.attempt < most:

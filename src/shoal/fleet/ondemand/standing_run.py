@@ -35,7 +35,7 @@ def listening_job(job: Job, at: str = ANY_PORT, announce: str | None = None) -> 
             "--announce", f"takes a URL such as https://here.example/{{port}}, not {address!r}"
         )
     listening = Listening(host=host, port=port, ports=job.workers, announce=address)
-    return replace(job, listening=listening)
+    return replace(job, listening=listening, partitions=None)  # they take what they are sent
 
 
 async def until_listening(

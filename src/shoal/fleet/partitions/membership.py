@@ -18,7 +18,7 @@ from shoal.core.model import Note, WorkerState
 from shoal.core.tasks import wait_for_event
 from shoal.fleet.partitions.plan import is_same, next_plan
 from shoal.fleet.partitions.table import check_table
-from shoal.queue.contract import Queue, QueueReports
+from shoal.queue.contract import Queue, QueueReports, SharedNotes
 from shoal.worker.background import run_beside
 from shoal.worker.partitions import (
     MEMBER,
@@ -166,6 +166,12 @@ def members_of(notes: Mapping[str, Note]) -> set[str]:
     return {key.removeprefix(MEMBER) for key in notes if key.startswith(MEMBER)}
 
 
+async def planned_mode(queue: SharedNotes, run_id: str) -> PartitionMode | None:
+    """Return how the plan of a run divides its partitions among its workers; None without a plan."""
+    notes = await queue.notes(topic_of(run_id), [PLAN])
+    return PartitionMode.of(read_plan(notes).exclusive) if notes else None
+
+
 async def admit(queue: Queue, run_id: str, sharing: PartitionRole | None) -> None:
     """Raise RunConflict or InvalidSetting if workers may not join a run with this partition mode."""
     notes = await queue.notes(topic_of(run_id))
@@ -179,7 +185,7 @@ async def admit(queue: Queue, run_id: str, sharing: PartitionRole | None) -> Non
         is_other = plan.exclusive != sharing.exclusive
         _refuse_if(is_other, run_id, f"is assigned by partitions; join it with --partitions {mode}")
     if sharing.homes:
-        check_table(sharing.homes, (await queue.stats(run_id)).partitions, run_id)
+        check_table(sharing.homes, (await queue.stats(run_id)).partitions, f"run {run_id}")
         is_other = is_at_work and plan.homes != sharing.homes
         _refuse_if(is_other, run_id, "is assigned by another table; join it without --partition-table")
     if sharing.exclusive:

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.values import hint, read_whole, read_words
 
@@ -40,14 +39,14 @@ def read_table(given: Any, where: str) -> Homes:
     return homes
 
 
-def check_table(homes: Mapping[str, int], partitions: Collection[str], run_id: str) -> None:
-    """Raise InvalidSetting if the table lacks a partition of the run, or names one it does not have."""
+def check_table(homes: Mapping[str, int], partitions: Collection[str], owner: str) -> None:
+    """Raise InvalidSetting if the table lacks a partition of a run or scraper, or names one it has not."""
     key = "the partition table"
     for name in sorted(set(homes) - set(partitions)):
         known = sorted(set(partitions) - set(homes)) or sorted(partitions)
-        advice = hint(name, known) if known else f"It has no tasks yet: {shoal_command(f'status {run_id}')}"
+        advice = hint(name, known) if known else "It has no tasks yet: enqueue some first"
         raise InvalidSetting(
-            key, f"gives {name!r} to worker {homes[name]}, but run {run_id} has no such partition. {advice}"
+            key, f"gives {name!r} to worker {homes[name]}, but {owner} has no such partition. {advice}"
         )
     missing = sorted(set(partitions) - set(homes))
     if missing:
@@ -56,7 +55,7 @@ def check_table(homes: Mapping[str, int], partitions: Collection[str], run_id: s
         line = f"{worker} = [{', '.join(map(_quoted, missing))}]"
         raise InvalidSetting(
             key,
-            f"gives {missing[0]!r}{more} of run {run_id} to no worker; add it to a line, such as {line}",
+            f"gives {missing[0]!r}{more} of {owner} to no worker; add it to a line, such as {line}",
         )
 
 

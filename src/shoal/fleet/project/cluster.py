@@ -100,9 +100,10 @@ class CoordinatorSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkersSettings:
-    """How many workers each machine runs, and what they work on."""
+    """How many workers there are, in all and on each machine, and what they work on."""
 
     count: int | None = setting(read_count)
+    per_machine: int | None = setting(read_count)
     concurrency: int | None = setting(read_count)
     batch_size: int | None = setting(read_count)
     memory: int | None = setting(read_size)
@@ -141,9 +142,13 @@ class ClusterSettings:
     @classmethod
     def read(cls, file: str, data: Mapping[str, Any]) -> "ClusterSettings":
         """Read the tables; an InvalidSetting names the file and the key."""
+        workers = read_fields(WorkersSettings, f"{file}: workers", data.get("workers", {}))
+        if workers.count and (workers.per_machine or 0) > workers.count:
+            reason = f"must be at most workers.count, {workers.count}: that is how many all machines run"
+            raise InvalidSetting(f"{file}: workers.per_machine", reason)
         return cls(
             coordinator=read_fields(CoordinatorSettings, f"{file}: coordinator", data.get("coordinator", {})),
-            workers=read_fields(WorkersSettings, f"{file}: workers", data.get("workers", {})),
+            workers=workers,
             storage=read_fields(StorageSettings, f"{file}: storage", data.get("storage", {})),
             logs=read_fields(LogsSettings, f"{file}: logs", data.get("logs", {})),
         )

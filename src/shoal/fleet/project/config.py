@@ -28,7 +28,7 @@ class Variable(NamedTuple):
 
 VARIABLES = (
     Variable("SHOAL_QUEUE", "--queue", "queue", DEFAULT_QUEUE),
-    Variable("SHOAL_WORKERS", "--workers", "workers.count"),
+    Variable("SHOAL_WORKERS", "--workers", "workers.per_machine"),
     Variable("SHOAL_CONCURRENCY", "--concurrency", "workers.concurrency", "64"),
     Variable("SHOAL_MEMORY", "--memory", "workers.memory", DEFAULT_MEMORY),
     Variable("SHOAL_HEARTBEAT", "--heartbeat", "workers.heartbeat", DEFAULT_HEARTBEAT),
@@ -72,6 +72,8 @@ class Config:
         """Read the project of a folder, its `.env` and the environment; raises InvalidInput."""
         project = Project.find(folder)
         keys = {variable.name: variable.key for variable in VARIABLES}
+        if project.cluster.workers.per_machine is None:
+            keys["SHOAL_WORKERS"] = "workers.count"
         values = {
             name: ConfigValue(text, project.source_of(keys[name])) for name, text in project.variables.items()
         }

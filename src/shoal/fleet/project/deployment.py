@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib.resources import files
@@ -50,6 +50,7 @@ class Deployment:
     files: tuple[str, ...] = ()  # the folders of downloads inside a container
     buckets: tuple[str, ...] = ()  # where downloads go to object storage
     architecture: str = "amd64"
+    secret_files: tuple[str, ...] = ()  # proxies and tokens that the image would contain
 
     @classmethod
     def of(cls, project: Project, queue: str | None) -> "Deployment":
@@ -73,7 +74,20 @@ class Deployment:
             files=tuple(dict.fromkeys(_in_container(one) for one in places if not is_object_url(one))),
             buckets=tuple(dict.fromkeys(one for one in places if is_object_url(one))),
             architecture=project.deploy.architecture,
+            secret_files=tuple(dict.fromkeys(_secret_files(project.folder, scrapers.values()))),
         )
+
+
+def _secret_files(folder: Path, scrapers: Iterable["Scraper"]) -> Iterator[str]:
+    """Yield the files in the project's folder that hold tokens, or proxies and their passwords."""
+    ignored = folder / ".dockerignore"
+    lines = ignored.read_text(encoding="utf-8").splitlines() if ignored.is_file() else []
+    for scraper in scrapers:
+        settings = scraper.settings
+        for source in (settings.proxies, settings.tokens, *settings.sites.proxies.values()):
+            file = Path(os.path.relpath(source.file, folder)) if source and source.file else None
+            if file and ".." not in file.parts and file.as_posix() not in lines:
+                yield file.as_posix()
 
 
 def _in_container(folder: str) -> str:

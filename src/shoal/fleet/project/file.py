@@ -22,31 +22,34 @@ from shoal.queue.address import ONE_SERVER
 from shoal.registry.extras import install_command
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
+from shoal.worker.partitions import PartitionMode
 
-PROGRAMS = ("SHOAL_CHROMIUM",)  # programs to start; only the real environment may set them
+# They choose a program to start, or code that it loads; only the real environment may set them.
+PROGRAMS = ("SHOAL_CHROMIUM", "PLAYWRIGHT_BROWSERS_PATH", "PATH", "EDITOR", "VISUAL", "BASH_ENV", "ENV")
+LOADERS = ("PYTHON", "LD_", "DYLD_")
 
 log = logging.getLogger(__name__)
 
 
 def read_dotenv(folder: Path) -> dict[str, str]:
-    """Return the SHOAL_ variables of the folder's `.env`."""
+    """Return the variables of the folder's `.env`; a warning names those that it may not set."""
     file = folder / ".env"
     if not file.is_file() or not is_trusted(file, Path.cwd()):
         return {}
 
     found = dotenv_values(file, interpolate=False)
-    return {name: value for name, value in found.items() if value is not None and _may_be_set(name)}
-
-
-def _may_be_set(name: str) -> bool:
-    return name.startswith("SHOAL_") and name not in PROGRAMS
+    refused = [name for name in found if name in PROGRAMS or name.startswith(LOADERS)]
+    if refused:
+        log.warning("Ignored %s of %s: export what chooses programs to start", ", ".join(refused), file)
+    return {name: value for name, value in found.items() if value is not None and name not in refused}
 
 
 def is_trusted(file: Path, start: Path) -> bool:
     """Return whether a file found from `start` can be trusted; a warning says why not.
 
-    It must belong to this user or to root, and no other user may write to it. In `start` itself it may also
-    belong to the owner of the folder, as in a container that mounts a project of the host's user.
+    It must belong to this user or to root, and no other user may write to it; if it is a link, the link too.
+    In `start` itself it may also belong to the owner of the folder, as in a container that mounts a project
+    of the host's user. Elsewhere the same holds for its folder, which has its modules.
     """
     try:
         reason = _why_untrusted(file, start)
@@ -58,14 +61,18 @@ def is_trusted(file: Path, start: Path) -> bool:
 
 
 def _why_untrusted(file: Path, start: Path) -> str | None:
-    found, folder = file.stat(), file.parent.stat()
-    if found.st_mode & stat.S_IWOTH:
-        return f"every user may write to it. Run: chmod o-w {file}"
-    owners = {0, os.geteuid(), *_sudo_user()}
+    folder = file.parent.stat()
+    owners, found = {0, os.geteuid(), *_sudo_user()}, [(file, file.stat())]
     if file.parent == start:
         owners.add(folder.st_uid)
-    if found.st_uid not in owners:
-        return f"it belongs to another user (uid {found.st_uid}). To use it, change to its folder or copy it"
+    else:
+        found.append((file.parent, folder))
+    for path, status in found:
+        if status.st_mode & stat.S_IWOTH:
+            return f"every user may write to {path}. Run: chmod o-w {path}"
+    for path, status in [(file, file.lstat()), *found]:
+        if status.st_uid not in owners:
+            return f"{path} belongs to another user (uid {status.st_uid}). Change to its folder or copy it"
     return None
 
 
@@ -79,7 +86,7 @@ FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
 # The variables of the options, so that each value has one name wherever it is set.
 QUEUE = "SHOAL_QUEUE"
 VARIABLES = {
-    "count": "SHOAL_WORKERS",
+    "per_machine": "SHOAL_WORKERS",
     "concurrency": "SHOAL_CONCURRENCY",
     "memory": "SHOAL_MEMORY",
     "heartbeat": "SHOAL_HEARTBEAT",
@@ -108,13 +115,14 @@ class ProjectScraper:
         scraper = load_scraper(self.reference(folder))
         try:
             scraper.declared_args.check(self.args)
-            return scraper.replace(**self.overrides)
+            return scraper.replace(**scraper.group_settings(self.overrides))
         except InvalidSetting as error:
             raise InvalidSetting(f"{self.where}: scrapers.{self.name}.{error.key}", error.reason) from error
 
     def reference(self, folder: Path) -> str:
         """Return where a worker on this machine loads the scraper from."""
-        return str(folder / self.module) if ".py" in self.module else self.module
+        place = folder / self.module.partition(":")[0]
+        return str(folder / self.module) if ".py" in self.module or place.is_dir() else self.module
 
 
 class LoadedScraper(NamedTuple):
@@ -125,6 +133,7 @@ class LoadedScraper(NamedTuple):
     overrides: dict[str, Any]
     homes: Mapping[str, int] = NOTHING
     args: Mapping[str, Any] = NOTHING
+    mode: PartitionMode | None = None  # how the project's workers share all partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +181,16 @@ class Project:
         """Load a scraper by its name in the project, or by its file or module."""
         entry = self.entry(name)
         if entry is None:
-            return LoadedScraper(load_scraper(name), name, {})
+            return LoadedScraper(load_scraper(name), name, {}, mode=self.partition_mode)
         reference, changes = entry.reference(self.folder), dict(entry.overrides)
-        return LoadedScraper(entry.load(self.folder), reference, changes, entry.homes, entry.args)
+        scraper = entry.load(self.folder)
+        return LoadedScraper(scraper, reference, changes, entry.homes, entry.args, self.partition_mode)
+
+    @property
+    def partition_mode(self) -> PartitionMode | None:
+        """How workers share all partitions; names are for the machines of a cluster only."""
+        named = self.cluster.workers.partitions or ()
+        return next((mode for mode in PartitionMode if [*named] == [mode]), None)
 
 
 def read(file: Path) -> Project:
@@ -192,6 +208,7 @@ def read(file: Path) -> Project:
 
 def _variables(file: Path, data: Mapping[str, Any], cluster: ClusterSettings) -> dict[str, str]:
     values = {name: getattr(cluster.workers, key) for key, name in VARIABLES.items()}
+    values["SHOAL_WORKERS"] = cluster.workers.per_machine or cluster.workers.count
     values |= {name: getattr(cluster.logs, key) for key, name in LOG_VARIABLES.items()}
     if cluster.logs.folder and isinstance(read_log_target(cluster.logs.folder), Path):
         values[LOG_VARIABLES["folder"]] = file.parent / cluster.logs.folder  # not the current folder

@@ -8,11 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.errors import DutyFailed, InvalidInput, QueueError, ShoalError
-from shoal.core.model import Run
+from shoal.core.model import Run, RunState
 from shoal.core.redact import redactor
+from shoal.fleet.build_job import is_mode
 from shoal.fleet.job import Job
+from shoal.fleet.partitions.membership import admit, planned_mode
 from shoal.fleet.run.host import FINISH_TIMEOUT, RunHost
-from shoal.fleet.run.lifecycle import reopen
+from shoal.fleet.run.lifecycle import check_not_cancelled, resume
 from shoal.fleet.run.pool import RunObserver
 from shoal.queue.contract import Queue
 
@@ -59,13 +61,14 @@ class BackgroundWorkers:
         finally:
             await self._host.__aexit__(None, None, None)
 
-    def check(self) -> None:
-        """Raise the error that ended the workers, if there was one: nothing may wait for them any longer."""
+    def check(self) -> bool:
+        """Return whether the workers have ended; raises the error that ended them, if there was one."""
         if self._error:
             self._error_was_raised = True
             raise self._error
         if self._failures:
             raise ShoalError(f"The workers of run {self.run_id} have stopped: {self._failures[0]}")
+        return not self.is_working
 
     @property
     def is_working(self) -> bool:
@@ -134,6 +137,12 @@ class LocalPools:
         self._forget_ended()
         return any(group.is_stopping for group in self._groups if group.run_id == run_id)
 
+    def check(self, run_id: str) -> bool:
+        """Return whether no worker of a run is here any more; raises why its last ones ended early."""
+        if failure := self.failure(run_id):
+            raise ShoalError(f"The workers of run {run_id} have stopped: {failure}")
+        return not self.count(run_id)
+
     def failure(self, run_id: str) -> str:
         """Return why the last workers of a run ended early; empty if they did not."""
         self._forget_ended()
@@ -142,11 +151,19 @@ class LocalPools:
     async def start(self, run: Run, job: Job, workers: int) -> None:
         """Start workers on a run, beside those that work on it already, here or elsewhere.
 
-        Raises InvalidInput if it has no task left, RunConflict if it was cancelled, and ScraperBusy.
+        They follow the partition plan of the run, if it has one. Raises InvalidInput if it has no task left,
+        RunConflict if it was cancelled, has used its max_pages or they may not join it, and ScraperBusy.
         """
-        run = await reopen(self._queue, await self._queue.run(run.id), job.scraper)
+        run = await self._queue.run(run.id)
+        check_not_cancelled(run)
+        if run.state is RunState.PARTIAL:
+            run = await resume(self._queue, run.id)
         if not (await self._queue.stats(run.id)).remaining:
             raise InvalidInput(f"Run {run.id} has no tasks left, so workers would have nothing to do.")
+        if not job.partitions or is_mode(job.partitions):
+            mode = await planned_mode(self._queue, run.id)
+            job = replace(job, partitions=[mode] if mode else job.partitions)
+        await admit(self._queue, run.id, job.sharing)
         job = replace(job, workers=workers, joins=True)
         group = BackgroundWorkers(RunHost(self._queue, job, run, LogObserver()))
         await group.__aenter__()

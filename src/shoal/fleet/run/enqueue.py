@@ -7,6 +7,7 @@ from typing import Any
 from shoal.core.errors import OutOfScope, PrivateAddress, UnknownRun
 from shoal.core.model import Run
 from shoal.core.tasks import first
+from shoal.core.values import counted
 from shoal.discover.routing import Routes
 from shoal.fetch.egress import Egress
 from shoal.fleet.command_hints import worker_command
@@ -31,6 +32,14 @@ async def fill(
     )
     async with open_run(queue, replace(job, joins=True), seeds, options) as opened:
         return await opened.enqueue()
+
+
+async def ends_as_nothing_new(queue: Queue, run: Run, report: RunEnqueueReport) -> bool:
+    """Return whether earlier runs have queued all tasks of a new run; if so, end it."""
+    if report.added or not report.known:
+        return False
+    await queue.finish(run.id, f"nothing new: earlier runs have queued {counted(report.known, 'task')}")
+    return True
 
 
 async def note_hosts_to_allow(queue: Queue, run: Run, settings: ScraperSettings) -> list[str]:

@@ -11,8 +11,9 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from itertools import chain
 from typing import Literal, Self, get_args
 
-from shoal.core.errors import InvalidSetting, InvalidTask
+from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask
 from shoal.core.model import MINUTE, Bury, Run, RunSettings, Task
+from shoal.core.redact import bare_url
 from shoal.core.values import counted, hint
 from shoal.discover.feed import Feed
 from shoal.discover.rejects import RejectFile
@@ -63,6 +64,7 @@ class InvalidSeeds:
         self.on_source = on_source or self._watch
         self.first: list[Refusal] = []
         self.count = 0
+        self.dead: DeadSeeds | None = None
         self._files, self._file = ExitStack(), None  # type: tuple[ExitStack, RejectFile | None]
         self._next_line = time.monotonic() + LINE_INTERVAL_SECONDS
 
@@ -75,27 +77,23 @@ class InvalidSeeds:
 
     def add(self, seed: Refusal) -> None:
         """Record an invalid seed; raises InvalidTask if the policy says so."""
-        self._record(seed)
-        if self.count <= MAX_REPORTED:
+        if self.count < MAX_REPORTED:
             text = "" if seed.text in seed.reason else f"{seed.text!r}: "
             self._say(f"Skipped {seed.where}: {text}{seed.reason}")
-        elif self.count == MAX_REPORTED + 1:
+        elif self.count == MAX_REPORTED:
             self._say("More seeds were skipped; the summary shows how many.")
-        if self.policy == "raise":
-            raise InvalidTask(seed.text, f"{seed.where}: {seed.reason}")
-        if callable(self.policy):
-            self.policy(seed)
+        self._record(seed)
 
     def add_problems(self, report: SitemapReport) -> None:
         """Record what could not be read of a source: that is as bad as a seed that is no URL."""
         skipped = ", ".join(f"{count:,} {reason}" for reason, count in report.skipped.most_common())
         read = f"{counted(report.urls, 'URL')} in {counted(report.files, 'file')}"
         self._say(f"{report.source.capitalize()}s: {read}. {skipped}".strip())
-        for problem in report.problems:
-            self._record(Refusal(report.source, problem.url, problem.reason))
         for problem in report.problems[:MAX_REPORTED]:
             self._say(f"  {problem.url}: {problem.reason}")
         self.count += report.unlisted
+        for problem in report.problems:
+            self._record(Refusal(report.source, problem.url, problem.reason))
 
     def _record(self, seed: Refusal) -> None:
         self.count += 1
@@ -103,6 +101,21 @@ class InvalidSeeds:
             self.first.append(seed)
         if self._file:
             self._file.write(seed)
+        if self.dead:
+            self.dead.add(seed)
+        if self.policy == "raise":
+            raise InvalidTask(seed.text, f"{seed.where}: {seed.reason}")
+        if callable(self.policy):
+            self.policy(seed)
+
+    def check_not_all_skipped(self) -> None:
+        """Raise InvalidInput if seeds were skipped: there were no others."""
+        if self.count and self.policy == "skip":
+            seed = self.first[0]
+            raise InvalidInput(
+                f"Nothing could be queued ({self.count:,} invalid), so no run was created. "
+                f"{seed.where} {bare_url(seed.text)}: {seed.reason}"
+            )
 
     def _watch(self, report: SitemapReport) -> None:
         report.on_file = self._say_progress
@@ -195,18 +208,14 @@ async def open_feed(
     queue: Queue, scraper: Scraper, seeds: Seeds, routes: Routes, invalid: InvalidSeeds
 ) -> AsyncIterator[RunFeed]:
     """Yield the tasks of all sources, routed; the sources are closed at the end."""
-    dead = DeadSeeds(queue) if invalid.policy == "dead" else None
-
-    def refuse(seed: Refusal) -> None:
-        invalid.add(seed)
-        if dead:
-            dead.add(seed)
-
+    invalid.dead = dead = DeadSeeds(queue) if invalid.policy == "dead" else None
     async with AsyncExitStack() as stack:
         stack.enter_context(invalid)
-        sources = seeds.feed(queue, scraper, routes, refuse, invalid.add_problems, invalid.on_source)
+        sources = seeds.feed(queue, scraper, routes, invalid.add, invalid.add_problems, invalid.on_source)
         feed = await stack.enter_async_context(sources)
         yield RunFeed(queue, feed, scraper, seeds, routes, dead)
+    if dead:  # the sources report what they could not read when they are closed
+        await dead.flush()
 
 
 class DeadSeeds:

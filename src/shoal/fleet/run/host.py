@@ -19,8 +19,8 @@ from shoal.core.tasks import exchange_last, restarted, watched
 from shoal.core.values import counted
 from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job
+from shoal.fleet.left_to_others import LeftToOthers
 from shoal.fleet.lock import ScraperLock
-from shoal.fleet.other_steps import OtherSteps
 from shoal.fleet.run.lifecycle import end_at_budget
 from shoal.fleet.run.open_run import lock_of
 from shoal.fleet.run.pool import PoolExit, RunObserver, WorkerPool
@@ -124,19 +124,18 @@ class RunHost:
 
     @asynccontextmanager
     async def _followed(self) -> AsyncIterator[None]:
-        """Read the progress of the run inside the block: for the observer, the metrics, and `--steps`."""
+        """Read the progress of the run inside the block: to show it, and to end if only others can go on."""
         job, say, progress = self.job, self.observer.on_message, self.progress
-        if not (self.observer.shows_progress or job.metrics or job.steps):
-            yield
-            return
-        others = OtherSteps(self.queue, job, say=say, stop=self.pool.stop) if job.steps else None
+        others = LeftToOthers(self.queue, job, say=say, stop=self.pool.stop)
+        is_watched = self.observer.shows_progress or job.metrics is not None
 
         async def follow() -> None:
             await follow_progress(
                 progress,
                 self._report,
                 is_at_work=lambda: bool(self.pool.pids),
-                check=others.check if others else None,
+                check=None if job.listening else others.check,  # those that listen claim nothing
+                is_needed=lambda: is_watched or not self.pool.in_hand,
             )
 
         following = watched(asyncio.create_task(restarted("Reading the run's progress", follow, say)))

@@ -8,7 +8,7 @@ from typing import Any
 from shoal.core.errors import ExportFailed
 from shoal.core.model import Run
 from shoal.fleet.job import Job
-from shoal.fleet.other_steps import left_to_others
+from shoal.fleet.left_to_others import Left, left_to_others
 from shoal.fleet.run.host import MakePool, RunHost
 from shoal.fleet.run.open_run import OpenedRun, RunEnqueueReport
 from shoal.fleet.run.pool import PoolExit, RunObserver, WorkerPool
@@ -34,15 +34,23 @@ class Summary:
     compared: Comparison | None = None  # with the run that is recrawled
     findings: RunFindings = field(default_factory=RunFindings)
 
+    def __repr__(self) -> str:
+        counts = self.snapshot.stats
+        return (
+            f"Summary(run_id={self.run.id!r}, state={str(self.snapshot.state)!r}, "
+            f"completed={counts.completed}, dead={counts.dead}, items={counts.items}, "
+            f"seconds={self.seconds:.1f})"
+        )
+
     @property
     def queued_nothing(self) -> bool:
         """Whether there was nothing to do because no seed could be queued, or none of the sources read."""
         return bool(self.enqueued.invalid) and not self.snapshot.stats.tasks and not self.enqueued.known
 
     @property
-    def left_to_other_steps(self) -> dict[str, int]:
-        """The tasks left by step, if its workers run none of them because of `--steps`; otherwise empty."""
-        return left_to_others(self.snapshot.stats, self.job.steps)
+    def left_to_others(self) -> Left | None:
+        """The tasks left by step or by partition, if its workers run none of them."""
+        return left_to_others(self.snapshot.stats, self.job)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that `shoal run --json` promises."""
@@ -70,7 +78,7 @@ class Summary:
             if self.seconds
             else 0.0,
             "remaining": stats.remaining,
-            "left_to_other_steps": self.left_to_other_steps,
+            "left_to_others": left.as_json() if (left := self.left_to_others) else {},
             "invalid": self.enqueued.invalid,
             "refused": [as_json(one) for one in self.enqueued.refused],
             "known": self.enqueued.known,

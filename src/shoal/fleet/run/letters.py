@@ -9,12 +9,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from shoal.core.commands import shoal_command
-from shoal.core.errors import InvalidInput, InvalidTask, RunConflict, ShoalError
+from shoal.core.errors import InvalidInput, InvalidTask, InvalidUrl, RunConflict, ShoalError
 from shoal.core.failures import error_text
 from shoal.core.model import NOTHING, DeadFilter, DeadLetter, Run, Task
 from shoal.core.redact import redacted
 from shoal.core.request_options import HEAD, RequestOptions
+from shoal.core.secrets import without_secrets
 from shoal.core.text import shorten
+from shoal.core.urls import canonical, host_of
 from shoal.core.values import hint
 from shoal.fleet.job import Job
 from shoal.fleet.status.letter_ids import find_letter, whole_ids
@@ -34,6 +36,7 @@ class LetterChange:
 
     `url_replace` replaces a part of the URL, `payload` the whole payload, and `set_payload` some of its
     fields. A header that is None is removed. A body makes a GET a POST; the methods GET and HEAD drop it.
+    A URL of another host, or one that leaves https, removes the secret headers that are not given again.
     """
 
     url: str | None = None
@@ -63,13 +66,14 @@ class LetterChange:
     def apply(self, task: Task) -> Task:
         """Return the changed task, which may be equal to the given one."""
         payload = dict(task.payload if self.payload is None else self.payload) | dict(self.set_payload)
+        url = self._url(task.url)
         return replace(
             task,
-            url=self._url(task.url),
+            url=url,
             step=task.step if self.step is None else self.step,
             payload=payload,
             priority=task.priority if self.priority is None else self.priority,
-            request=self._request(task.request),
+            request=self._request(_request_for(task, url)),
         )
 
     def _url(self, url: str | None) -> str | None:
@@ -96,6 +100,23 @@ class LetterChange:
         changed = {name.lower() for name in self.headers}
         kept = {name: value for name, value in old.items() if name.lower() not in changed}
         return kept | {name.lower(): value for name, value in self.headers.items() if value is not None}
+
+
+def _request_for(task: Task, url: str | None) -> RequestOptions | None:
+    """Return a task's request for another URL: who edits it may not see its secrets."""
+    old, request = task.url, task.request
+    if not (old and url and request and request.headers) or _may_keep_secrets(old, url):
+        return request
+    method = None if request.post is None else request.method
+    return RequestOptions.read(method=method, headers=without_secrets(request.headers), body=request.post)
+
+
+def _may_keep_secrets(old: str, new: str) -> bool:
+    try:
+        is_same = host_of(old) == host_of(new)
+    except InvalidUrl:
+        return False
+    return is_same and (canonical(new).startswith("https:") or not canonical(old).startswith("https:"))
 
 
 FIELDS = tuple(one.name for one in fields(LetterChange))

@@ -8,7 +8,7 @@ from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, ScraperBusy, UnknownRun
 from shoal.core.model import Run, RunState, Stats
 from shoal.core.values import counted
-from shoal.fleet.command_hints import export_words
+from shoal.fleet.command_hints import PAGE_LIMIT, export_words
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.hook_records import forget_hook_records
@@ -34,15 +34,34 @@ async def reopen(queue: Queue, run: Run, scraper: Scraper) -> Run:
     if run.state is not RunState.PARTIAL:
         return run
     most, stats = scraper.settings.max_pages, await queue.stats(run.id)
-    used = stats.completed + stats.dead
-    if most is not None and used >= most:
-        raise RunConflict(
-            run.id,
-            f"has used its budget: {used:,} pages are done, max_pages is {most:,}, and {stats.remaining:,} "
-            f"tasks are left. Raise the limit: run the same command with --set max_pages={used + most}",
-        )
+    if most is not None and stats.completed + stats.dead >= most:
+        larger = f"max_pages={stats.completed + stats.dead + most}"
+        raise _budget_used(run, stats, most, f"run the same command with --set {larger}")
     await raise_page_limit(queue, run.id, most)
     return await queue.resume(run.id)
+
+
+async def resume(queue: Queue, run_id: str) -> Run:
+    """Resume a paused or partial run; raises RunConflict if it was cancelled or has used its max_pages."""
+    run, stats = await queue.run(run_id), await queue.stats(run_id)
+    if most := used_page_limit(run, stats):
+        larger = f"max_pages={stats.completed + stats.dead + most}"
+        raise _budget_used(run, stats, most, shoal_command(f"set {run_id} {larger}"))
+    return await queue.resume(run_id)
+
+
+def used_page_limit(run: Run, stats: Stats) -> int | None:
+    """Return the max_pages at which a run has ended; None if it may fetch more pages."""
+    limit = PAGE_LIMIT.search(run.reason) if run.state is RunState.PARTIAL else None
+    return int(limit[1]) if limit and stats.completed + stats.dead >= int(limit[1]) else None
+
+
+def _budget_used(run: Run, stats: Stats, most: int, command: str) -> RunConflict:
+    return RunConflict(
+        run.id,
+        f"has used its budget: {counted(stats.completed + stats.dead, 'page')} done, max_pages is {most:,}, "
+        f"and {counted(stats.remaining, 'task')} left. Raise the limit: {command}",
+    )
 
 
 def check_not_cancelled(run: Run) -> None:
@@ -104,6 +123,7 @@ async def purge(queue: Queue, run_id: str) -> None:
         left_out_topic(run_id),
         partitions_topic(run_id),
         index_topic("pages", run.scraper, run_id),
+        index_topic("changes", run.scraper, run_id),
     ):
         await queue.trim_notes(topic, max_bytes=0)
     await queue.write_notes(BUDGETS, {run_id: None})

@@ -63,6 +63,7 @@ class StartOptions:
 
     run_id: str | None = None  # of an existing run to go on with, or of the new one
     resume: bool = False  # the run must exist; without an id it is the newest unfinished one
+    or_new: bool = False  # with `resume` and without an id: if there is none, a new run
     lock: ScraperLock | None = None  # held while the run is open
     routes: Routes = field(default_factory=Routes)
     invalid: InvalidSeeds = field(default_factory=InvalidSeeds)
@@ -86,10 +87,13 @@ class OpenedRun:
     invalid: InvalidSeeds = field(default_factory=InvalidSeeds)
     _close_sources: Callable[[], Awaitable[None]] | None = None
 
-    async def enqueue(self, tasks: AsyncIterator[Task] | None = None) -> RunEnqueueReport:
+    async def enqueue(
+        self, tasks: AsyncIterator[Task] | None = None, *, may_be_empty: bool = False
+    ) -> RunEnqueueReport:
         """Enqueue what all sources have, or these `tasks` of the feed, and the pages to recrawl.
 
-        Then the sources are closed: only that reports those that could not be read.
+        Then the sources are closed: only that reports those that could not be read. Raises InvalidInput if a
+        new run got no task because all seeds were skipped, unless it may be empty.
         """
         run, feed, report = self.run, self.feed, EnqueueReport()
         if feed:
@@ -98,6 +102,8 @@ class OpenedRun:
         report += await self.queue.enqueue(run.id, self.known)
         if self._close_sources:
             await self._close_sources()
+        if self.is_new and not (may_be_empty or report.added or report.known):
+            self.invalid.check_not_all_skipped()
         return RunEnqueueReport(
             added=report.added,
             duplicate=report.duplicate,
@@ -117,7 +123,8 @@ async def open_run(queue: Queue, job: Job, seeds: Seeds, options: StartOptions) 
     async with AsyncExitStack() as stack:
         if options.lock:
             await stack.enter_async_context(options.lock)
-        existing = await find_existing(queue, job, options.run_id, resume=options.resume)
+        existing = await _find_to_open(queue, job, options)
+        resume = options.resume and existing is not None
         notices = []
         if existing and not options.adds:
             left = await seeds_left(queue, existing.id, seeds)
@@ -130,7 +137,7 @@ async def open_run(queue: Queue, job: Job, seeds: Seeds, options: StartOptions) 
         )
         if not options.creates_first:
             await feed.begin(strict=options.invalid.policy == "raise")
-        opened = await open_job(queue, job, run_id=run_id, resume=options.resume)
+        opened = await open_job(queue, job, run_id=run_id, resume=resume)
         run = opened.run
         await stack.enter_async_context(
             discarded_if_refused(queue, run, is_new=opened.is_new, keeps_empty=options.keeps_empty)
@@ -174,9 +181,10 @@ async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume:
         run = await reopen(queue, await queue.run(run.id), job.scraper)
         await store_args(queue, run, job.scraper)
         return OpenedRun(queue, run, job, notices=[notice] if notice else [])
-    if earlier := await earlier_run(queue, job.scraper, but=run_id):
+    if job.scraper.settings.again:
+        earlier = await earlier_run(queue, job.scraper, but=run_id)
         # By its id: when the run is resumed, another one is the newest.
-        job = job.with_settings({**job.typed, "again": earlier.id})
+        job = job.with_settings({**job.typed, "again": earlier and earlier.id})
     job = await bind_args(queue, job, None)  # an earlier run of this id may have left some behind
     run = await queue.start_run(job.scraper.name, settings=job.scraper.run_settings(), run_id=run_id)
     run = await reopen(queue, run, job.scraper)
@@ -197,6 +205,15 @@ async def find_existing(queue: Queue, job: Job, run_id: str | None, *, resume: b
         if resume:
             raise
     return None
+
+
+async def _find_to_open(queue: Queue, job: Job, options: StartOptions) -> Run | None:
+    try:
+        return await find_existing(queue, job, options.run_id, resume=options.resume)
+    except InvalidSetting:
+        if options.or_new:
+            return None
+        raise
 
 
 async def _find_unfinished(queue: Queue, job: Job) -> Run:

@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Collection
 from contextlib import AsyncExitStack, nullcontext
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
 from shoal.core.errors import DutyFailed, HookFailed, QueueError, ShoalError
-from shoal.core.model import Run
+from shoal.core.model import Run, RunState
 from shoal.core.tasks import repeat, watched
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.job import Job
@@ -24,21 +23,21 @@ from shoal.fleet.telemetry.worker_log import Warned, WorkerLifecycleLog, WorkerL
 from shoal.queue.contract import Queue
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import ExitReason, WorkerConfig
+from shoal.worker.page_limit import release_pages
 from shoal.worker.process.dead_worker import Suspects, once_steps, release_leases
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.heartbeat import HeartbeatSender
 from shoal.worker.process.supervisor import WorkerExit, WorkerSupervisor
-from shoal.worker.run_settings import FOLLOW_INTERVAL, read_note
+from shoal.worker.run_settings import FOLLOW_INTERVAL, pause_of, read_note
 
 MAX_KILLERS = 5  # different tasks in a row, with none completed in between
 
 
-@dataclass(slots=True)
-class Breaker:
+class Breaker(msgspec.Struct):
     """The circuit breaker of a crash loop: counts tasks that killed their worker since one was completed."""
 
     # Never cleared: at the end of a run only killers may be left that were tried before, among good tasks.
-    _killers: set[str] = field(default_factory=set)
+    _killers: set[str] = msgspec.field(default_factory=set)
     _new: int = 0  # deaths in a row caused by a task not in `_killers` yet
     _done: int = 0
 
@@ -74,13 +73,13 @@ MIN_RESTART_DELAY_SECONDS, MAX_RESTART_DELAY_SECONDS = 0.5, 30.0
 LATE_CLAIM_DELAYS = (1.0, 5.0)  # seconds after a worker died: its last claim may be granted after its end
 
 
-@dataclass(slots=True)
-class PoolExit:
+class PoolExit(msgspec.Struct):
     """How the workers of a pool ended."""
 
-    reasons: list[ExitReason] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-    tally: WorkerCounters = field(default_factory=WorkerCounters)
+    reasons: list[ExitReason] = msgspec.field(default_factory=list)
+    failures: list[str] = msgspec.field(default_factory=list)
+    tally: WorkerCounters = msgspec.field(default_factory=WorkerCounters)
+    is_crash_loop: bool = False  # another pool on this machine would end alike, and cost more tasks
 
     @property
     def failed(self) -> bool:
@@ -150,6 +149,7 @@ class WorkerPool:
         self._log = WorkerLifecycleLog(logs, config.run_id, observer.on_output, observer.on_warning)
         self._membership = Membership(queue, config.run_id, config.sharing) if config.sharing else None
         self._settings_stamp: int | None = None
+        self._has_pauses = job.scraper.settings.pause is not None
         self._claimed = asyncio.Event()
         self._slots_left = self._count
         self._stops = 0
@@ -241,32 +241,47 @@ class WorkerPool:
         if self.hooks and {ExitReason.DRAINED, ExitReason.BUDGET}.intersection(ending.reasons):
             await self.hooks.finish()
 
+    async def _goes_on(self) -> bool:
+        """Return whether the page limit was raised after the workers had found it used."""
+        run, stats = await self._queue.run(self._config.run_id), await self._queue.stats(self._config.run_id)
+        return not self._stops and run.state is RunState.RUNNING and stats.remaining > 0
+
     async def check_settings(self) -> None:
         """Tell the workers when the settings of the run have changed: one read serves all of them.
 
-        While they hold nothing, it waits: thousands of idle workers must not load the queue.
+        While they hold nothing, it waits: thousands of idle workers must not load the queue. Those that
+        pause hold nothing either, and are told.
         """
-        if not self.in_hand:
+        if not self.in_hand and not self._has_pauses:
             self._claimed.clear()
             await self._claimed.wait()
-        stamp = (await read_note(self._queue, self._config.run_id)).stamp
-        if stamp != self._settings_stamp:
-            self._settings_stamp = stamp
+        note = await read_note(self._queue, self._config.run_id)
+        self._has_pauses = pause_of(note.settings) is not None
+        if note.stamp != self._settings_stamp:
+            self._settings_stamp = note.stamp
             for supervisor in self._supervisors.values():
                 supervisor.announce_settings()
 
     async def _run_slots(self, ending: PoolExit) -> None:
         try:
             with self._fork_server or ForkServer() as fork_server:
-                async with asyncio.TaskGroup() as group:
-                    for number in range(self._first, self._first + self._count):
-                        slot = group.create_task(self._keep_slot_running(fork_server, number, ending))
-                        slot.add_done_callback(self._count_slot)
+                await self._fill_slots(fork_server, ending)
+                while ExitReason.BUDGET in ending.reasons and await self._goes_on():
+                    ending.reasons.clear()
+                    self._is_over, self._slots_left = False, self._count
+                    self._stopping.clear()
+                    await self._fill_slots(fork_server, ending)
         except ExceptionGroup as errors:
             first = errors.exceptions[0]
             if isinstance(first, ShoalError):
                 raise first from errors
             raise DutyFailed("Supervising a worker", first) from errors
+
+    async def _fill_slots(self, fork_server: ForkServer, ending: PoolExit) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._first, self._first + self._count):
+                slot = group.create_task(self._keep_slot_running(fork_server, number, ending))
+                slot.add_done_callback(self._count_slot)
 
     def _count_slot(self, _slot: asyncio.Task[None]) -> None:
         self._slots_left -= 1
@@ -342,6 +357,7 @@ class WorkerPool:
         how = f"failed: {last.message}" if last.reason is ExitReason.FAILED else last.message
         words = [last.message, *([crash_loop] if crash_loop else []), *last.last_lines]
         ending.failures.append("\n".join(words))
+        ending.is_crash_loop |= crash_loop is not None
         if self._count > 1:
             end = "" if how.endswith(".") else "."
             others = "; the others continue" if self._slots_left > 1 else ""
@@ -398,6 +414,7 @@ class WorkerPool:
         return self._past_completed + sum(supervisor.completed for supervisor in self._supervisors.values())
 
     async def _release_late_claims(self, worker_id: str) -> None:
+        await self._release(worker_id)
         for seconds in LATE_CLAIM_DELAYS:
             await asyncio.sleep(seconds)
             await self._release(worker_id)
@@ -405,6 +422,7 @@ class WorkerPool:
     async def _release(self, worker_id: str) -> None:
         try:
             await release_leases(self._queue, worker_id, once=once_steps(self._limits))
+            await release_pages(self._queue, self._config.run_id, worker_id)
         except QueueError:
             return  # the leases expire
         except Exception as error:

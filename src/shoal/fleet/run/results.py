@@ -1,4 +1,4 @@
-"""Writes the items of a run to the user's output, so that each item is written exactly once.
+"""The feed export: writes the items of a run to the user's output, so that each item is written exactly once.
 
 1. The store has each item once: a task's completion and its items are one transaction, and a settlement that
    is repeated or out of date stores nothing.

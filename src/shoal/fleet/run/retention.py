@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
+import msgspec
+
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, UnknownRun
 from shoal.core.model import ZERO, Run, RunState, WorkerState
@@ -24,8 +26,7 @@ SUMMED = ("tasks", "items", "dead", "rejected")
 UNFINISHED, IN_USE = "unfinished", "in use"  # why an old run stays
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionRule:
+class RetentionRule(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs to delete: those older than `older`, except the newest `keep` of each scraper.
 
     Only runs that have finished or were cancelled, unless `unfinished` is set.
@@ -43,7 +44,7 @@ class RetentionRule:
             raise InvalidInput("Say which runs to delete: --older 30d, --keep 10, or both.")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class PurgedRun(Row):
     """A run that was deleted, or that a dry run would delete, and what it had."""
 
@@ -57,7 +58,7 @@ class PurgedRun(Row):
     rejected: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class PurgeReport(Row):
     """The deleted runs, what they had, and why others that are as old were not deleted."""
 
@@ -89,7 +90,7 @@ async def purge_run(queue: Queue, run_id: str, *, dry_run: bool = False) -> Purg
         them = f"{counted(len(users), 'worker')} {'runs' if len(users) == 1 else 'run'} on it"
         first = f"Cancel it first: {shoal_command(f'cancel {run_id}')}"
         if snapshot.is_over:
-            first = f"Stop them first; to list them: {shoal_command(f'workers --run {run_id}')}"
+            first = f"Stop them first; to list them: {shoal_command(f'workers {run_id}')}"
         raise RunConflict(run_id, f"is {snapshot.state} and not deleted: {them}. {first}")
     if not dry_run:
         await purge(queue, run_id)
@@ -133,13 +134,13 @@ async def apply_keep(queue: Queue, scraper: Scraper, run: Run, say: Callable[[st
         return
     if report.runs:
         log.info("Deleted runs: %s", ", ".join(one.run_id for one in report.runs))
-        say(f"{words_of(report)} (keep = {age.total_seconds() / 86_400:g} d)")
+        say(f"{words_of(report)} The setting keep says so.")
 
 
 def words_of(report: PurgeReport) -> str:
     """Return what was deleted, in one line."""
     if not report.runs:
-        return f"No run is to be deleted{'.' if report.dry_run else ': nothing was changed.'}"
+        return f"No run {'would be' if report.dry_run else 'was'} deleted."
     counts = {"run": report.purged, "task": report.tasks, "item": report.items, "dead letter": report.dead}
     runs, *rest = (counted(count, noun) for noun, count in counts.items())
     return f"{'Would delete' if report.dry_run else 'Deleted'} {runs} with {', '.join(rest)}."

@@ -96,8 +96,12 @@ class RunHooks:
     async def _wait_for_end(self) -> bool:
         """Wait for the last leases of other processes; False if the run goes on or this one is stopped."""
         while not self._stopped.is_set():
-            if not (await self._queue.stats(self._run_id)).leased:
-                return await interrupted_sources(self._queue, self._run_id) is None
+            stats = await self._queue.stats(self._run_id)
+            if not stats.leased:
+                # One without tasks was refused its start; one whose page limit was raised goes on.
+                run = await self._queue.run(self._run_id)
+                is_over = bool(stats.tasks) and (run.state.has_ended or not stats.remaining)
+                return is_over and await interrupted_sources(self._queue, self._run_id) is None
             await wait_for_event(self._stopped, POLL_INTERVAL_SECONDS)
         return False
 
@@ -156,11 +160,12 @@ class RunHooks:
             self._say(f"How the hooks {kind} ended could not be recorded: they will be called again.")
 
     async def _run(self, hooks: Sequence[Hook], token: int) -> None:
-        async with open_resources(self._scraper, self._say):
-            run = await self._describe_run(token)
+        run = await self._queue.run(self._run_id)
+        async with open_resources(self._scraper, self._queue, run, self._say):
+            hooked = await self._describe_run(token)
             for hook in hooks:
                 limit = hook.limit or CALL_TIMEOUT
-                await call_all([in_thread(hook)], limit, self._say, run)
+                await call_all([in_thread(hook)], limit, self._say, hooked)
 
     async def _describe_run(self, token: int) -> HookedRun:
         run, stats = await self._queue.run(self._run_id), await self._queue.stats(self._run_id)

@@ -18,7 +18,7 @@ from shoal.fleet.job import Job
 from shoal.fleet.run.lifecycle import check_not_cancelled
 from shoal.fleet.sources.declared import run_being_seeded
 from shoal.fleet.status.at_work import has_workers
-from shoal.fleet.status.find import is_standing
+from shoal.fleet.status.find import AUTO, NEWEST, is_standing
 from shoal.queue.contract import Queue, RunLimits
 from shoal.scrape.scope import Scope
 from shoal.scrape.settings.proxies import count_exits
@@ -58,6 +58,8 @@ async def use_settings(queue: Queue, job: Job, run: Run) -> tuple[Job, str]:
     if is_standing(run):
         listen = shoal_command(f"listen {job.reference}")
         raise RunConflict(run.id, f"is for calls, whose tasks only listening workers get. Run: {listen}")
+    if job.typed.get("again") in (NEWEST, AUTO):  # by now these may mean another run than when it began
+        job = job.with_settings({key: value for key, value in job.typed.items() if key != "again"})
     for _ in range(MAX_TRIES):
         note = await read_note(queue, run.id)
         used = _use(job, run, note)
@@ -96,6 +98,8 @@ def _as_json(value: Any) -> Any:
     match value:
         case timedelta():
             return value.total_seconds()
+        case (timedelta() as shortest, timedelta() as longest):
+            return f"{spelled(shortest)}-{spelled(longest)}"
         case Scope():
             return list(value.patterns) or value.rule
         case tuple() | frozenset():
@@ -133,8 +137,7 @@ def shown_value(value: Any) -> str:
     return shorten(printable(text), MAX_SHOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
+class _Use(msgspec.Struct, frozen=True):
     job: Job  # with the settings of the run and those given
     given: Mapping[str, Any]  # those that differ from the run's
     notice: str
@@ -183,7 +186,7 @@ async def _apply_limits(queue: Queue, run: Run, used: _Use) -> None:
         await queue.change_run(
             run.id, host_delay=new.host_delay, per_host=new.per_host, max_attempts=new.max_attempts
         )
-    if "max_pages" in used.given:
+    if "max_pages" in used.given or not used.job.joins:
         await raise_page_limit(queue, run.id, used.job.scraper.settings.max_pages)
 
 
@@ -281,11 +284,12 @@ async def _change_limits(queue: Queue, run: Run, stored: StoredSettings, changes
         # The workers bury a task after its step's own attempts; this is the limit of all steps.
         await queue.change_run(run.id, max_attempts=max(run.settings.max_attempts, attempts.max_attempts))
     if "max_pages" in changes:
-        await _change_max_pages(queue, run, settings.max_pages)
+        await _change_max_pages(queue, run.id, settings.max_pages)
 
 
-async def _change_max_pages(queue: Queue, run: Run, most: int | None) -> None:
-    await raise_page_limit(queue, run.id, most)
+async def _change_max_pages(queue: Queue, run_id: str, most: int | None) -> None:
+    await raise_page_limit(queue, run_id, most)
+    run = await queue.run(run_id)  # now, because it may just have ended at the limit of before
     if run.state is RunState.PARTIAL and run.reason.startswith("max_pages"):
         stats = await queue.stats(run.id)
         if most is None or stats.completed + stats.dead < most:

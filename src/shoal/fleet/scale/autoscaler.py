@@ -3,15 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+import msgspec
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.model import SECOND
 from shoal.core.tasks import wait_for_event
 from shoal.fleet.scale.decide import (
-    PACE,
     RunLoad,
     ScaleBounds,
     ScaleHistory,
@@ -19,15 +19,16 @@ from shoal.fleet.scale.decide import (
     apply_cooldown,
     decide_workers,
     load_of,
+    pace_of,
 )
 from shoal.fleet.scale.drivers import Driver, DriverFailed
 from shoal.queue.contract import Queue
+from shoal.worker.run_settings import pause_of, read_note
 
 POLL_INTERVAL = 5 * SECOND
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScaleDecision:
+class ScaleDecision(msgspec.Struct, frozen=True, kw_only=True):
     """The load at one moment, and the decision made from it."""
 
     run_id: str
@@ -68,7 +69,10 @@ def monotonic() -> timedelta:
 
 
 class Autoscaler:
-    """Scales the workers of one run until it is stopped."""
+    """Scales the workers of one run until it is stopped.
+
+    `pace` is how many tasks per second one worker handles; by default what the run's `pause` allows.
+    """
 
     def __init__(
         self,
@@ -77,7 +81,7 @@ class Autoscaler:
         driver: Driver,
         bounds: ScaleBounds,
         *,
-        pace: float = PACE,
+        pace: float | None = None,
         every: timedelta = POLL_INTERVAL,
         clock: Callable[[], timedelta] = monotonic,
         on_decision: Callable[[ScaleDecision], None] = lambda decision: None,
@@ -96,7 +100,8 @@ class Autoscaler:
     async def step(self) -> ScaleDecision:
         """Decide once, and apply the decision with the driver."""
         run = await self._queue.run(self._run_id)
-        load = await load_of(self._queue, run, pace=self._pace)
+        pace = self._pace or pace_of(pause_of((await read_note(self._queue, run.id)).settings))
+        load = await load_of(self._queue, run, pace=pace)
         workers, now = await self._driver.count(), self._clock()
         if self._history is None:
             # An earlier scaler may have had a reason that is only a moment old.

@@ -5,9 +5,10 @@ a fluctuating load does not stop and restart workers.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil, inf
+
+import msgspec
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import SECOND, ZERO, HostStatus, Run, RunSettings, RunState, Stats
@@ -20,8 +21,7 @@ PACE = 10.0  # default tasks per second of a worker that no host slows down
 MAX_HOSTS = 10_000  # that are read; with more, hosts are no bottleneck
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLoad:
+class RunLoad(msgspec.Struct, frozen=True, kw_only=True):
     """The load of a run at one moment."""
 
     ready: int = 0  # tasks that may be claimed: neither their host nor the run is paused
@@ -118,8 +118,7 @@ COOLDOWN = 30 * SECOND
 ScaleHistory = tuple[tuple[timedelta, int], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScaleBounds:
+class ScaleBounds(msgspec.Struct, frozen=True, kw_only=True):
     """Limits for scaling a run."""
 
     most: int
@@ -138,8 +137,7 @@ class ScaleBounds:
             raise InvalidSetting("--cooldown", "cannot be negative")
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleTarget:
+class ScaleTarget(msgspec.Struct, frozen=True):
     """How many workers a load needs, and why not more."""
 
     workers: int

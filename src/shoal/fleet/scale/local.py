@@ -3,8 +3,10 @@
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
+
+import msgspec
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Run
@@ -39,8 +41,7 @@ class NoWorkers:
         """Do nothing."""
 
 
-@dataclass(slots=True, eq=False)
-class _WorkerSlot:
+class _WorkerSlot(msgspec.Struct, eq=False):
     """One worker, and the ones that replace it when it dies."""
 
     number: int

@@ -1,10 +1,11 @@
 """Preview of a launch: what each worker serves, its tasks and the estimated time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 from typing import Any
+
+import msgspec
 
 from shoal.core.model import ZERO, Counts, Run, Stats
 from shoal.core.values import counted
@@ -17,8 +18,7 @@ EVERYTHING = "all"
 Pause = tuple[timedelta, timedelta]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewRow:
+class PreviewRow(msgspec.Struct, frozen=True, kw_only=True):
     """The share of one worker."""
 
     worker: int
@@ -36,8 +36,7 @@ class PreviewRow:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchPreview:
+class LaunchPreview(msgspec.Struct, frozen=True, kw_only=True):
     """The shares of all workers before they start."""
 
     run: Run
@@ -51,10 +50,8 @@ class LaunchPreview:
         if most is None or not most or count <= most:
             return None
         hosts = counted(self.load.hosts, "host")
-        return (
-            f"{hosts} at {self.load.rate:,.3g} requests/s can't keep {count} workers busy; "
-            f"--workers {most} is just as fast"
-        )
+        rate = "" if self.load.rate == inf else f" at {self.load.rate:,.3g} requests/s"
+        return f"{hosts}{rate} can't keep {count} workers busy; --workers {most} is just as fast"
 
 
 async def preview_launch(queue: Queue, job: Job, run: Run) -> LaunchPreview:

@@ -129,7 +129,7 @@ async def open_sources(
     fetch_feed = FeedCache(notes, scraper.name, network.fetch).fetch if notes else network.fetch
 
     def rewrite(url: str, origin: str) -> str | None:
-        has_secrets = bool(secret_headers(settings.headers))
+        has_secrets = bool(secret_headers(settings.headers_for(url)))
         return settings.scope.secure_url(url, origin=origin) if has_secrets else url
 
     def opened() -> Iterator[Source]:

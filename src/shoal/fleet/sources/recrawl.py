@@ -2,34 +2,33 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 
+import msgspec
 from msgspec.structs import replace
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.model import ZERO, Run, Task
+from shoal.fleet.status.find import AUTO, NEWEST
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
+from shoal.worker.page_changes import canonical_json
 from shoal.worker.recrawl import (
     VISIT_TTL,
     PageChange,
     PageVisit,
     add_digest,
-    canonical_json,
     encode,
     key_of,
     read_index,
     topic,
 )
 
-NEWEST = "newest"
 BATCH = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """How the pages of a run compare with their previous visits."""
 
     new: int = 0
@@ -45,26 +44,29 @@ class Comparison:
 async def compared(queue: Queue, run: Run) -> Comparison:
     """Return how many pages of a run are new, changed, unchanged and gone."""
     counts: Counter[str] = Counter()
-    for page in await read_index(queue, run.scraper, run.id):
+    for _, page in await read_index(queue, run.scraper, run.id):
         counts[page.finding] += 1
     return Comparison(**counts)
 
 
 async def earlier_run(queue: QueueReports, scraper: Scraper, *, but: str | None = None) -> Run | None:
-    """Return the run that a scraper's setting `again` names; None without it.
+    """Return the run that a scraper's setting `again` names; None without it, or if `auto` finds none.
 
     Raises UnknownRun, RunConflict for another scraper's run, InvalidSetting if there is no run.
     """
     wanted = scraper.settings.again
     if wanted is None:
         return None
-    if wanted == NEWEST:
+    if wanted in (NEWEST, AUTO):
         for run in await queue.runs():
             if run.scraper == scraper.name and run.id != but:
                 return run
+        if wanted == AUTO:
+            return None
         raise InvalidSetting(
             "--again",
-            f"found no run of {scraper.name!r} in this queue. List them with: {shoal_command('runs')}",
+            f"found no run of {scraper.name!r} in this queue. List them with: {shoal_command('runs')}. "
+            "To begin with the seeds if there is none: --again auto",
         )
     run = await queue.run(wanted)
     if run.scraper != scraper.name:
@@ -87,7 +89,7 @@ async def recrawl_tasks(queue: Queue, scraper: Scraper, *, but: str | None = Non
         return iter(await _pages_from_items(queue, scraper, earlier))
     return (
         replace(page.task, delay=ZERO)
-        for page in chain([first], pages)
+        for _, page in chain([first], pages)
         if page.finding is not PageChange.GONE and page.task.step in scraper.steps
     )
 

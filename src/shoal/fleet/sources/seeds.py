@@ -194,6 +194,17 @@ class Seeds:
                     sources.append(self.labels.label(source))
             yield Feed(*sources, routes=routes, steps=scraper.steps, on_refusal=on_refusal)
 
+    def read_offline(self, scraper: Scraper, routes: Routes) -> Feed | None:
+        """Return the tasks of all sources; None if that takes the network, a queue or a seeds function."""
+        calls = self.of_scraper and scraper.seed_function
+        if not self or self.given or self.file == "-" or self.by_kind() or self.from_run or calls:
+            return None
+        step = self.step or scraper.first.name
+        sources = [*self._local(step)]
+        if self.of_scraper:
+            sources.append(self.labels.label(GivenTasks("seeds", scraper.start, step, scraper.steps)))
+        return Feed(*sources, routes=routes, steps=scraper.steps)
+
     def by_kind(self) -> list[tuple[str, Sequence[str], Sequence[str]]]:
         """Return the kind, the addresses and the allowed hosts of the sources that are opened by address."""
         hosts = {"sitemap": self.hosts, "feed": self.feed_hosts}

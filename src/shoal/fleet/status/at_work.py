@@ -2,10 +2,11 @@
 
 from datetime import timedelta
 
-from shoal.core.model import MINUTE, WorkerStatus
+from shoal.core.model import MINUTE, Stats, WorkerStatus
 from shoal.fleet.dead_workers import MAX_SILENCE, is_dead
 from shoal.fleet.status.stale import FINAL_STATES
 from shoal.queue.contract import Queue, QueueReports
+from shoal.scrape.scraper import INVALID_SEED, SEED_STEP
 from shoal.worker.left_out import LeftOut, read_left_out
 
 RECENT = MINUTE  # a worker that has been silent for longer counts as gone
@@ -20,6 +21,18 @@ def is_live(worker: WorkerStatus) -> bool:
 def is_at_work(worker: WorkerStatus) -> bool:
     """Return whether a worker is alive, on time, and takes tasks: a coordinator takes none."""
     return is_live(worker) and worker.last_beat <= MAX_SILENCE and not worker.is_coordinator
+
+
+async def unserved_steps(queue: QueueReports, run_id: str, stats: Stats) -> dict[str, int]:
+    """Return the tasks left by step, of the steps that none of the run's workers runs, if it has workers."""
+    if not stats.remaining:
+        return {}
+    served = [worker.info.get("steps") for worker in await queue.workers(run_id) if is_at_work(worker)]
+    if not served or None in served:  # one without names runs every step
+        return {}
+    known = {SEED_STEP, INVALID_SEED}.union(*filter(None, served))  # those of the first step name none
+    left = {name: counts.remaining for name, counts in stats.steps.items() if name not in known}
+    return {name: count for name, count in left.items() if count}
 
 
 async def runs_at_work(queue: QueueReports) -> set[str]:

@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+import msgspec
 
 from shoal.core.model import ZERO, Done, Lease, Run, RunSettings, Task
 from shoal.queue.contract import Queue, QueueReports, WorkQueue
@@ -18,8 +19,7 @@ URL = "http://host-{host}.invalid/catalogue/page-{number}.html"
 IDLE_DELAY = timedelta(seconds=0.05)  # after an empty claim
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True):
     """One measurement, as `shoal bench --json` reports it."""
 
     what: str

@@ -12,12 +12,11 @@ from pathlib import Path
 from shoal.core.errors import ShoalError
 from shoal.core.model import SECOND
 from shoal.core.proxies import ProxyRules
-from shoal.core.values import counted
 from shoal.discover.routing import Routes
 from shoal.fetch.browser.process import installed_chromium
 from shoal.fetch.tor.tor import installed_tor
 from shoal.fleet.dead_workers import new_worker_id
-from shoal.fleet.partitions.table import check_table, read_table_file
+from shoal.fleet.partitions.table import check_table
 from shoal.fleet.status.proxies import check_proxies
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
@@ -55,7 +54,6 @@ class CheckResult:
 async def examine(
     queue_url: str,
     *scrapers: Scraper | ShoalError,
-    partition_table: str | None = None,
     routes: Routes = NO_ROUTES,
 ) -> AsyncIterator[CheckResult]:
     """Check everything in turn; a failed check does not stop the others.
@@ -73,18 +71,16 @@ async def examine(
             yield replace(result, what=f"{result.what} of {scraper.name}") if is_shared else result
     for result in _check_routes(routes, [one for one in scrapers if isinstance(one, Scraper)]):
         yield result
-    if partition_table:
-        yield await _check("partitions", _read_partition_table(partition_table))
     async for result in _check_queue(queue_url):
         yield result
     yield _check_open_files()
     yield _check_disk()
 
 
-def partitions_complete(homes: Mapping[str, int], names: Collection[str], run_id: str) -> CheckResult:
-    """Check that a partition table has every partition of a run once, and no other."""
+def partitions_complete(homes: Mapping[str, int], names: Collection[str], owner: str) -> CheckResult:
+    """Check that a partition table has every partition of a run or scraper once, and no other."""
     try:
-        check_table(homes, names, run_id)
+        check_table(homes, names, owner)
     except ShoalError as error:
         return CheckResult("partitions", CheckStatus.BAD, str(error))
     return CheckResult("partitions", CheckStatus.GOOD, f"each of the {len(names):,} has a worker")
@@ -101,15 +97,11 @@ def _check_routes(routes: Routes, scrapers: Sequence[Scraper]) -> Iterator[Check
             yield CheckResult("routes", CheckStatus.POOR, says)
 
 
-async def _read_partition_table(path: str) -> str:
-    homes = read_table_file(Path(path))
-    serving = counted(len(set(homes.values())), "worker")
-    return f"{len(homes):,} for {serving}; a run is compared with them when its tasks are enqueued"
-
-
 async def _check_scraper(scraper: Scraper) -> AsyncIterator[CheckResult]:
     settings = scraper.settings
     yield await _check("scraper", _list_steps(scraper))
+    for what, is_used, says in scraper.parts():
+        yield CheckResult(what, CheckStatus.GOOD if is_used else CheckStatus.POOR, says)
     for step in scraper.steps.values():
         for message in discarded_calls(step.name, step.function):
             yield CheckResult("steps", CheckStatus.POOR, message)

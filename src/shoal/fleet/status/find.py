@@ -10,6 +10,7 @@ from shoal.core.tasks import first
 from shoal.queue.contract import QueueReports
 
 NEWEST = "newest"
+AUTO = "auto"  # as the run to resume: the newest unfinished one, or a new one
 NEWEST_ELSEWHERE = ("latest", "last", "current")  # what is often typed instead
 MAX_SHOWN = 5  # ids in an error
 MAX_HOSTS = 10_000  # that are searched

@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from shoal.core.model import Stats, StoredItem
 from shoal.core.tasks import first
@@ -13,13 +14,11 @@ from shoal.queue.contract import Queue, QueueReports
 MAX_LETTERS = 1_000  # dead letters that are read, the oldest first
 MAX_ITEMS = 1_000  # items of a step that are read, the first ones
 MAX_STEPS = 20
-MAX_CLASSES = 5
 MAX_FIELDS = 20  # of a step; items of any size may be stored
 MAX_MESSAGE = 200  # characters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmptyFields:
+class EmptyFields(msgspec.Struct, frozen=True, kw_only=True):
     """Fields that hold nothing in every item that was read."""
 
     step: str
@@ -27,11 +26,10 @@ class EmptyFields:
     items: int  # that were read
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFindings:
+class RunFindings(msgspec.Struct, frozen=True, kw_only=True):
     """What a run has to say about itself, as far as its first results show."""
 
-    errors: Mapping[str, str] = field(default_factory=dict)  # the first message, by class
+    errors: Mapping[str, str] = msgspec.field(default_factory=dict)  # the first message, by class
     reject: str | None = None  # the first reason
     empty: tuple[EmptyFields, ...] = ()
 
@@ -60,9 +58,7 @@ async def _first_errors(queue: QueueReports, run_id: str) -> dict[str, str]:
     async for letter in first(queue.dead(run_id), MAX_LETTERS):
         lines = letter.error.splitlines() or [""]
         name, _, message = lines[0].partition(": ")
-        found.setdefault(name, shorten(message, MAX_MESSAGE))
-        if len(found) >= MAX_CLASSES:
-            break
+        found.setdefault(shorten(name, MAX_MESSAGE), shorten(message, MAX_MESSAGE))
     return found
 
 

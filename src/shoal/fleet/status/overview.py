@@ -3,33 +3,41 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 
-from shoal.core.model import ZERO, HostStatus, Run, WorkerState, WorkerStatus
+import msgspec
+
+from shoal.core.model import ZERO, Counts, HostStatus, Run, WorkerState, WorkerStatus
 from shoal.core.tasks import first
 from shoal.fleet.status.at_work import RECENT, is_at_work
-from shoal.fleet.status.progress import ProgressReader, Snapshot, snapshot_of
+from shoal.fleet.status.progress import ProgressReader, Snapshot, live_counts, snapshot_of
 from shoal.fleet.status.rows import HostRow, OverviewRow, RunInOverview, WorkerRow
 from shoal.fleet.status.stale import state_of
 from shoal.queue.contract import Queue, StoreSize
+from shoal.queue.encoding import COUNTER_NAMES
 from shoal.worker.process.heartbeat import last_hour_of, whole_number
 
 MAX_RUNS = 20  # that are read, the newest first
 MAX_HOSTS = 200
+ERRORS_SHOWN = timedelta(minutes=5)  # how long the errors of a worker count after its last heartbeat
 SIZE_INTERVAL_SECONDS = 30.0  # between two reads of the store's size
 _WORKING = (WorkerState.LATE, WorkerState.FROZEN, WorkerState.RUNNING)  # the most urgent first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """A queue at one moment; every list is sorted by importance."""
 
     runs: Sequence[Snapshot] = ()
     workers: Sequence[WorkerStatus] = ()
     hosts: Sequence[HostStatus] = ()
-    errors: Mapping[str, int] = field(default_factory=dict)  # by class, of the running workers
+    errors: Mapping[str, int] = msgspec.field(default_factory=dict)  # failed attempts by class
     store: StoreSize | None = None  # None before the first read
+
+    @property
+    def tasks(self) -> Counts:
+        """The counts of the runs together; tasks that wait in a run which has ended are in none."""
+        counts = [live_counts(one.run, one.stats) for one in self.runs]
+        return Counts(**{name: sum(getattr(one, name) for one in counts) for name in COUNTER_NAMES})
 
     def row(self) -> OverviewRow:
         """Return the queue as `shoal top --json` reports it."""
@@ -57,12 +65,13 @@ class OverviewReader:
         busy = {worker.run_id for worker in known if is_at_work(worker)}
         runs = [await self._read_run(run, run.id in busy) for run in (await self._queue.runs())[:MAX_RUNS]]
         workers = [worker for worker in known if _is_shown(worker)]
-        at_work = {worker.worker_id: worker for worker in workers if state_of(worker) in _WORKING}
+        # By id: a worker of several runs reports the same errors for each.
+        recent = {worker.worker_id: worker for worker in known if worker.last_beat <= ERRORS_SHOWN}
         return Overview(
             runs=sorted(runs, key=lambda snapshot: snapshot.is_over),
             workers=sorted(workers, key=_worker_order),
             hosts=await self._read_hosts(),
-            errors=errors_of(at_work.values()),
+            errors=errors_of(recent.values()),
             store=await self._read_size(),
         )
 

@@ -1,7 +1,8 @@
 """Status of a run's partitions: the tasks left and the owners by the current plan."""
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from shoal.core.model import ZERO, Counts
 from shoal.fleet.partitions.membership import members_of
@@ -10,8 +11,7 @@ from shoal.queue.contract import Queue
 from shoal.worker.partitions import PLAN, Holding, read_plan, topic_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionStatus:
+class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Current state of a partition; `since` is how long its owners, or its next owner, have been assigned."""
 
     name: str

@@ -6,15 +6,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shoal.core.errors import QueueError
-from shoal.core.model import ZERO, HostStatus, ReportedState, Run, RunState, Stats
+from shoal.core.model import ZERO, Counts, HostStatus, ReportedState, Run, RunState, Stats
 from shoal.core.tasks import first
 from shoal.core.values import counted
-from shoal.fleet.status.at_work import has_lost_counts, has_workers
+from shoal.fleet.status.at_work import has_lost_counts, has_workers, unserved_steps
 from shoal.fleet.status.hook_records import HookRecord, hook_records
+from shoal.fleet.status.rates import read_rates
 from shoal.fleet.status.rows import (
     CountsRow,
     FilesRow,
@@ -28,7 +29,7 @@ from shoal.fleet.status.rows import (
 from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
 from shoal.worker.counters import FileCounts, MissingPages
-from shoal.worker.left_out import ROBOTS, LeftOut, SkippedLinks, cuts_of, describe_cuts, read_left_out
+from shoal.worker.left_out import NOT_PAGES, LeftOut, SkippedLinks, cuts_of, describe_cuts, read_left_out
 from shoal.worker.run_settings import private_hosts_to_allow
 
 POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS = 0.5, 10.0  # the longer one while nothing changes
@@ -59,12 +60,19 @@ class Snapshot:
     hooks: Mapping[str, HookRecord] = field(default_factory=dict)  # of the run, by kind
     lost_counts: bool = False  # whether what it has left out is a lower bound; known while it is not at work
     private: Sequence[str] = ()  # private hosts that workers have to allow; known while it is stopped
+    unserved: Mapping[str, int] = field(default_factory=dict)  # tasks left of steps that its workers lack
     lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
+    duration: timedelta | None = None  # from its start until workers were last at work; None if none were
 
     @property
     def eta_seconds(self) -> float | None:
         """Seconds left, if that can be estimated."""
         return self.eta.total_seconds() if self.eta else None
+
+    @property
+    def duration_seconds(self) -> int | None:
+        """The duration in whole seconds."""
+        return round(self.duration.total_seconds()) if self.duration is not None else None
 
     @property
     def is_over(self) -> bool:
@@ -91,15 +99,22 @@ class Snapshot:
     def state(self) -> ReportedState:
         """The state in one word: a running run without tasks left is finished, or partial if links were cut.
 
-        One with tasks or seeds left and without workers is stopped.
+        One with tasks or seeds left and without workers is stopped; waiting if no task has been done yet.
         """
         if self.is_cut:
             return ReportedState.PARTIAL
         if self.is_finished:
             return ReportedState.FINISHED
         has_work = self.stats.remaining or self.lacks_seeds
-        is_stopped = self.run.state is RunState.RUNNING and has_work and not self.at_work
-        return ReportedState.STOPPED if is_stopped else ReportedState(self.run.state)
+        if self.run.state is not RunState.RUNNING or self.at_work or not has_work:
+            return ReportedState(self.run.state)
+        is_untouched = self.stats.tasks == self.stats.pending + self.stats.delayed and not self.lacks_seeds
+        return ReportedState.WAITING if is_untouched else ReportedState.STOPPED
+
+    @property
+    def lacks_workers(self) -> bool:
+        """Whether it goes on only when a worker is started."""
+        return self.state in (ReportedState.WAITING, ReportedState.STOPPED)
 
     @property
     def has_final_counts(self) -> bool:
@@ -108,9 +123,9 @@ class Snapshot:
 
     @property
     def pages(self) -> int:
-        """The pages that were fetched and handled: completed, and no download, missing or forbidden."""
-        forbidden = self.not_followed[ROBOTS].count if ROBOTS in self.not_followed else 0
-        return max(0, self.stats.completed - self.missing.count - forbidden - self.files.ended)
+        """The pages that were fetched and handled: completed, and not a download, missing or left out."""
+        others = sum(self.not_followed[why].count for why in NOT_PAGES if why in self.not_followed)
+        return max(0, self.stats.completed - self.missing.count - others - self.files.ended)
 
     @property
     def is_cut(self) -> bool:
@@ -169,6 +184,11 @@ class Snapshot:
         return as_json(self.row())
 
 
+def live_counts(run: Run, counts: Counts) -> Counts:
+    """Return the counts of a run for a sum over runs: without tasks that wait in one that has ended."""
+    return replace(counts, pending=0, delayed=0) if run.state.has_ended else counts
+
+
 async def read_run_row(queue: Queue, run: Run, *, at_work: bool = True) -> RunRow:
     """Return a run as in `shoal runs --json`; `at_work` is whether a live worker works on it."""
     snapshot = await snapshot_of(queue, run, await queue.stats(run.id), at_work=at_work)
@@ -176,12 +196,25 @@ async def read_run_row(queue: Queue, run: Run, *, at_work: bool = True) -> RunRo
 
 
 async def snapshot_of(queue: Queue, run: Run, stats: Stats, *, at_work: bool = True) -> Snapshot:
-    """Return a run at this moment, without its rate and what it has left out; with its state."""
+    """Return a run at this moment, without its rate and what it has left out; with state and duration."""
     lacks_seeds = await _lacks_seeds(queue, run, stats)
     if lacks_seeds:
         at_work = await has_workers(queue, run.id)
     snapshot = Snapshot(run, stats, 0, 0.0, None, at_work=at_work, lacks_seeds=lacks_seeds)
-    return replace(snapshot, cuts=await cuts_of(queue, run.id)) if snapshot.is_finished else snapshot
+    cuts = await cuts_of(queue, run.id) if snapshot.is_finished else ()
+    return replace(snapshot, cuts=cuts, duration=await _duration(queue, snapshot))
+
+
+async def _duration(queue: Queue, snapshot: Snapshot) -> timedelta | None:
+    """Return the time from the start of a run until workers were last at work on it."""
+    if snapshot.state is ReportedState.RUNNING:
+        until = datetime.now(UTC)
+    elif points := (await read_rates(queue, snapshot.run.id)).points:
+        until = datetime.fromtimestamp(points[-1][0], UTC)
+    else:
+        return None
+    # The start is a time of the store, whose clock may be ahead of this machine's.
+    return max(until - snapshot.run.started_at, ZERO)
 
 
 async def _lacks_seeds(queue: Queue, run: Run, stats: Stats) -> bool:
@@ -196,7 +229,9 @@ async def with_details(queue: Queue, snapshot: Snapshot) -> Snapshot:
     run_id = snapshot.run.id
     left_out = await read_left_out(queue, run_id)
     lost = snapshot.has_final_counts and await has_lost_counts(queue, run_id, left_out)
-    return replace(snapshot, **await _details_of(queue, run_id, left_out), lost_counts=lost)
+    unserved = await unserved_steps(queue, run_id, snapshot.stats)
+    details = await _details_of(queue, run_id, left_out)
+    return replace(snapshot, **details, lost_counts=lost, unserved=unserved)
 
 
 async def _details_of(queue: Queue, run_id: str, left_out: LeftOut) -> dict[str, Any]:
@@ -216,7 +251,7 @@ class ProgressReader:
         """Hosts are many: who does not show them reads without."""
         self._queue, self._run_id, self._with_hosts = queue, run_id, with_hosts
         self._stats: Stats | None = None  # when hosts and links were last read
-        self._seen: deque[tuple[float, int]] = deque()
+        self._seen: deque[tuple[float, int, int]] = deque()
         self._hosts, self._paused, self._hosts_at = 0, list[HostStatus](), 0.0
         self._left_out = LeftOut()
         self._details: dict[str, Any] = {}  # of the next snapshot
@@ -230,7 +265,7 @@ class ProgressReader:
         run = await self._queue.run(self._run_id)
         stats = await self._queue.stats(self._run_id)
         now = time.monotonic()
-        rate = self._rate(now, stats.completed + stats.dead)
+        rate, is_shrinking = self._rate(now, stats.completed + stats.dead, stats.remaining)
         await self._read_details(now, stats, last=last)
         lacks_seeds = await _lacks_seeds(self._queue, run, stats)
         if at_work is None:
@@ -246,23 +281,27 @@ class ProgressReader:
             lacks_seeds=lacks_seeds,
             **self._details,
         ).with_rate(rate)
+        snapshot = replace(snapshot, duration=await _duration(self._queue, snapshot))
+        if not is_shrinking:  # an endless site would have an ETA of no time
+            snapshot = replace(snapshot, eta=None)
         if not (last or snapshot.has_final_counts):
             return snapshot
 
         lost = await has_lost_counts(self._queue, self._run_id, self._left_out if last else None)
         cuts = await cuts_of(self._queue, self._run_id) if snapshot.is_finished else ()
-        is_stuck = snapshot.state is ReportedState.STOPPED and stats.remaining
+        is_stuck = snapshot.lacks_workers and stats.remaining
         private = await private_hosts_to_allow(self._queue, self._run_id) if is_stuck else []
         return replace(snapshot, cuts=cuts, lost_counts=lost, private=private)
 
-    def _rate(self, now: float, ended: int) -> float:
+    def _rate(self, now: float, ended: int, left: int) -> tuple[float, bool]:
+        """Return the tasks that end per second, and whether fewer are left than before."""
         if self._seen and ended < self._seen[-1][1]:
             self._seen.clear()  # dead letters were replayed, or the store was restored from a backup
-        self._seen.append((now, ended))
+        self._seen.append((now, ended, left))
         while len(self._seen) > 2 and self._seen[0][0] < now - RATE_WINDOW:
             self._seen.popleft()
-        then, before = self._seen[0]
-        return (ended - before) / (now - then) if now > then else 0.0
+        then, before, left_before = self._seen[0]
+        return (ended - before) / (now - then) if now > then else 0.0, left < left_before
 
     async def _read_at_work(self, now: float, last: bool) -> bool:
         # Not on every read: there may be thousands. But a run that is started must not seem stopped.
@@ -296,14 +335,18 @@ async def follow_progress(
     *,
     is_at_work: Callable[[], bool],
     check: Callable[[Snapshot], Awaitable[None]] | None = None,
+    is_needed: Callable[[], bool] = lambda: True,
 ) -> None:
     """Report the progress of a run until cancelled, less often while nothing changes; then `check` it.
 
     `is_at_work` says whether a worker of the caller works on it: then it does not read all that do, which in
-    a large fleet are many, for each of its launchers.
+    a large fleet are many, for each of its launchers. While it is not needed, the run is not read.
     """
     wait, before = POLL_INTERVAL_SECONDS, None
     while True:
+        if not is_needed():
+            await asyncio.sleep(MAX_POLL_INTERVAL_SECONDS)
+            continue
         with suppress(QueueError):
             snapshot = await progress.read(at_work=is_at_work() or None)
             report(snapshot)

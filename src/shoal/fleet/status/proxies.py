@@ -2,9 +2,10 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+
+import msgspec
 
 from shoal.core.errors import ShoalError
 from shoal.core.http import Proxy
@@ -19,8 +20,10 @@ from shoal.fetch.proxies.sync import (
     left_of,
     read_ban,
     read_stats,
+    success_of,
     topic,
 )
+from shoal.fleet.status.at_work import is_at_work
 from shoal.fleet.status.rows import ProxyRow
 from shoal.queue.contract import Queue
 
@@ -42,18 +45,20 @@ class ProxyState(StrEnum):
 TROUBLED = (ProxyState.BENCHED, ProxyState.BLOCKED, ProxyState.FAILING)
 
 
-@dataclass(slots=True)
-class ProxyStatus:
+class ProxyStatus(msgspec.Struct):
     """A proxy as reported by the whole fleet."""
 
     name: str
     pages: int = 0
-    faults: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, int] = msgspec.field(default_factory=dict)
     seconds: float | None = None  # average time per page
     last_fault: str | None = None
     benched: ProxyBan | None = None
     back_in: float | None = None  # seconds
-    blocked_by: list[str] = field(default_factory=list)  # hosts it is benched for
+    blocked_by: list[str] = msgspec.field(default_factory=list)  # hosts it is benched for
+    workers: list[str] = msgspec.field(
+        default_factory=list
+    )  # at work that may use it: share=slice divides them
 
     @property
     def state(self) -> ProxyState:
@@ -63,6 +68,11 @@ class ProxyStatus:
         if not self.pages and self.faults:
             return ProxyState.BLOCKED if self.blocked_by else ProxyState.FAILING
         return ProxyState.GOOD if self.pages else ProxyState.UNTRIED
+
+    @property
+    def success(self) -> float | None:
+        """The part of its requests that returned a page; None without a request."""
+        return success_of(self.pages, self.faults)
 
     def add(self, stats: ProxyStats) -> None:
         """Add the statistics of one worker."""
@@ -85,6 +95,8 @@ class ProxyStatus:
             benched_for=self.benched.fault if self.benched else None,
             back_in_seconds=round(self.back_in, 1) if self.back_in is not None else None,
             blocked_by=sorted(self.blocked_by),
+            success=round(self.success, 3) if self.success is not None else None,
+            workers=sorted(self.workers),
         )
 
 
@@ -92,9 +104,14 @@ async def proxies(queue: Queue, run_id: str) -> list[ProxyStatus]:
     """Return the proxies of a run by name, with the statistics of all its workers."""
     await queue.run(run_id)  # raises UnknownRun
     found: dict[str, ProxyStatus] = {}
-    for note in (await queue.notes(topic(STATS, run_id))).values():
+    at_work = {one.worker_id for one in await queue.workers(run_id) if is_at_work(one)}
+    for key, note in (await queue.notes(topic(STATS, run_id))).items():
+        worker = key.partition(" ")[0]
         for name, stats in read_stats(note).items():
-            found.setdefault(name, ProxyStatus(name)).add(stats)
+            status = found.setdefault(name, ProxyStatus(name))
+            status.add(stats)
+            if stats.is_mine and worker in at_work:
+                status.workers.append(worker)
     notes = await queue.notes(topic(BENCHED, run_id))
     for unit, seconds in left_of(notes).items():
         name, _, host = unit.partition(" ")

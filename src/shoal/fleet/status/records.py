@@ -1,7 +1,6 @@
 """Traces records through the steps of a run: the state, holder and items of each step."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
@@ -16,8 +15,7 @@ PAGE = 1_000  # records in memory at a time
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """The tasks that share one name over all steps, with the state of each."""
 
     name: str

@@ -18,6 +18,7 @@ from shoal.core.model import (
 )
 from shoal.core.text import shorten
 from shoal.queue.contract import StoreSize
+from shoal.scrape.scraper import INVALID_SEED
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
 from shoal.worker.failures.pages import FailedPage
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # above this package
 
 MAX_LISTED_PAYLOAD = 2_000  # bytes of a payload that a list shows
 MAX_SHOWN_PAYLOAD = 60  # characters of one in a table
+MAX_SHOWN_VALUE = 100  # characters of a changed value in a table
 MAX_HOSTS_SHOWN = 3  # that block a proxy, in a table
 FOLDS = ("url", "error", "info", "says", "reason", "data", "why")
 
@@ -41,7 +43,8 @@ class TableColumns(NamedTuple):
     folds: Collection[str] = FOLDS
 
 
-@dataclass(frozen=True, kw_only=True)
+# Not frozen: that costs every command 25 ms, and a row lives until it is written.
+@dataclass(kw_only=True)
 class Row:
     """A row of a report; its fields are those of the JSON."""
 
@@ -91,7 +94,7 @@ def as_json(row: Any) -> dict[str, Any]:
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class CountsRow(Row):
     """Task counts by state, and what the tasks yielded."""
 
@@ -107,27 +110,31 @@ class CountsRow(Row):
     rejected: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class _RunFields(Row):
     run_id: str
     scraper: str
     state: str
     reason: str | None  # why it ended with tasks remaining
+    started_at: str
+    duration_seconds: int | None  # until workers were last at work on it; None if none were
 
 
 # The fields of the last base come first.
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class RunRow(CountsRow, _RunFields):
     """A run, in a list."""
 
     columns = TableColumns(
-        ("run_id", "scraper", "state", "remaining", "completed", "dead", "items", "started_at"),
-        drops=("started_at", "scraper", "dead", "items", "completed"),
+        (
+            *("run_id", "scraper", "state", "remaining", "completed", "dead", "items", "started_at"),
+            "duration",
+        ),
+        drops=("started_at", "duration", "scraper", "dead", "items", "completed"),
     )
-    started_at: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class RunInOverview(CountsRow, _RunFields):
     """A run with its current rate; `lost` are tasks that its store no longer has."""
 
@@ -136,7 +143,7 @@ class RunInOverview(CountsRow, _RunFields):
     eta_seconds: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class SkippedLinksRow(Row):
     """Links that were not followed for one particular reason."""
 
@@ -145,7 +152,7 @@ class SkippedLinksRow(Row):
     option: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class MissingPagesRow(Row):
     """Pages that links led to and that do not exist."""
 
@@ -153,7 +160,7 @@ class MissingPagesRow(Row):
     examples: list[str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class FilesRow(Row):
     """Downloaded files; `known` were stored before by this run, and `refused` is by reason."""
 
@@ -164,7 +171,7 @@ class FilesRow(Row):
     refused: dict[str, int]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class HookRow(Row):
     """The hooks of one kind of a run: how far they are, and which of them is running or has failed."""
 
@@ -175,7 +182,7 @@ class HookRow(Row):
     error: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class RunStatusRow(RunInOverview):
     """A run, with counts by step and by partition."""
 
@@ -187,16 +194,17 @@ class RunStatusRow(RunInOverview):
     files: FilesRow
     hooks: dict[str, HookRow]
     lost_counts: bool
+    unserved: dict[str, int]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class RunReport(RunStatusRow):
     """A run with all that is known about it, and the size of the queue's store."""
 
     store: StoreSize
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class RunStateRow(Row):
     """A run and its new state."""
 
@@ -204,7 +212,7 @@ class RunStateRow(Row):
     state: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class WorkerRow(Row):
     """A worker, as its heartbeats report it."""
 
@@ -240,12 +248,12 @@ def join_names(names: Any) -> str:
     return ", ".join(names) if isinstance(names, list) else names or "all"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class _HostFields(Row):
     host: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class HostRow(CountsRow, _HostFields):
     """A host with its gap and pause."""
 
@@ -258,7 +266,7 @@ class HostRow(CountsRow, _HostFields):
     paused_seconds: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class OverviewRow(Row):
     """Summary of the whole queue."""
 
@@ -269,7 +277,7 @@ class OverviewRow(Row):
     store: StoreSize | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ItemRow(Row):
     """An item with where and when it was found."""
 
@@ -281,7 +289,19 @@ class ItemRow(Row):
     data: Any
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
+class _OfRun(Row):
+    run_id: str
+
+
+@dataclass(kw_only=True)
+class RunItemRow(ItemRow, _OfRun):
+    """An item with its run."""
+
+    columns = TableColumns(("run_id", "step", "stored_at", "url", "data"), drops=("url", "stored_at"))
+
+
+@dataclass(kw_only=True)
 class RejectRow(ItemRow):
     """A reject with its reason."""
 
@@ -289,7 +309,37 @@ class RejectRow(ItemRow):
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
+class ChangeRow(Row):
+    """A page that is new, changed or gone since its last fetch; of a changed one, a field that differs."""
+
+    columns = TableColumns(
+        ("change", "url", "item", "field", "old", "new", "info"),
+        drops=("item", "info"),
+        folds=(*FOLDS, "old", "new"),
+    )
+    change: str  # new, changed, gone or unchanged
+    step: str | None
+    url: str | None
+    item: int | None  # its position on the page
+    field: str | None  # none for an item that was added or removed
+    old: Any
+    new: Any
+    info: str
+
+    def cells(self) -> dict[str, Any]:
+        """Return the beginning of the values."""
+        return {"old": _value_text(self.old), "new": _value_text(self.new), "info": self.info or None}
+
+
+def _value_text(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return shorten(text, MAX_SHOWN_VALUE)
+
+
+@dataclass(kw_only=True)
 class DeadLetterRow(Row):
     """A dead letter, in a list."""
 
@@ -309,10 +359,26 @@ class DeadLetterRow(Row):
     buried_at: str
 
     def cells(self) -> dict[str, Any]:
-        """Return the beginning of the payload."""
+        """Return the beginning of the payload, and what an invalid seed was instead of its URL."""
         given = self.payload
         text = given if isinstance(given, str) else msgspec.json.encode(given).decode()
-        return {"payload": shorten(text, MAX_SHOWN_PAYLOAD) if given else None}
+        cells = {"payload": shorten(text, MAX_SHOWN_PAYLOAD) if given else None}
+        seed = "" if isinstance(given, str) else invalid_seed(self.step, given)
+        return {**cells, "url": seed} if seed else cells
+
+
+@dataclass(kw_only=True)
+class RunLetterRow(DeadLetterRow, _OfRun):
+    """A dead letter with its run."""
+
+    columns = TableColumns(
+        ("run_id", "id", "step", "url", "attempts", "error"), drops=("attempts", "step", "url")
+    )
+
+
+def invalid_seed(step: str, payload: Mapping[str, Any]) -> str:
+    """Return the place and the text of a seed that could not be queued; empty for any other task."""
+    return f"{payload.get('where')} {payload.get('text')}" if step == INVALID_SEED else ""
 
 
 def letter_row(letter: DeadLetter) -> DeadLetterRow:
@@ -326,7 +392,7 @@ def short_payload(payload: Mapping[str, Any]) -> dict[str, Any] | str:
     return dict(payload) if size <= MAX_LISTED_PAYLOAD else f"{size:,} bytes"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class AttemptRow(Row):
     """One failed attempt."""
 
@@ -342,7 +408,7 @@ class AttemptRow(Row):
         return {"attempt": self.attempt or "edit"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class FailedPageRow(Row):
     """The page that failed: its first part, if it was too large."""
 
@@ -352,7 +418,7 @@ class FailedPageRow(Row):
     cut: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class WholeLetterRow(DeadLetterRow):
     """A dead letter with its payload, its page and all attempts; an edit is attempt 0."""
 
@@ -377,7 +443,7 @@ def whole_letter_row(letter: DeadLetter, page: FailedPage | None) -> WholeLetter
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class TaskRow(Row):
     """A task in its current state; some stores keep only the id of a completed one."""
 
@@ -394,7 +460,7 @@ class TaskRow(Row):
     priority: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ExpiredTaskRow(Row):
     """A task whose TTL ran out."""
 
@@ -407,7 +473,7 @@ class ExpiredTaskRow(Row):
     priority: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class StageRow(Row):
     """What became of a record in one step."""
 
@@ -419,7 +485,7 @@ class StageRow(Row):
     task_id: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class RecordRow(Row):
     """The progress of a record through the steps."""
 
@@ -427,7 +493,7 @@ class RecordRow(Row):
     steps: dict[str, StageRow]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class PartitionRow(Row):
     """A partition: its remaining tasks and its owners."""
 
@@ -451,7 +517,7 @@ class PartitionRow(Row):
         }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class TokenRow(Row):
     """An API token by name, and its remaining quota."""
 
@@ -468,7 +534,7 @@ class TokenRow(Row):
     runs: list[str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class CacheUseRow(Row):
     """How many pages of a run were found in the cache, and how many were not."""
 
@@ -483,7 +549,7 @@ class CacheUseRow(Row):
         return {"hit_rate": f"{self.hit_rate:.1%}"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class CacheRow(Row):
     """The response cache, and its use by runs."""
 
@@ -493,17 +559,17 @@ class CacheRow(Row):
     runs: list[CacheUseRow]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ProxyRow(Row):
     """A proxy, as the whole fleet sees it."""
 
     columns = TableColumns(
         (
-            *("proxy", "state", "pages", "dead", "refused", "slow", "blocked", "seconds", "last_fault"),
-            *("back_in", "blocked_by"),
+            *("proxy", "state", "pages", "success", "dead", "refused", "slow", "blocked", "seconds"),
+            *("last_fault", "back_in", "blocked_by", "workers"),
         ),
-        drops=("seconds", "slow", "refused", "dead", "last_fault", "blocked", "blocked_by"),
-        folds=("proxy", "blocked_by", "last_fault"),
+        drops=("seconds", "slow", "refused", "dead", "last_fault", "blocked", "blocked_by", "workers"),
+        folds=("proxy", "blocked_by", "last_fault", "workers"),
     )
     proxy: str
     state: str
@@ -517,17 +583,25 @@ class ProxyRow(Row):
     benched_for: str | None
     back_in_seconds: float | None
     blocked_by: list[str]
+    success: float | None  # the part of its requests that returned a page
+    workers: list[str]  # at work, and may use it
 
     def cells(self) -> dict[str, Any]:
-        """Return the time per page with two digits, and the first hosts that block it."""
-        more = ", …" if len(self.blocked_by) > MAX_HOSTS_SHOWN else ""
+        """Return the success rate, the time per page with two digits, and the first hosts and workers."""
         return {
+            "success": f"{self.success:.0%}" if self.success is not None else None,
             "seconds": f"{self.seconds:.2f}" if self.seconds is not None else None,
-            "blocked_by": ", ".join(self.blocked_by[:MAX_HOSTS_SHOWN]) + more or None,
+            "blocked_by": _first(self.blocked_by),
+            "workers": _first(self.workers),
         }
 
 
-@dataclass(frozen=True, kw_only=True)
+def _first(names: Sequence[str]) -> str | None:
+    more = ", …" if len(names) > MAX_HOSTS_SHOWN else ""
+    return ", ".join(names[:MAX_HOSTS_SHOWN]) + more or None
+
+
+@dataclass(kw_only=True)
 class StaleTaskRow(Row):
     """A task leased by a worker that may be gone."""
 
@@ -538,7 +612,7 @@ class StaleTaskRow(Row):
     since: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class StaleRow(Row):
     """A worker that holds tasks and missed its heartbeats, or has held them for very long."""
 
@@ -555,7 +629,7 @@ class StaleRow(Row):
     tasks: list[StaleTaskRow]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ScraperRow(Row):
     """A project scraper; `says` is why it cannot be loaded."""
 

@@ -1,8 +1,9 @@
 """Stale leases: their holder sends no heartbeats, or has held them for very long."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+import msgspec
 
 from shoal.core.model import MINUTE, ZERO, Run, TaskState, TaskStatus, WorkerState, WorkerStatus
 from shoal.core.redact import bare_url
@@ -17,8 +18,7 @@ FINAL_STATES = (*ENDINGS, WorkerState.FINISHED)  # after which no heartbeat foll
 MAX_SHOWN = 100  # tasks per holder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaleHolder:
+class StaleHolder(msgspec.Struct, frozen=True, kw_only=True):
     """A worker and the leases it holds that are stale."""
 
     worker_id: str

@@ -1,7 +1,8 @@
 """API tokens as the whole fleet knows them: by name, never by value."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.values import hint
@@ -22,8 +23,7 @@ class TokenState(StrEnum):
     RETIRED = "retired"  # the API has rejected it
 
 
-@dataclass(frozen=True, slots=True)
-class TokenStatus:
+class TokenStatus(msgspec.Struct, frozen=True):
     """A token and its remaining quota."""
 
     key: str

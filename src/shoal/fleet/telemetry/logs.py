@@ -5,15 +5,16 @@ import logging
 import os
 import select
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Any, Self, TextIO
+from typing import IO, Any, NoReturn, Self, TextIO
 
 import msgspec
 
@@ -132,7 +133,6 @@ class LogFolder:
 
 MAX_BUFFERED = 8 << 20  # bytes that wait for a slow reader
 CLOSE_TIMEOUT_SECONDS = 5.0  # for the reader to take the last lines
-PIECE = select.PIPE_BUF  # a writable pipe takes this much without blocking
 
 
 class Stream(StrEnum):
@@ -145,20 +145,20 @@ class Stream(StrEnum):
 class LogStream:
     """Writes lines to a stream. A slow or closed reader loses lines, but never stops the run.
 
-    The process that writes also extends leases, so it must not block on a full pipe: what the stream does not
-    take now is buffered and written with the next line.
+    The process that writes also extends leases, so it must not wait for a full pipe or a stopped terminal.
+    A thread does, as no poll tells how much a terminal takes. It starts with the first line: the fork server
+    may be forked off this process before.
     """
 
     def __init__(self, stream: Stream) -> None:
         file = sys.stdout if stream is Stream.STDOUT else sys.stderr
-        self._descriptor = _descriptor(file)
+        self._descriptor = descriptor_of(file)
         self._file = file if self._descriptor is None else None
-        self._poll = select.poll()
-        if self._descriptor is not None:
-            self._poll.register(self._descriptor, select.POLLOUT)
         self._buffer: deque[bytes] = deque()
         self._size = 0
         self._lost = 0
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
 
     def write(self, line: str) -> None:
         """Write a line as soon as the stream takes it."""
@@ -166,50 +166,61 @@ class LogStream:
             self._file.write(f"{line}\n")
             self._file.flush()
             return
-        data = line.encode(errors="replace") + b"\n"
-        if self._size + len(data) > MAX_BUFFERED:
-            self._lost += 1
-            self._flush(0.0)
-            return
-        self._put(data)
-        self._flush(0.0)
+        self.write_bytes(line.encode(errors="replace") + b"\n")
 
-    def close(self) -> None:
-        """Write the buffered lines, if the reader takes them in time; the stream stays open."""
-        ends = time.monotonic() + CLOSE_TIMEOUT_SECONDS
-        while self._buffer and (left := ends - time.monotonic()) > 0 and self._flush(left):
-            pass
+    def write_bytes(self, data: bytes) -> None:
+        """Write bytes as soon as the stream takes them: all or none."""
+        with self._changed:
+            # Once lines are lost, all are until the buffer is empty: the gap is in one place, which is named.
+            if self._lost or self._size + len(data) > MAX_BUFFERED:
+                self._lost += 1
+                return
+            self._put(data)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write_buffer, name="log stream", daemon=True)
+                self._thread.start()
+
+    def close(self, timeout: float | None = CLOSE_TIMEOUT_SECONDS) -> None:
+        """Wait until the reader has taken the buffered lines, no longer than this; the stream stays open."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._buffer, timeout)
 
     def _put(self, data: bytes) -> None:
         self._buffer.append(data)
         self._size += len(data)
+        self._changed.notify_all()
 
-    def _flush(self, timeout: float) -> bool:
-        """Write as much as the stream takes; return whether it took anything."""
-        took = False
+    def _write_buffer(self) -> NoReturn:
         assert self._descriptor is not None
-        try:
-            while self._buffer and self._poll.poll(0 if took else timeout * 1000):
-                data = self._buffer.popleft()
-                written = os.write(self._descriptor, data[:PIECE])
-                self._size -= written
-                if written < len(data):
-                    self._buffer.appendleft(data[written:])
-                took = True
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._buffer)
+                data = self._buffer[0]
+            with suppress(OSError):  # the reader is gone, or the disk behind it is full
+                _write_all(self._descriptor, data)
+            with self._changed:
+                self._buffer.popleft()
+                self._size -= len(data)
                 self._report_lost()
-        except OSError:
-            # The reader is gone, or the disk behind it is full.
-            self._buffer.clear()
-            self._size = 0
-        return took
+                self._changed.notify_all()
 
     def _report_lost(self) -> None:
         if self._lost and not self._buffer:
             lost, self._lost = self._lost, 0
-            self._put(f"({lost} log lines are missing here: their reader was too slow)\n".encode())
+            self._put(f"({lost} lines are missing here: their reader was too slow)\n".encode())
 
 
-def _descriptor(file: TextIO) -> int | None:
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:  # another program has made it non-blocking, and would not expect a change
+            select.select([], [descriptor], [])
+
+
+def descriptor_of(file: TextIO) -> int | None:
+    """Return the descriptor of a stream, once it has written what it buffers; None if it has none."""
     try:
         file.flush()
         return file.fileno()

@@ -1,19 +1,20 @@
 """Prometheus metrics: what the workers of a launcher do, and what is in a queue.
 
-Labels have few values: an outcome, a step, an error class, a scraper. Never a URL, a host or a run.
+Labels have few values: an outcome, a step, an error class, a scraper, a proxy. Never a URL, a host or a run.
 """
 
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.core.errors import InvalidInput
-from shoal.core.model import Counts, Run, RunState, WorkerState, WorkerStatus
+from shoal.core.model import Counts, RunState, WorkerState, WorkerStatus
 from shoal.fleet.status.at_work import is_at_work
-from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.find import is_standing
+from shoal.fleet.status.progress import Snapshot, live_counts
 from shoal.fleet.status.stale import ENDINGS, state_of
 from shoal.queue.contract import Queue
 from shoal.registry.extras import install_command
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 MAX_ERROR_CLASSES = 50  # users may define any number of them
+MAX_PROXIES = 200
 MAX_RUNS = 100  # that are read, the newest first
 CACHE_TTL_SECONDS = 1.0  # a scrape within it gets the same text again
 OTHER = "other"
@@ -62,7 +64,7 @@ class PoolMetrics:
 
     def update(self, snapshot: Snapshot) -> None:
         """Record the current counts of a run."""
-        self._stats[snapshot.run.scraper] = without_waiting(snapshot.run, snapshot.stats)
+        self._stats[snapshot.run.scraper] = live_counts(snapshot.run, snapshot.stats)
 
     async def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -103,12 +105,16 @@ class QueueMetrics:
             # Nobody else ends delays and lost leases, and an autoscaler waits for this number to rise.
             await self.queue.reclaim()
         counts: dict[str, Counter[str]] = {}
-        demand = 0
+        demand, unfinished = 0, set[str]()
         for run in (await self.queue.runs())[:MAX_RUNS]:
-            stats = without_waiting(run, await self.queue.stats(run.id))
+            stats = live_counts(run, await self.queue.stats(run.id))
             counts.setdefault(run.scraper, Counter()).update(_by_state(stats))
             demand += stats.leased + (stats.pending if run.state is RunState.RUNNING else 0)
-        return iter([_queue_family(counts), demand_family(demand), *worker_families(workers)])
+            if stats.remaining or is_standing(run):
+                unfinished.add(run.id)
+        # Nobody waits for a worker that was lost in a run which others have finished.
+        known = [one for one in workers if state_of(one) != WorkerState.LATE or one.run_id in unfinished]
+        return iter([_queue_family(counts), demand_family(demand), *worker_families(known)])
 
 
 def exposition(families: "Iterator[Metric]") -> bytes:
@@ -130,6 +136,8 @@ def tally_families(tally: WorkerCounters) -> "Iterator[Metric]":
     measures = tally.measures or MetricCounters()
     yield _counter("shoal_tasks", "Tasks settled, by outcome and step.", ("outcome", "step"), measures.tasks)
     yield _counter("shoal_responses", "Responses, by class of status.", ("status",), measures.statuses)
+    words = "Requests through proxies, by outcome: a page, or the fault."
+    yield _counter("shoal_proxy_requests", words, ("outcome", "proxy"), few_proxies(measures.proxies))
     yield _counter("shoal_errors", "Failed attempts, by error class.", ("class",), few(tally.errors))
     yield _counter("shoal_put_off", "Tasks postponed, by reason.", ("reason",), few(tally.postponed))
     yield _counter("shoal_items", "Items stored.", (), {"": tally.items})
@@ -178,6 +186,16 @@ def few(counts: Mapping[str, int], most: int = MAX_ERROR_CLASSES) -> dict[str, i
     }
 
 
+def few_proxies(counts: Mapping[str, int], most: int = MAX_PROXIES) -> dict[str, int]:
+    """Return the counts by "OUTCOME PROXY" of at most `most` proxies; the rest is summed up as `other`."""
+    known = set(list(dict.fromkeys(key.partition(" ")[2] for key in counts))[:most])
+    found = Counter[str]()
+    for key, count in counts.items():
+        outcome, _, proxy = key.partition(" ")
+        found[f"{outcome} {proxy if proxy in known else OTHER}"] += count
+    return found
+
+
 def _counter(name: str, words: str, labels: tuple[str, ...], counts: Mapping[str, int]) -> "Metric":
     from prometheus_client.core import CounterMetricFamily
 
@@ -206,11 +224,6 @@ def _fetch_seconds(measures: MetricCounters) -> "Metric":
         buckets=list(zip(bounds, accumulate(measures.fetches), strict=True)),
         sum_value=measures.fetch_seconds,
     )
-
-
-def without_waiting(run: Run, counts: Counts) -> Counts:
-    """Return the counts of a run; the tasks left in an ended run count as neither pending nor delayed."""
-    return replace(counts, pending=0, delayed=0) if run.state.has_ended else counts
 
 
 def _by_state(counts: Counts) -> dict[str, int]:

@@ -42,6 +42,7 @@ class MetricsServer:
     ) -> None:
         host, port = address
         self._render, self._find_problem = render, find_problem
+        self._rendering: asyncio.Future[bytes] | None = None
         self._server = SmallHttpServer(host, [port], self._respond, max_connections=MAX_CONNECTIONS)
 
     @property
@@ -54,6 +55,8 @@ class MetricsServer:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        if self._rendering:
+            self._rendering.cancel()
         await self._server.close()
 
     async def _respond(self, request: HttpRequest) -> HttpReply:
@@ -65,12 +68,19 @@ class MetricsServer:
         is_check = path == "/healthz"
         if is_check and (problem := self._find_problem()):
             return HttpReply(503, f"{problem}\n".encode())
+        # Not cancelled when it takes too long: a driver may wait for its server even then.
+        if self._rendering is None or self._rendering.done():
+            self._rendering = asyncio.ensure_future(self._render())
+            # It may fail after the request has been answered.
+            self._rendering.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.wait([self._rendering], timeout=RENDER_TIMEOUT.total_seconds())
         try:
-            async with asyncio.timeout(RENDER_TIMEOUT.total_seconds()):
-                text = await self._render()
-                return HttpReply(200, b"ok\n" if is_check else text, {"content-type": TEXT})
+            text = self._rendering.result()
+        except asyncio.InvalidStateError:
+            return HttpReply(503, b"The queue does not respond.\n")
         except ShoalError as error:
             return HttpReply(503, f"{type(error).__name__}\n".encode())
+        return HttpReply(200, b"ok\n" if is_check else text, {"content-type": TEXT})
 
 
 def open_telemetry(plan: LogPlan | None, metrics: str | None, trace: bool, *, key: str) -> dict[str, Any]:

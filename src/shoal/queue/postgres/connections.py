@@ -8,8 +8,9 @@ there is another once calls have waited for longer than it costs, or when many w
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 MAX_WAITED_SECONDS = 0.1  # that calls have waited, all together, before there is another connection
 MAX_WAITING = 3  # calls; a launcher makes as many at once when its workers begin
@@ -75,8 +76,7 @@ class GrowingTurns:
             self._slots.release()
 
 
-@dataclass(frozen=True, slots=True)
-class NoStatement:
+class NoStatement(msgspec.Struct, frozen=True):
     """Stands for the statement of a query that was not sent; named, so that no other is replaced."""
 
     name: str = "none"

@@ -32,6 +32,7 @@ from shoal.queue.requests import ClaimRequest
 
 PAUSE_HOST = call("pause_host", "text", "interval")
 SLOW_HOST = call("slow_host", "text", "interval")
+TAKE_TURN = call("take_turn", "text", "interval")
 
 
 class PostgresQueue(PostgresRuns, PostgresLeases, PostgresDeadLetters, PostgresReports, PostgresNotes, Queue):
@@ -89,6 +90,10 @@ class PostgresQueue(PostgresRuns, PostgresLeases, PostgresDeadLetters, PostgresR
 
     async def slow_host(self, host: str, delay: timedelta) -> None:
         await self._server.fetch(SLOW_HOST, host, delay)
+
+    async def take_turn(self, host: str, gap: timedelta) -> timedelta:
+        wait: timedelta = (await self._server.fetch(TAKE_TURN, host, gap))[0][0]
+        return wait
 
     # Lists of tasks
 

@@ -3,6 +3,7 @@
 A Redis that fails over to a replica, or whose machine loses power, forgets the last moments. It expects a
 bundle that was received in them again, and the broker must still have it. So a message is acknowledged only
 some time after its bundle was received, and only if Redis still knows that; else it goes back to its queue.
+A message carries a bundle of tasks; a task is settled by `queue/redis/lua/settle.lua`.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
 """A RabbitMQ address: the nodes of the broker, and the Redis that holds its state."""
 
 import re
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+import msgspec
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import shown_address
@@ -16,8 +17,7 @@ FILE_OPTIONS = ("cafile", "certfile", "keyfile")
 TLS_OPTIONS = (*FILE_OPTIONS, "capath", "cadata", "no_verify_ssl")
 
 
-@dataclass(frozen=True, slots=True)
-class RabbitAddress:
+class RabbitAddress(msgspec.Struct, frozen=True):
     """The addresses of both servers: a URL for each node of the broker; `shown` has no password."""
 
     urls: tuple[str, ...]

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import aiormq
+import msgspec
 from aiormq import exceptions
 from aiormq.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import (
@@ -26,7 +27,7 @@ from pamqp.commands import Basic
 from shoal.core.errors import HandshakeFailed, QueueError, QueueFull, QueueRefused
 from shoal.core.tasks import watched
 from shoal.queue.address import check_files
-from shoal.queue.outages import CancellationCheck, Outage, RetryUntil, handshake_problem
+from shoal.queue.outages import CancellationCheck, Outage, RetryUntil, handshake_problem, is_closed
 from shoal.queue.rabbitmq.address import FILE_OPTIONS
 from shoal.queue.rabbitmq.names import QueueName
 
@@ -49,12 +50,12 @@ PERMANENT = (
 ERRORS = (exceptions.AMQPError, exceptions.ChannelInvalidStateError, OSError, TimeoutError)
 
 Result = TypeVar("Result")
-# The driver logs every lost connection with a traceback, which is noise where no logging is configured.
+# The driver logs each lost connection with a traceback, and `Outage` reports them: once for a server.
+logging.getLogger("aiormq").propagate = False
 logging.getLogger("aiormq").addHandler(logging.NullHandler())
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerMessage:
+class BrokerMessage(msgspec.Struct, frozen=True):
     """A message to publish."""
 
     queue: QueueName
@@ -317,6 +318,10 @@ async def _separate_cancellation(attempt: Callable[[], Awaitable[Result]]) -> Re
         if task is None or task.cancelling():
             raise
         raise ConnectionResetError("the connection was lost") from error
+    except RuntimeError as error:
+        if not is_closed(error):
+            raise
+        raise ConnectionResetError("the connection was reset") from error
 
 
 async def _connect(url: str) -> AbstractConnection:

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
+
+import msgspec
 
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND, Grant, Lease
@@ -38,8 +39,7 @@ Receive = Callable[[int, int, int], Awaitable[int]]
 ReportEmpty = Callable[[int, int], Awaitable[None]]
 
 
-@dataclass(slots=True)
-class TimeBudget:
+class TimeBudget(msgspec.Struct):
     """The time that a call may still spend on receiving bundles."""
 
     end: float  # by the event loop's clock

@@ -7,8 +7,9 @@ The scripts number the routes of bundles. A route leads to a queue:
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 FIRST_WAIT, DEAD_LETTERS = 10, 99
 MIN_WAIT_SECONDS = 10
@@ -17,8 +18,7 @@ A_DAY_MS = 24 * 60 * 60 * 1000
 QUORUM: dict[str, Any] = {"x-queue-type": "quorum", "x-delivery-limit": 1_000_000}
 
 
-@dataclass(frozen=True, slots=True)
-class QueueName:
+class QueueName(msgspec.Struct, frozen=True):
     """A queue, and the arguments it is declared with."""
 
     name: str

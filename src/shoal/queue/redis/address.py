@@ -1,7 +1,8 @@
 """A Redis address: the part for the driver, and the part to display."""
 
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import shown_address
@@ -11,8 +12,7 @@ FILE_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 TLS_OPTIONS = (*FILE_OPTIONS, "ssl_ca_path", "ssl_check_hostname", "ssl_cert_reqs", "ssl_password")
 
 
-@dataclass(frozen=True, slots=True)
-class RedisAddress:
+class RedisAddress(msgspec.Struct, frozen=True):
     """The address of the server; `shown` has no password."""
 
     url: str

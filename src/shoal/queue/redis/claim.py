@@ -17,6 +17,7 @@ from shoal.queue.redis.records import ClaimHead, pack, read_claim
 from shoal.queue.requests import ClaimRequest
 
 MAX_TASKS = 5_000  # leases of one call
+CLAIM_TIME_SECONDS = 1.0  # for further calls of one claim that has found only expired tasks
 CLOCK_SAMPLES = 64  # replies from which the offset of a node's clock is estimated
 CallScript = Callable[..., Awaitable[Any]]
 # Of a run: the shards whose outbox must be delivered, and those that must deliver once more.
@@ -65,6 +66,7 @@ class RedisClaim:
         self._limit = min(request.limit, MAX_TASKS)
         self._peeked = (0, 0.0)  # when the first shard was read, by its clock and by ours
         self._first: float | None = None  # when the first tasks were leased, by our clock
+        self._ends = asyncio.get_running_loop().time() + CLAIM_TIME_SECONDS
 
     async def grant(self) -> Grant:
         """Return the leases, and when there may be more."""
@@ -76,7 +78,7 @@ class RedisClaim:
             # A script ends early rather than block the server: `more` says that it has not seen everything.
             if head.outdated:
                 return Grant(outdated=True)
-            if leases or not head.more:
+            if leases or not head.more or self._is_over():
                 return _make_grant(leases, [head], head.drained, head.now)
 
     async def _claim_cluster(self) -> Grant:
@@ -110,7 +112,13 @@ class RedisClaim:
                     raise
                 break  # the leases of other shards must not be lost for it
             leases += got
+            if self._is_over():
+                break
         return leases
+
+    def _is_over(self) -> bool:
+        """Return whether the time of this claim is over; the next one continues."""
+        return asyncio.get_running_loop().time() > self._ends
 
     async def _is_drained(self, heads: list[ClaimHead]) -> bool:
         """Return whether no shard has a task left.

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from shoal.core.errors import QueueError
 from shoal.core.model import SECOND
 from shoal.queue.encoding import micros
@@ -33,13 +35,12 @@ class OutboxStream(NamedTuple):
     stream: str
 
 
-@dataclass(slots=True)
-class OutboxBatch:
+class OutboxBatch(msgspec.Struct):
     """Tasks for one shard that arrived at the same moment, and the entries that hold them."""
 
     at: str
-    entries: list[bytes] = field(default_factory=list)
-    tasks: list[PackedTask] = field(default_factory=list)
+    entries: list[bytes] = msgspec.field(default_factory=list)
+    tasks: list[PackedTask] = msgspec.field(default_factory=list)
 
 
 @dataclass(slots=True, weakref_slot=True)

@@ -28,7 +28,7 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.queue.contract import Evictions, Queue, StoreSize
-from shoal.queue.encoding import micros, moment
+from shoal.queue.encoding import duration, micros, moment
 from shoal.queue.intake import PreparedOutcome, QueuedTask
 from shoal.queue.outages import RETRY_TIMEOUT
 from shoal.queue.redis.claim import RedisClaim, ShardClocks
@@ -190,6 +190,10 @@ class RedisQueue(RedisLeases, RedisNotes, Queue):
 
     async def slow_host(self, host: str, delay: timedelta) -> None:
         await self._server.call("host", shard_of_host(host, self._shards), host, "slow", micros(delay))
+
+    async def take_turn(self, host: str, gap: timedelta) -> timedelta:
+        shard = shard_of_host(host, self._shards)
+        return duration(int(await self._server.call("host", shard, host, "turn", micros(gap))))
 
     async def hosts(
         self, run_id: str | None = None, *, after: str | None = None

@@ -2,13 +2,13 @@
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha1
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, TypeVar
 
+import msgspec
 from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.cluster import RedisCluster
@@ -18,7 +18,7 @@ from redis.backoff import NoBackoff
 from shoal.core.errors import HandshakeFailed, InvalidSetting, QueueError, QueueUnavailable, UnknownRun
 from shoal.core.model import SECOND
 from shoal.queue.address import check_files
-from shoal.queue.outages import CancellationCheck, Outage, RetryUntil, handshake_problem
+from shoal.queue.outages import CancellationCheck, Outage, RetryUntil, handshake_problem, is_closed
 from shoal.queue.redis.address import FILE_OPTIONS, read
 from shoal.queue.redis.errors import (
     SlotMoving,
@@ -38,8 +38,7 @@ CALL_TIMEOUT = 10 * SECOND  # after that the connection is given up, and the cal
 MICROSECOND = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(msgspec.Struct, frozen=True):
     """A script as it is sent to the server, and the digest under which the server caches it."""
 
     name: str
@@ -227,7 +226,7 @@ class RedisServer:
         retry, cancellation = RetryUntil(self._outage, self._patience), CancellationCheck()
         while True:
             try:
-                result = await attempt()
+                result = await _separate_reset(attempt)
                 cancellation.check()
                 self._outage.end()
                 return result
@@ -257,3 +256,13 @@ class RedisServer:
         if text.startswith("LOSTSHARD "):
             return lost_shard(self.address, text.removeprefix("LOSTSHARD "))
         return translate_error(self.address, error)
+
+
+async def _separate_reset(attempt: Callable[[], Awaitable[Result]]) -> Result:
+    """Raise ConnectionResetError where the driver wrote to a connection that was closed already."""
+    try:
+        return await attempt()
+    except (RuntimeError, AttributeError) as error:
+        if not is_closed(error):
+            raise
+        raise ConnectionResetError("the connection was reset") from error

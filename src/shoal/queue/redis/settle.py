@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+import msgspec
+
 from shoal.core.model import ZERO, Done, Fate
 from shoal.queue.encoding import micros, optional_micros
 from shoal.queue.intake import MAX_KNOWN_LINKS, PreparedOutcome, QueuedTask, in_runs, outcome_fields, page_of
@@ -21,13 +23,12 @@ Forward = Callable[[str, Sequence[int]], Awaitable[None]]  # delivers the outbox
 Extras = tuple[int, str, int | None, int | None, bool | None]
 
 
-@dataclass(slots=True)
-class ResultArray:
+class ResultArray(msgspec.Struct):
     """Results of outcomes, which are stored as one MessagePack array if all outcomes are accepted."""
 
-    positions: list[int] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-    blobs: list[bytes] = field(default_factory=list)
+    positions: list[int] = msgspec.field(default_factory=list)
+    numbers: list[int] = msgspec.field(default_factory=list)
+    blobs: list[bytes] = msgspec.field(default_factory=list)
 
     def add(self, position: int, number: int, blob: bytes) -> None:
         """Add the results of one outcome."""

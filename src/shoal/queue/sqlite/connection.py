@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from queue import SimpleQueue
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
+import msgspec
 
 from shoal.core.errors import QueueError, QueueReadOnly, QueueReplaced, SchemaTooNew
 from shoal.queue.sqlite.errors import not_a_queue, translate_error
@@ -32,8 +32,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class SqliteAddress:
+class SqliteAddress(msgspec.Struct, frozen=True):
     """The path of the database file and how to open it."""
 
     path: Path
@@ -130,8 +129,7 @@ def scripts() -> list[str]:
 # Threads
 
 
-@dataclass(slots=True, eq=False)
-class ThreadCall:
+class ThreadCall(msgspec.Struct, eq=False):
     """A function to run in the thread, and the future for its result."""
 
     function: Callable[[Store], Any]

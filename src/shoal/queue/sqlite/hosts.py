@@ -73,6 +73,14 @@ def slow_host(store: Store, name: str, delay: timedelta) -> None:
     store.run("arm", host_queues="[]", hosts=as_json([host]))
 
 
+def take_turn(store: Store, name: str, gap: timedelta) -> timedelta:
+    """Plan a start on a host, and return how long until then."""
+    now, host = store.now(), store.value("host_number", name=name)
+    start: int = store.value("host_take_turn", host=host, now=now, gap=micros(gap))
+    store.run("arm", host_queues="[]", hosts=as_json([host]))
+    return duration(start - now)
+
+
 class StoredHost(msgspec.Struct, array_like=True, frozen=True):
     """A host with its limits and the counts of its tasks."""
 

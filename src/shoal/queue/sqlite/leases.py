@@ -98,7 +98,10 @@ def reclaim(store: Store) -> tuple[int, bool]:
 
 
 def end_lost_leases(store: Store, now: int) -> int:
-    """End expired leases, the core of a reclaim, and return how many: MAX_PER_SWEEP if there may be more."""
+    """End expired leases (visibility_timeout): the core of a reclaim.
+
+    Return how many: MAX_PER_SWEEP if there may be more.
+    """
     count = 0
     while count < MAX_PER_SWEEP and (lost := store.read("lease_lost", list[LiveLease], now=now, limit=BATCH)):
         batch = SettleBatch(store)

@@ -183,6 +183,9 @@ class SqliteQueue(Queue):
     async def slow_host(self, host: str, delay: timedelta) -> None:
         await self._writer.call(hosts.slow_host, host, delay)
 
+    async def take_turn(self, host: str, gap: timedelta) -> timedelta:
+        return await self._writer.call(hosts.take_turn, host, gap)
+
     def hosts(self, run_id: str | None = None, *, after: str | None = None) -> AsyncIterator[HostStatus]:
         return self._stream(after or "", PAGE, hosts.list_hosts, run_id)
 

@@ -162,7 +162,7 @@ class SettleBatch:
 
 
 def settle(store: Store, outcomes: Sequence[PreparedOutcome]) -> list[Fate]:
-    """Apply the outcomes of live leases; the others are stale."""
+    """Settle (ack): apply the outcomes of live leases; the others are stale."""
     held = live_leases(store, [one.outcome.lease for one in outcomes])
     batch = SettleBatch(store)
     fates = []

@@ -1,9 +1,9 @@
 """Filter follow-up tasks: keep those in scope, not too deep, and not in a spider trap."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from threading import Lock
 
+import msgspec
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidTask, InvalidUrl
@@ -18,7 +18,7 @@ from shoal.scrape.links.url_parts import strip_session
 from shoal.scrape.settings.scraper import ScraperSettings
 
 OUT_OF_SCOPE, TOO_DEEP = "out of scope", "too deep"
-SKIPPED = "setting skip"
+SKIPPED = "excluded by the setting skip"
 UNENCRYPTED = "secret headers would go unencrypted"
 SECRETS_ELSEWHERE = "secret headers would go to a host out of scope"
 TRAP, OTHER_TRAPS = "trap: ", "trap: others"
@@ -57,8 +57,7 @@ class SeenLinks:
         return True
 
 
-@dataclass(slots=True)
-class PageLinks:
+class PageLinks(msgspec.Struct):
     """The links of one page while they are filtered."""
 
     parent: Task
@@ -67,7 +66,7 @@ class PageLinks:
     has_one_next: bool  # whether all links to its own step lead to one page
     pages: PagedList | None = None  # that it is one of; None until it matters
     may_page: bool | None = None  # whether the next page adds no depth; None until it matters
-    fresh: dict[int, int] = field(default_factory=dict)  # new links, with their depth
+    fresh: dict[int, int] = msgspec.field(default_factory=dict)  # new links, with their depth
     new: int = 0  # pages that a maze would lead to, up to MIN_NEW
     cross_links: int = 0
 
@@ -202,9 +201,10 @@ class LinkFilter:
 
     def _secure_url(self, task: Task, url: str, parent: Task) -> str | None:
         """Return the URL of a task; with secret headers it stays on https, or is None if it cannot."""
-        if self._has_secrets or (task.request and secret_headers(task.request.headers)):
-            return self._settings.scope.secure_url(url, origin=parent.url)
-        return url
+        secure = self._settings.scope.secure_url(url, origin=parent.url)
+        own = task.request.headers if task.request else {}
+        has_secrets = secure != url and secret_headers({**self._settings.headers_for(url), **own})
+        return secure if has_secrets else url
 
     def _skip(self, reason: str, url: str | None, page: PageLinks) -> None:
         page.dropped[reason] += 1

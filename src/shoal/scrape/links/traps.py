@@ -7,8 +7,9 @@ fit the rule are fetched. Every page is fetched by one worker, so the count of a
 import re
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+import msgspec
 
 from shoal.core.model import Task
 from shoal.scrape.links.paging import is_page_number
@@ -57,8 +58,7 @@ class Recent(OrderedDict[str, Value]):
         return value
 
 
-@dataclass(slots=True)
-class FleetCount:
+class FleetCount(msgspec.Struct):
     """The pages of a fleet that fit one rule, as far as one worker knows."""
 
     total: int = 0
@@ -97,12 +97,11 @@ class TrapCounts:
             self.closed.add(trap)
 
 
-@dataclass(slots=True)
-class QueryValues:
+class QueryValues(msgspec.Struct):
     """The values of the filters of a host, and the combinations in which they were met."""
 
-    combinations: set[int] = field(default_factory=set)
-    values: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    combinations: set[int] = msgspec.field(default_factory=set)
+    values: defaultdict[str, set[int]] = msgspec.field(default_factory=lambda: defaultdict(set))
 
     def is_combination(self, address: UrlParts) -> bool:
         """Add a URL; tell whether there are far more combinations than values, so it leads to nothing new.

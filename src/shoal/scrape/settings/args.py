@@ -95,6 +95,28 @@ class DeclaredArgs:
         raise InvalidSetting(key, f"must be {_type_name(wanted)}, got {shorten(repr(value), 60)}")
 
 
+class OpenArgs(DeclaredArgs):
+    """Arguments of any name, which stay as they were given."""
+
+    def __init__(self, scraper: str) -> None:
+        super().__init__(scraper, None)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the given values as they are."""
+        return dict(given)
+
+    def read(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the given values as they are."""
+        return dict(given)
+
+    def restore(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that a run has stored."""
+        return dict(stored)
+
+
 def dump_args(args: Any) -> dict[str, Any]:
     """Return arguments as plain JSON types."""
     found: dict[str, Any] = msgspec.to_builtins(args)

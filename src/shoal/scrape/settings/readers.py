@@ -62,6 +62,23 @@ def read_statuses(key: str, value: Any) -> frozenset[int]:
     return frozenset(read_whole(key, status, least=100, most=599) for status in given)
 
 
+def read_stop_when(key: str, value: Any) -> int | None:
+    """Read a number of tasks; None or "off" for no limit."""
+    return None if value in (None, False, "off") else read_whole(key, value, least=20)
+
+
+def read_content(key: str, value: Any) -> tuple[str, ...]:
+    """Read types of responses: "any", "application/pdf image/*" or a list; None for no others than text."""
+    if value is None or value == "any":
+        return ("*",) if value else ()
+    words = value.replace(",", " ").split() if isinstance(value, str) else read_words(key, value)
+    if not all(word.count("/") == 1 for word in words):
+        raise InvalidSetting(
+            key, f"must be any, or types such as 'application/pdf', got {shorten(repr(value))}"
+        )
+    return tuple(word.lower() for word in words)
+
+
 def read_pattern(key: str, value: Any) -> re.Pattern[str]:
     """Read a regular expression that cannot take long on a hostile page."""
     pattern = value.pattern if isinstance(value, re.Pattern) else value
@@ -100,6 +117,18 @@ def read_failed_pages(key: str, value: Any) -> timedelta | None:
     if word in ("on", True):
         return FAILED_PAGES
     return None if word in (None, False, "off", "none") else read_positive_duration(key, value)
+
+
+def read_scrapy(key: str, value: Any) -> Mapping[str, Any]:
+    """Read settings of a Scrapy project, whose names are upper-case."""
+    if not isinstance(value, Mapping):
+        raise InvalidSetting(key, f"must be names and values, got {shorten(repr(value), 60)}")
+    for name in value:
+        if not isinstance(name, str) or not name.isupper():
+            raise InvalidSetting(
+                key, f"has the name {shorten(repr(name))}; settings of Scrapy are upper-case"
+            )
+    return dict(value)
 
 
 def read_skip(key: str, value: Any) -> Scope | None:

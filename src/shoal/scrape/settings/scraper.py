@@ -48,6 +48,7 @@ from shoal.scrape.settings.proxies import (
 from shoal.scrape.settings.readers import (
     FAILED_PAGES,
     FETCHERS,
+    read_content,
     read_delay,
     read_failed_pages,
     read_fetch,
@@ -55,8 +56,10 @@ from shoal.scrape.settings.readers import (
     read_line,
     read_pattern,
     read_private,
+    read_scrapy,
     read_skip,
     read_statuses,
+    read_stop_when,
 )
 from shoal.scrape.settings.retry import NO_RETRY_SETTINGS, RetrySettings, read_retry
 from shoal.scrape.settings.sessions import SessionSettings, read_browser, read_sessions
@@ -149,7 +152,7 @@ class ScraperSettings:
     timeout: timedelta = setting(
         MINUTE,
         read_positive_duration,
-        "of one fetch, including redirects and body",
+        "of one fetch, including redirects and body, without the wait for a turn of their host",
         web=True,
         shown=True,
         site=read_positive_duration,
@@ -224,9 +227,19 @@ class ScraperSettings:
         None,
         optional(partial(read_whole, least=1)),
         "pages and downloads of a run, completed or dead, after which it ends: each `page.download` "
-        "counts as "
-        "one. Exact, whatever the number of workers. If tasks are left, the run ends as `partial`, says how "
+        "counts as one. Exact, whatever the number of workers; the last pages may wait 20 seconds if another "
+        "worker has reserved them. If tasks are left, the run ends as `partial`, says how "
         "many, and continues when it is resumed with a larger number",
+        live=True,
+        web=True,
+        shown=True,
+    )
+    stop_when: int | None = setting(
+        200,
+        read_stop_when,
+        "the run stops, as `partial` and with its tasks, when 95 % of this many tasks of a step, the last of "
+        "all workers, became dead letters and a worker sees one error class in nearly all of its own; "
+        "404 and 410 do not count. Resuming it goes on; `None`, or `off`, never stops",
         live=True,
         web=True,
         shown=True,
@@ -289,7 +302,11 @@ class ScraperSettings:
         shown=True,
     )
     pause: tuple[timedelta, timedelta] | None = setting(
-        None, optional(read_range), 'a random pause between two tasks of a worker: `"8-20s"`', web=True
+        None,
+        optional(read_range),
+        'a random pause between two tasks of a worker, which has one at a time then: `"8-20s"`',
+        live=True,
+        web=True,
     )
     statuses: frozenset[int] = setting(
         frozenset(),
@@ -303,6 +320,15 @@ class ScraperSettings:
         optional(read_pattern),
         "a regular expression that marks a block page, whatever its status; an expression that could take "
         "hours on a hostile page is refused",
+    )
+    content: tuple[str, ...] = setting(
+        (),
+        read_content,
+        "types of responses that steps get besides HTML, XML, JSON and text: "
+        '`"application/pdf image/*"`, or `"any"`. Others are [counted](#where-links-may-lead)',
+        live=True,
+        web=True,
+        several=True,
     )
     max_body: int = setting(
         MAX_BODY, read_size, "maximum body size, after decompression", web=True, shown=True
@@ -402,10 +428,10 @@ class ScraperSettings:
     again: str | None = setting(
         None,
         optional(read_line),
-        "the run whose pages are fetched again",
+        "the run whose pages are fetched again; `auto` is the newest, or none if there is no run yet",
         fixed="says which pages the run began with",
         option=SettingOption(
-            RECORDING, "RUN|newest", "Fetch the pages of this run again and report what changed."
+            RECORDING, "RUN|newest|auto", "Fetch the pages of this run again and report what changed."
         ),
     )
     failed_pages: timedelta | None = setting(
@@ -434,6 +460,12 @@ class ScraperSettings:
         is_secret=has_site_secret,
         absolute=with_absolute_proxies,
     )
+    scrapy: Mapping[str, Any] = setting(
+        NOTHING,
+        read_scrapy,
+        "settings of a Scrapy project, as `-s DOWNLOAD_DELAY=1` gives them: "
+        "[how to](../how-to/scrapy-projects.md)",
+    )
     keep: timedelta | None = setting(
         None,
         optional(read_positive_duration),
@@ -461,7 +493,7 @@ class ScraperSettings:
             # A playback sends no requests: no host needs a gap, and a retry returns the same recording.
             changed = replace(changed, delay=ZERO, pause=None, retries=0, cache=None, warc=None)
             changed = replace(changed, recrawl=False, again=None, tor=None, proxies=None)
-            changed = replace(changed, retry=NO_RETRY_SETTINGS, dedup=None)
+            changed = replace(changed, retry=NO_RETRY_SETTINGS, dedup=None, stop_when=None)
         if changed.tor and (changed.proxies or changed.sites.proxies):
             raise InvalidSetting("tor", "and proxies cannot be combined; turn one off, such as proxies=off")
         _check_engine(changed)
@@ -501,6 +533,11 @@ class ScraperSettings:
             dedup=self.dedup.lifetime if self.dedup else None,
             dedup_steps=self.dedup.steps if self.dedup else (),
         )
+
+    def headers_for(self, url: str) -> Mapping[str, str]:
+        """Return the headers of the scraper and of the URL's site."""
+        own = self.sites.find(url).headers
+        return {**self.headers, **own} if own else self.headers
 
     @property
     def requests_per_host(self) -> int:

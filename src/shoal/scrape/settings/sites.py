@@ -69,6 +69,11 @@ class SiteTable:
         return found
 
     @property
+    def have_proxies(self) -> bool:
+        """Whether some sites have proxies of their own, or direct connections."""
+        return any(site.proxies is not None for site in self.rules.values())
+
+    @property
     def proxies(self) -> dict[str, ProxyRules]:
         """The proxies of sites that have their own, by the pattern of their hosts."""
         return {pattern: site.proxies for pattern, site in self.rules.items() if site.proxies}

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+import msgspec
+from fastapi import APIRouter, Path, Query
 
+from shoal.core.model import DeadFilter
+from shoal.fleet.status.all_runs import all_items, all_letters, run_item_row, run_letter_row
 from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.overview import host_row, worker_row
 from shoal.fleet.status.rows import (
@@ -15,10 +18,11 @@ from shoal.fleet.status.rows import (
     CountsRow,
     HostRow,
     OverviewRow,
+    RunItemRow,
+    RunLetterRow,
     ScraperRow,
     TokenRow,
     WorkerRow,
-    fields_of,
 )
 from shoal.fleet.status.stale import state_of
 from shoal.fleet.status.tokens import TokenStatus, tokens
@@ -35,7 +39,7 @@ from shoal.web.api.responses import (
 from shoal.web.audit import Action, read_actions
 from shoal.web.context import WebContext
 from shoal.web.errors import ApiError
-from shoal.web.requests import LIMIT, After, Context, HostBody, Limit, ScrapeBody
+from shoal.web.requests import LIMIT, After, Context, HostBody, Label, Limit, ScrapeBody, Step
 from shoal.web.sampler import Sample
 from shoal.web.views.paging import ListPage, as_async, cursor_page, scan_page
 
@@ -56,12 +60,11 @@ async def stats(context: Context) -> FleetStats:
     """Add up workers, tasks and throughput of the newest runs."""
     sample = await _sample(context)
     seen = sample.overview
-    names = [each.name for each in fields(CountsRow)]
     return FleetStats(
         at=sample.at.isoformat(timespec="seconds"),
         runs=Counter(str(one.state) for one in seen.runs),
         workers=Counter(str(state_of(worker)) for worker in seen.workers),
-        tasks=CountsRow(**{name: sum(getattr(one.stats, name) for one in seen.runs) for name in names}),
+        tasks=CountsRow.of(seen.tasks),
         rate=round(sum(one.rate for one in seen.runs), 2),
         errors=dict(seen.errors),
     )
@@ -79,6 +82,28 @@ async def workers(context: Context, limit: Limit = LIMIT, after: After = None) -
 async def hosts(context: Context, limit: Limit = LIMIT, after: After = None) -> ListPage[HostRow]:
     """List the hosts with their gaps, pauses and remaining tasks."""
     return (await cursor_page(context.app.queue.hosts(after=after), limit)).of(host_row)
+
+
+@router.get("/dead")
+async def dead(
+    context: Context,
+    step: Step = None,
+    host: Annotated[Label | None, Query(description="Only this host; without a port, on any")] = None,
+    error: Annotated[Label | None, Query(description="Only errors that contain this text")] = None,
+    limit: Limit = LIMIT,
+    after: After = None,
+) -> ListPage[RunLetterRow]:
+    """List the dead letters of all runs, the newest run first."""
+    where = DeadFilter(step=step, host=host, error=error)
+    return (await cursor_page(all_letters(context.app.queue, where, after=after), limit)).of(run_letter_row)
+
+
+@router.get("/items")
+async def items(
+    context: Context, step: Step = None, limit: Limit = LIMIT, after: After = None
+) -> ListPage[RunItemRow]:
+    """List the items of all runs, the newest run first."""
+    return (await cursor_page(all_items(context.app.queue, step=step, after=after), limit)).of(run_item_row)
 
 
 @router.post("/hosts/{host}/pause")
@@ -141,7 +166,7 @@ async def scrape(actions: Operator, body: ScrapeBody) -> ScrapeResponse:
     timeout = timedelta(seconds=body.timeout)
     scraped = await actions.scrape(body.scraper, body.task(), timeout=timeout, strategy=body.strategy)
     follow = [LinkRow(link.url, link.step) for link in scraped.follow]
-    return ScrapeResponse(**fields_of(scraped) | {"follow": follow})
+    return ScrapeResponse(**msgspec.structs.asdict(scraped) | {"follow": follow})
 
 
 async def _sample(context: WebContext) -> Sample:

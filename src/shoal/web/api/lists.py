@@ -13,11 +13,13 @@ from shoal.export.files.csv import CsvWriter
 from shoal.export.files.jsonl import JsonlWriter
 from shoal.export.follow import Items, batches, in_thread, stored_until, survey_items
 from shoal.export.target import OutputTarget
+from shoal.fleet.status.changes import ListedChange, list_changes
 from shoal.fleet.status.overview import host_row, worker_row
 from shoal.fleet.status.partitions import partitions
 from shoal.fleet.status.proxies import proxies
 from shoal.fleet.status.records import Record, records
 from shoal.fleet.status.rows import (
+    ChangeRow,
     ExpiredTaskRow,
     HostRow,
     ItemRow,
@@ -34,6 +36,7 @@ from shoal.fleet.status.stale import StaleHolder, stale_holders
 from shoal.fleet.status.tokens import tokens
 from shoal.web.requests import LIMIT, After, Context, Label, Limit, Number, RunId, States, Step
 from shoal.web.views.paging import ListPage, as_async, cursor_page, id_page, scan_page, take
+from shoal.worker.recrawl import PageChange
 
 Format = Literal["jsonl", "csv"]
 MEDIA_TYPES: dict[Format, str] = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
@@ -110,6 +113,20 @@ async def rejects(
     """List the items that failed validation or a filter, with the reasons."""
     found = await take(context.app.queue.rejects(run_id, step=step, after=after), limit + 1)
     return id_page(found, lambda reject: reject.id, limit).of(RejectRow.of)
+
+
+@router.get("/changes", tags=RESULTS)
+async def changes(
+    context: Context,
+    run_id: RunId,
+    only: Annotated[PageChange | None, Query(description="Only pages of this kind")] = None,
+    limit: Limit = LIMIT,
+    after: After = None,
+) -> ListPage[ChangeRow]:
+    """List the pages of a recrawl that are new, changed or gone, a row for each field that differs."""
+    run = await context.app.queue.run(run_id)
+    source = list_changes(context.app.queue, run, only=only, after=after)
+    return (await cursor_page(source, limit)).of(ListedChange.row)
 
 
 @router.get("/expired", tags=RESULTS)

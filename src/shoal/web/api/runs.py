@@ -73,7 +73,7 @@ async def enqueue(actions: Operator, run_id: RunId, body: EnqueueBody) -> dict[s
 @router.post("/runs/{run_id}/workers")
 async def start_workers(actions: Operator, run_id: RunId, body: WorkersBody) -> LocalWorkersResponse:
     """Start workers on the server's machine; they end with the run's tasks, or with the server."""
-    return LocalWorkersResponse(run_id, await actions.start_workers(run_id, body.workers))
+    return LocalWorkersResponse(run_id, await actions.start_workers(run_id, body))
 
 
 @router.delete("/runs/{run_id}/workers")

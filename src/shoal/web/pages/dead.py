@@ -23,7 +23,7 @@ from shoal.web.requests import Letter, RunId, Text
 from shoal.web.views.form import Form, form_field, payload_text, read_form, read_payload
 from shoal.web.views.models import dead_data, worker_data
 from shoal.web.views.paging import cursor_page, search_page, take
-from shoal.web.views.render import queue_timeout, redirect_after, render_confirm
+from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page
 from shoal.worker.failures.pages import read_failed_page
 
 router = APIRouter()
@@ -41,6 +41,23 @@ Filter = Annotated[DeadFilter, Depends(read_filter)]
 def as_fields(where: DeadFilter) -> dict[str, str]:
     """Return a filter as query or form fields."""
     return {name: str(value) for name, value in asdict(where).items() if value}
+
+
+@router.get("/dead")
+async def all_dead(request: Request, where: Filter, after: str | None = None) -> Response:
+    """List the dead letters of all runs that match, the newest run first."""
+    fields = as_fields(where)
+    async with queue_timeout(context_of(request)):
+        found = await cursor_page(context_of(request).app.dead(where, after=after or None), ROWS)
+    return await render_page(
+        request,
+        "all_dead.html",
+        title="Dead letters",
+        command=command_line("dead", "list", **fields),
+        letters=found.rows,
+        where=where,
+        **page_links(request, found.next, fields),
+    )
 
 
 @router.get("/runs/{run_id}/dead")

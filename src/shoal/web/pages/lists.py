@@ -11,6 +11,8 @@ from starlette.responses import Response
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import TaskState
 from shoal.core.values import counted
+from shoal.fleet.sources.recrawl import compared
+from shoal.fleet.status.changes import list_changes, read_change_kind
 from shoal.fleet.status.proxies import TROUBLED
 from shoal.fleet.status.proxies import proxies as proxies_of
 from shoal.fleet.status.rows import ProxyRow, TokenRow
@@ -80,6 +82,28 @@ async def _records(
         step=step,
         with_reason=tab == "Rejects",
         **(page_links(request, found.next, {"step": step}) | values),
+    )
+
+
+@router.get("/runs/{run_id}/changes")
+async def changes(request: Request, run_id: RunId, only: str = "", after: str | None = None) -> Response:
+    """List the pages of a recrawl that are new, changed or gone, with the fields that differ."""
+    kind = read_change_kind(only or None)
+    seen = await load_run(request, run_id)
+    async with queue_timeout(context_of(request)):
+        queue = context_of(request).app.queue
+        found = await cursor_page(list_changes(queue, seen[1].run, only=kind, after=after or None), ROWS)
+        counts = (await compared(queue, seen[1].run)).as_json()
+    return await render_tab(
+        request,
+        "changes.html",
+        "Changes",
+        seen,
+        subject="Changes",
+        command=command_line("changes", run_id, only=only),
+        changes=[(row, cells_of({"old": row.old, "new": row.new}, ["old", "new"])) for row in found.rows],
+        counts=counts,
+        **({"only": only} | page_links(request, found.next, {"only": only})),
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
@@ -12,28 +12,31 @@ from starlette.responses import Response
 
 from shoal.core.commands import shoal_command
 from shoal.core.model import Run
-from shoal.core.values import counted, read_typed, read_whole
+from shoal.core.values import counted, read_typed, read_whole, split_words
 from shoal.fleet.run.settings import list_settings
 from shoal.fleet.status.at_work import has_workers
+from shoal.fleet.status.changes import has_changes
 from shoal.fleet.status.overview import MAX_RUNS
-from shoal.fleet.status.progress import Snapshot, snapshot_of, with_details
+from shoal.fleet.status.progress import Snapshot, snapshot_of
+from shoal.fleet.status.proxies import proxies
+from shoal.fleet.status.tokens import tokens
 from shoal.scrape.settings.scraper import SETTINGS
 from shoal.web.actions import WEB_SETTINGS, Operator, check_workers
 from shoal.web.context import WebContext, context_of
 from shoal.web.errors import path_of
-from shoal.web.requests import MAX_STARTED, RunId
+from shoal.web.requests import MAX_STARTED, RunId, WorkersBody
 from shoal.web.sampler import Sample
 from shoal.web.views.form import form_field, read_form
 from shoal.web.views.models import overview_data, overview_title, run_data, run_title, worker_command
-from shoal.web.views.paging import as_async, scan_page, take
+from shoal.web.views.paging import as_async, scan_page
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
-from shoal.worker.left_out import LOST
 
 router = APIRouter()
 TABS = (
     ("Run", ""),
     ("Items", "/items"),
     ("Rejects", "/rejects"),
+    ("Changes", "/changes"),
     ("Dead letters", "/dead"),
     ("Tasks", "/tasks"),
     ("Proxies", "/proxies"),
@@ -46,6 +49,7 @@ STOP_HERE = (
 )
 NONE_HERE = "Workers that run elsewhere are stopped there, or all at once by pausing the run."
 Count = Annotated[int, Query(ge=1, le=MAX_STARTED)]
+Names = Annotated[str, Query(max_length=10_000)]  # separated by commas
 
 
 def path_of_run(run_id: str) -> str:
@@ -72,8 +76,19 @@ async def load_run(request: Request, run_id: str) -> tuple[Sample, Snapshot]:
     return sample, snapshot
 
 
-def run_tab_data(tab: str, snapshot: Snapshot) -> dict[str, Any]:
-    """Return what every tab of a run shows."""
+async def tabs_of(context: WebContext, run_id: str) -> list[str]:
+    """Return the names of the tabs of a run: changes, proxies and tokens only if it has some."""
+    queue = context.app.queue
+    found = {
+        "Changes": await has_changes(queue, await queue.run(run_id)),
+        "Proxies": await proxies(queue, run_id),
+        "Tokens": await tokens(queue, run_id),
+    }
+    return [name for name, _ in TABS if found.get(name, True)]
+
+
+def run_tab_data(tab: str, tabs: Collection[str], snapshot: Snapshot) -> dict[str, Any]:
+    """Return what every tab of a run shows; `tabs` are the others that it has."""
     run_id, stats = snapshot.run.id, snapshot.stats
     base = path_of_run(run_id)
     counts = {
@@ -86,7 +101,9 @@ def run_tab_data(tab: str, snapshot: Snapshot) -> dict[str, Any]:
         "heading": snapshot.run.scraper,
         "run_id": run_id,
         "tab": tab,
-        "tabs": [(name, f"{base}{path}", counts.get(name)) for name, path in TABS],
+        "tabs": [
+            (name, f"{base}{path}", counts.get(name)) for name, path in TABS if name in tabs or name == tab
+        ],
         "steps": sorted(snapshot.stats.steps),
     }
 
@@ -96,7 +113,9 @@ async def render_tab(
 ) -> Response:
     """Render a page of a run; `subject` is what its title names first."""
     sample, snapshot = seen
-    data = run_tab_data(tab, snapshot) | values
+    async with queue_timeout(context_of(request)):
+        tabs = await tabs_of(context_of(request), snapshot.run.id)
+    data = run_tab_data(tab, tabs, snapshot) | values
     return await render_page(
         request, template, title=f"{subject} · {snapshot.run.scraper}", sample=sample, **data
     )
@@ -119,21 +138,16 @@ def page_links(request: Request, after: str | None, given: Mapping[str, str | No
     }
 
 
-MAX_HOSTS = 15
-MAX_REASONS = 15  # why links were not followed
-
-
 @router.get("/runs/{run_id}")
 async def run(request: Request, run_id: RunId) -> Response:
     """Show the progress of a run."""
     context = context_of(request)
     sample, snapshot = await load_run(request, run_id)
     async with queue_timeout(context):
-        hosts = await take(context.app.queue.hosts(run_id), MAX_HOSTS + 1)
-        report = await with_details(context.app.queue, snapshot)
         settings = await list_settings(context.app.queue, run_id)
         await load_names(context)
         data = await run_data(context, sample, snapshot)
+        tabs = await tabs_of(context, run_id)
     return await render_page(
         request,
         "run.html",
@@ -141,16 +155,9 @@ async def run(request: Request, run_id: RunId) -> Response:
         command=command_line("watch", run_id),
         sample=sample,
         live=f"/live{path_of_run(run_id)}",
-        hosts=hosts[:MAX_HOSTS],
-        more_hosts=len(hosts) > MAX_HOSTS,
-        not_followed=list(report.not_followed.items())[:MAX_REASONS],
-        missing=report.missing,
-        files=report.files,
-        hooks=report.hooks,
-        lost=LOST if report.lost_counts else "",
         settings=settings,
         web_settings=WEB_SETTINGS,
-        **(run_tab_data("Run", snapshot) | data),
+        **(run_tab_data("Run", tabs, snapshot) | data),
     )
 
 
@@ -219,7 +226,7 @@ async def overview(request: Request) -> Response:
         sample=sample,
         live="/live",
         more_runs=len(sample.overview.runs) >= MAX_RUNS,
-        **overview_data(context.sampler, sample),
+        **overview_data(sample),
     )
 
 
@@ -251,13 +258,21 @@ async def _snapshot(request: Request, run: Run) -> Snapshot:
 
 
 @router.get("/runs/{run_id}/start-workers")
-async def confirm_start(request: Request, run_id: RunId, actions: Operator, workers: Count = 1) -> Response:
+async def confirm_start(
+    request: Request,
+    run_id: RunId,
+    actions: Operator,
+    workers: Count = 1,
+    steps: Names = "",
+    partitions: Names = "",
+) -> Response:
     """Ask for confirmation before workers start on the server's machine."""
     context = context_of(request)
     sample, snapshot = await load_run(request, run_id)
     check_workers(context, workers)
     await load_names(context)
-    command = await worker_command(context, snapshot)
+    limits = {"steps": split_words(steps), "partitions": split_words(partitions)}
+    command = await worker_command(context, snapshot, **limits)
     words = counted(workers, "worker")
     return await render_confirm(
         request,
@@ -270,7 +285,7 @@ async def confirm_start(request: Request, run_id: RunId, actions: Operator, work
         is_destructive=False,
         verb=f"Start {words}",
         action=f"{path_of_run(run_id)}/start-workers",
-        fields=[("workers", str(workers))],
+        fields=[("workers", str(workers)), ("steps", steps), ("partitions", partitions)],
         back=path_of_run(run_id),
     )
 
@@ -278,10 +293,10 @@ async def confirm_start(request: Request, run_id: RunId, actions: Operator, work
 @router.post("/runs/{run_id}/start-workers")
 async def start(request: Request, run_id: RunId, actions: Operator) -> Response:
     """Start workers on the server's machine."""
-    workers = read_whole(
-        "workers", form_field(await read_form(request), "workers"), least=1, most=MAX_STARTED
-    )
-    await actions.start_workers(run_id, workers)
+    form = await read_form(request)
+    workers = read_whole("workers", form_field(form, "workers"), least=1, most=MAX_STARTED)
+    limits = {name: split_words(form_field(form, name)) for name in ("steps", "partitions")}
+    await actions.start_workers(run_id, WorkersBody(workers=workers, **limits))
     return redirect_after(request, path_of_run(run_id), "workers", count=workers)
 
 

@@ -178,6 +178,7 @@ async def _check(actions: OperatorActions, typed: Typed) -> list[tuple[str, str]
         "Arguments": ", ".join(_lines(typed["args"])),
         "Settings": ", ".join(_lines(typed["settings"])),
         "Workers": _workers_fact(body.workers),
+        "Items": "Stored in the queue. The page of the run lists and exports them.",
     }
     return [(name, str(text)) for name, text in facts.items() if text]
 
@@ -215,6 +216,9 @@ async def _form(request: Request, typed: Typed, error: str = "") -> Response:
     rows = await asyncio.to_thread(context.scraper_rows.all)
     settings, running = context.settings, context.app.local_workers.count()
     seeded = [row.name for row in rows if row.seeded]
+    names = [row.name for row in rows if not row.says]
+    if not typed["scraper"] and len(names) == 1:
+        typed = {**typed, "scraper": names[0]}
     return await render_page(
         request,
         "start.html",
@@ -223,7 +227,7 @@ async def _form(request: Request, typed: Typed, error: str = "") -> Response:
         status=422 if error else 200,
         error=context.redact(error),
         given=typed,
-        scrapers=[row.name for row in rows if not row.says],
+        scrapers=names,
         seeded=seeded,
         arguments={row.name: row.args for row in rows if row.args},
         allowed=WEB_SETTINGS,

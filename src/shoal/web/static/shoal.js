@@ -1,4 +1,4 @@
-// Charts, copy buttons, and a live connection that is closed while the page is hidden. Nothing here writes markup.
+// Charts, copy buttons, local times, and a live connection that is closed while the page is hidden. Nothing here writes markup.
 (() => {
   "use strict";
 
@@ -23,6 +23,39 @@
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   });
 
+  // Times in the browser's time zone; their tooltips have UTC
+
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const localTime = (date) => date.toLocaleString("sv"); // as in ISO 8601, which Swedish uses
+
+  function showLocalTimes() {
+    for (const time of document.querySelectorAll("time")) time.textContent = localTime(new Date(time.dateTime));
+  }
+
+  showLocalTimes();
+  document.addEventListener("htmx:sseMessage", showLocalTimes);
+  const zoneLine = document.getElementById("zone");
+  if (zoneLine && zone !== "UTC") zoneLine.textContent = `Times are those of ${zone}; point at one to see it in UTC.`;
+
+  // A box that checks all boxes of its form
+
+  for (const label of document.querySelectorAll("[data-select-all]")) {
+    const boxes = label.closest("form").querySelectorAll(`input[name="${label.dataset.selectAll}"]`);
+    label.hidden = false;
+    label.addEventListener("change", (event) => { for (const box of boxes) box.checked = event.target.checked; });
+  }
+
+  // Hints about a scraper, while that one is chosen
+
+  const chosen = document.querySelector("select[name=scraper]");
+  function showHints() {
+    for (const hint of document.querySelectorAll("[data-scraper]")) hint.hidden = hint.dataset.scraper !== chosen.value;
+  }
+  if (chosen) {
+    showHints();
+    chosen.addEventListener("change", showHints);
+  }
+
   // A text file whose lines are added to a text area, without being uploaded as a file
 
   for (const label of document.querySelectorAll("[data-file-for]")) {
@@ -44,7 +77,7 @@
 
   function clock(times) {
     const [start, end] = times.length > 1 && times[times.length - 1] - times[0] > DAY / 2 ? [5, 16] : [11, 19];
-    return times.map((time) => new Date(time * 1000).toISOString().slice(start, end).replace("T", " "));
+    return times.map((time) => localTime(new Date(time * 1000)).slice(start, end));
   }
 
   function options(element) {

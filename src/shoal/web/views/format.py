@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ MAX_COLUMNS = 12
 MAX_TEXT = 4_000  # characters of one value on a page
 SHORT = 28  # characters that stay on one line
 BRIEF = 80  # characters of a value that are always visible
+BRIEF_ERROR = 240  # the same of an error
 MEGABYTE = 1 << 20
 VALUE = "value"  # column of items that are not mappings
 
@@ -111,12 +113,12 @@ def text_of(value: Any) -> str:
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 
-def preview(value: Any) -> dict[str, Any]:
+def preview(value: Any, most: int = BRIEF) -> dict[str, Any]:
     """Return a value shortened and in full; the full text is bounded too."""
     text = text_of(value)
     return {
-        "brief": text if len(text) <= BRIEF else f"{text[: BRIEF - 1]}…",
-        "full": text[:MAX_TEXT] if len(text) > BRIEF else None,
+        "brief": text if len(text) <= most else f"{text[: most - 1]}…",
+        "full": text[:MAX_TEXT] if len(text) > most else None,
         "more": max(0, len(text) - MAX_TEXT),
         "href": safe_href(value),
         "is_short": len(text) <= SHORT,
@@ -153,4 +155,5 @@ FILTERS = {
     "display_url": display_url,
     "bar_segments": bar_segments,
     "preview": preview,
+    "error_preview": partial(preview, most=BRIEF_ERROR),
 }

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from shoal.core.commands import shoal_command
 from shoal.core.errors import QueueUnavailable
 from shoal.core.redact import redacted
+from shoal.fleet.status.rows import invalid_seed
 from shoal.web.auth import may_act, principal_of
 from shoal.web.context import WebContext, context_of
 from shoal.web.errors import path_of
@@ -30,6 +31,7 @@ PAGES = (
     ("Scrapers", "/scrapers"),
     ("Workers", "/workers"),
     ("Hosts", "/hosts"),
+    ("Dead letters", "/dead"),
     ("Actions", "/actions"),
 )
 # Shown after an action. The URL has only the key, so nobody can inject text.
@@ -66,6 +68,7 @@ def environment() -> Environment:
     )
     templates.filters.update(FILTERS)
     templates.globals["shoal"] = shoal_command
+    templates.globals["invalid_seed"] = invalid_seed
     return templates
 
 

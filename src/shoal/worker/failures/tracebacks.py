@@ -6,13 +6,14 @@ import shlex
 import sys
 from bdb import BdbQuit
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from traceback import FrameSummary, TracebackException, walk_tb
 from types import TracebackType
 from typing import Any
+
+import msgspec
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import BreakpointRefused
@@ -49,8 +50,7 @@ def library_of(filename: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class TracebackFormatter:
+class TracebackFormatter(msgspec.Struct, frozen=True):
     """Formats tracebacks without secrets.
 
     `own` is the library that the scraper belongs to, if it is installed as one: its frames are the user's.

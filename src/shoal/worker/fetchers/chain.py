@@ -23,9 +23,9 @@ from shoal.fetch.cache.store import CacheStore, DiskStore
 from shoal.fetch.contract import Fetcher, FetcherOptions, Limits, OpenFetcher
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.engines import open_engine
-from shoal.fetch.named import BROWSER, ChoosingFetcher, GuardedFetcher, NamingFetcher
+from shoal.fetch.named import BROWSER, ChoosingFetcher, GuardedFetcher, NamingFetcher, SentFetcher
 from shoal.fetch.proxies.fetcher import ProxiesFetcher, RetryingFetcher, SiteProxiesFetcher
-from shoal.fetch.proxies.pool import ProxyPool
+from shoal.fetch.proxies.pool import CountProxy, ProxyPool
 from shoal.fetch.proxies.source import ProxySource
 from shoal.fetch.proxies.sync import ProxySync
 from shoal.fetch.robots.robots import Robots
@@ -124,17 +124,24 @@ SALT = "proxies"  # the key of the secret that salts the names of proxies with c
 
 
 async def with_proxies(
-    settings: ScraperSettings, queue: Queue | None, fetcher: Fetcher, *, run_id: str = ""
+    settings: ScraperSettings,
+    queue: Queue | None,
+    fetcher: Fetcher,
+    *,
+    run_id: str = "",
+    worker_id: str = "",
+    count: CountProxy | None = None,
 ) -> Fetcher:
     """Return the fetcher with the proxies of the settings; without a queue their state is not shared."""
+    me = worker_id or secrets.token_hex(8)
     usual = fetcher
     if settings.proxies:
-        usual = await _open_proxies(settings.proxies, settings, queue, fetcher, run_id)
-    if not any(site.proxies is not None for site in settings.sites.rules.values()):
+        usual = await _open_proxies(settings.proxies, settings, queue, fetcher, run_id, me, count=count)
+    if not settings.sites.have_proxies:
         return usual
 
     by_rules = [
-        (rules, await _open_proxies(rules, settings, queue, fetcher, run_id, group=pattern))
+        (rules, await _open_proxies(rules, settings, queue, fetcher, run_id, me, group=pattern, count=count))
         for pattern, rules in settings.sites.proxies.items()
     ]
     return SiteProxiesFetcher(fetcher, usual, by_rules, lambda url: settings.sites.find(url).proxies)
@@ -146,13 +153,15 @@ async def _open_proxies(
     queue: Queue | None,
     fetcher: Fetcher,
     run_id: str,
+    me: str,
     *,
     group: str = "",
+    count: CountProxy | None = None,
 ) -> Fetcher:
     source = ProxySource(rules, salt=await secret_of(queue, SALT) if queue else secrets.token_bytes(32))
     gap = settings.delay.total_seconds() if rules.per_exit else 0.0
-    pool = ProxyPool(rules, await source.read(), gap=gap)
-    sync = ProxySync(queue, run_id, secrets.token_hex(8), pool, group=group) if queue else None
+    pool = ProxyPool(rules, await source.read(), gap=gap, count=count)
+    sync = ProxySync(queue, run_id, f"{me} {group}".strip(), pool, group=group) if queue else None
     proxied = ProxiesFetcher(
         fetcher, pool, source=source, sync=sync, statuses=settings.statuses, block=settings.block
     )
@@ -236,6 +245,8 @@ async def open_fetchers(
     *,
     user_agent: str,
     run_id: str,
+    worker_id: str = "",
+    count_proxy: CountProxy | None = None,
     login: Login | None = None,
     wanted: Collection[str | None] = ("http",),
     once: bool = False,
@@ -253,7 +264,9 @@ async def open_fetchers(
         return dict.fromkeys(("http", "browser", "auto", *plugin_fetchers(wanted)), played)
     fetcher = _open_direct(settings, limits, wanted, user_agent, once=once, egress=egress)
     fetcher = await with_tor(settings, queue, fetcher, run_id=run_id)
-    fetcher = await with_proxies(settings, queue, fetcher, run_id=run_id)
+    fetcher = await with_proxies(
+        settings, queue, fetcher, run_id=run_id, worker_id=worker_id, count=count_proxy
+    )
     fetcher = with_sessions(settings, queue, fetcher, login)
     fetcher = await with_tokens(settings, queue, fetcher, run_id=run_id)
     if settings.warc:
@@ -311,7 +324,8 @@ def _open_direct(
         settings=settings,
         once=once,
     )
-    return with_named(options, wanted)
+    fetcher = with_named(options, wanted)
+    return SentFetcher(fetcher) if once else fetcher
 
 
 def open_robots(
@@ -347,7 +361,8 @@ async def open_downloads(scraper: Scraper, queue: Queue, run: Run) -> Downloads:
     """
     settings = scraper.settings
     store = open_files(settings.files)
-    downloads = Downloads(store, KnownFiles(queue, store.place), run.id)
+    known = KnownFiles(queue, store.place, realm_of(settings, run.id))
+    downloads = Downloads(store, known, run.id)
     # A scraper without downloads may run where nothing can be written.
     is_used = settings.files or any(step.may_download for step in scraper.steps.values())
     if is_used and not settings.playback:

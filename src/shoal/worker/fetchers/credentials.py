@@ -7,8 +7,8 @@ from pathlib import Path
 from shoal.core.errors import LoginBroken, LoginFailed
 from shoal.core.http import Request, Response
 from shoal.core.redact import redacted
+from shoal.core.secrets import secret_headers
 from shoal.fetch.contract import Fetcher
-from shoal.fetch.http.profiles import profile_of
 from shoal.fetch.sessions.fetcher import Fill, Send, SessionFetcher
 from shoal.fetch.sessions.pool import Session, SessionRules
 from shoal.fetch.shared_state import HostPauser
@@ -57,8 +57,11 @@ def with_sessions(settings: ScraperSettings, queue: Queue, fetcher: Fetcher, log
     if sessions is None:
         return fetcher
 
-    for name in sessions.profiles:
-        profile_of(name)  # raises for an unknown name before the first page
+    if sessions.profiles:
+        from shoal.fetch.http.profiles import profile_of  # needs wreq, which aiohttp replaces
+
+        for name in sessions.profiles:
+            profile_of(name)  # raises for an unknown name before the first page
     rules = SessionRules(
         size=sessions.size,
         max_uses=sessions.max_uses,
@@ -119,8 +122,10 @@ def _stop_if_broken(login: Login) -> Login:
 
 
 def realm_of(settings: ScraperSettings, run_id: str) -> str:
-    """Return the cache realm: runs share pages if they may access the same hosts with equal credentials."""
+    """Return the realm: runs share pages and files if they access the same hosts with equal credentials."""
     parts = sorted(settings.allow_private)
+    if own := sorted(secret_headers(settings.headers).items()):
+        parts.append("headers " + blake2b(repr(own).encode(), digest_size=16).hexdigest())
     if by_site := [(name, sorted(site.headers.items())) for name, site in settings.sites.rules.items()]:
         parts.append("sites " + blake2b(repr(by_site).encode(), digest_size=16).hexdigest())
     if settings.tokens:

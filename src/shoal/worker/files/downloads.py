@@ -55,9 +55,6 @@ BUFFER = 256 << 10  # bytes that are written at a time
 COMPLETE = (200, 203)  # statuses whose body is the whole file
 
 
-MAX_TYPE = 200  # characters, which are stored in the record of a file
-
-
 class FileSink:
     """The file that one download is written to; nothing of it stays in memory."""
 
@@ -74,7 +71,7 @@ class FileSink:
         self.is_begun = status in COMPLETE
         if not self.is_begun:
             return None
-        self.headers, self.type = headers, type_of(headers)
+        self.headers, self.type = headers, headers.type
         if not is_accepted(self.type, self._types):
             got = printable(shorten(self.type)) or "no type"
             raise WrongFileType(f"The host sent {got}; accepted are {', '.join(self._types)}")
@@ -116,11 +113,6 @@ def is_accepted(kind: str, types: Sequence[str]) -> bool:
     return not types or any(fnmatchcase(kind, one) for one in types)
 
 
-def type_of(headers: Headers) -> str:
-    """Return the type of a response without its parameters, in lower case."""
-    return headers.get("content-type", "").partition(";")[0].strip().lower()[:MAX_TYPE]
-
-
 TOPIC = "downloaded files"
 KNOWN_TTL = timedelta(days=365)
 MAX_TOTAL = (
@@ -146,10 +138,13 @@ class KnownFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class KnownFiles:
-    """Remembers files by their URL; a write that fails is dropped, and the file is fetched again."""
+    """Remembers files by their URL; a write that fails is dropped, and the file is fetched again.
 
-    def __init__(self, queue: SharedState, place: str) -> None:
-        self._place = place
+    `realm` names what the runs share that may share files: the secrets that they send.
+    """
+
+    def __init__(self, queue: SharedState, place: str, realm: str = "") -> None:
+        self._place, self._realm = place, realm
         self._store = QueueCacheStore(queue, max_bytes=MAX_TOTAL, topic=TOPIC)
 
     async def find(self, url: str, template: str, headers: Mapping[str, str]) -> KnownFile | None:
@@ -172,7 +167,7 @@ class KnownFiles:
 
     def _key(self, url: str, template: str, headers: Mapping[str, str]) -> str:
         # Files in another folder, and with other names, are other files.
-        text = msgspec.json.encode([self._place, url, template, sorted(headers.items())])
+        text = msgspec.json.encode([self._place, self._realm, url, template, sorted(headers.items())])
         return blake2b(text, digest_size=20).hexdigest()
 
 

@@ -237,10 +237,14 @@ class ObjectFiles(FileStore):
         checksum, key = spool.sha256, self._key(name)
         attributes = {"sha256": checksum} | ({"Content-Type": kind} if kind else {})
         with self._translate_errors():
-            is_free = size_of_object(self._store, key) is None
-            if is_free and create_object(self._store, key, spool.file, attributes):
+            size = size_of_object(self._store, key)
+            if size is None and create_object(self._store, key, spool.file, attributes):
                 return True
-            return False if self._is_same(name, spool.size, checksum) else None
+            if size is not None and size != spool.size:
+                return None
+            # Not by its name: any site may choose that, also one that contains the checksum of another file.
+            found = attributes_of_object(self._store, key) or {}
+            return False if found.get("sha256") == checksum else None
 
     def discard(self, spool: Spool) -> None:
         with suppress(OSError):
@@ -265,14 +269,6 @@ class ObjectFiles(FileStore):
                 log.warning("%s: %s. Downloads are retried. %s", self.place, problem.reason, problem.advice)
                 return
             raise StorageFailed(self.place, problem.reason, problem.advice) from error
-
-    def _is_same(self, name: str, size: int, checksum: str) -> bool:
-        if checksum in name:
-            return True
-        if size_of_object(self._store, self._key(name)) != size:
-            return False
-        attributes = attributes_of_object(self._store, self._key(name)) or {}
-        return attributes.get("sha256") == checksum
 
     def _key(self, path: str) -> str:
         return f"{self._address.key}/{path}" if self._address.key else path

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.model import MINUTE, Lease
+from shoal.scrape.scraper import SEED_STEP
 
 WINDOW = MINUTE  # maximum difference between the clocks of two machines
 MAX_NONCES = 100_000
@@ -35,6 +36,8 @@ class ListenerRecord(msgspec.Struct, kw_only=True, frozen=True):
     address: str
     run_id: str
     in_hand: int = 0
+    seed_step: str = SEED_STEP  # the step of a call that names none
+    once: tuple[str, ...] = ()  # steps whose tasks are attempted once at most
 
 
 class ListenerHealth(msgspec.Struct, kw_only=True, frozen=True):

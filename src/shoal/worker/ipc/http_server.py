@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import NamedTuple
+
+import msgspec
 
 from shoal.core.errors import InvalidSetting
 
@@ -28,13 +29,12 @@ class HttpRequest(NamedTuple):
     read_body: Callable[[], Awaitable[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpReply(msgspec.Struct, frozen=True):
     """A response. The client may send another request if `keep_alive` is set."""
 
     status: int
     body: bytes = b""
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = msgspec.field(default_factory=dict)
     keep_alive: bool = False
 
 
@@ -51,6 +51,7 @@ class SmallHttpServer:
         self._host, self._ports, self._respond = host, ports, respond
         self._max_connections = max_connections
         self._connections: set[asyncio.Task[None]] = set()
+        self._silent: dict[asyncio.Task[None], None] = {}  # without a complete request, the oldest first
         self._busy = 0
         self._server: asyncio.Server | None = None
 
@@ -88,9 +89,10 @@ class SmallHttpServer:
     async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = asyncio.current_task()
         assert connection is not None
+        has_room = len(self._connections) < self._max_connections or self._close_oldest_silent()
         self._connections.add(connection)
         try:
-            if len(self._connections) <= self._max_connections:
+            if has_room:
                 keep_alive = await self._serve_one(reader, writer, REQUEST_TIMEOUT_SECONDS)
                 while keep_alive:
                     keep_alive = await self._serve_one(reader, writer, IDLE_TIMEOUT_SECONDS)
@@ -100,17 +102,30 @@ class SmallHttpServer:
             pass  # the server is closing
         finally:
             self._connections.discard(connection)
+            self._silent.pop(connection, None)
             writer.close()
+
+    def _close_oldest_silent(self) -> bool:
+        """Make room for a connection: clients that send nothing must not keep a probe out."""
+        oldest = next(iter(self._silent), None)
+        if oldest is None:
+            return False
+        del self._silent[oldest]
+        self._connections.discard(oldest)
+        return oldest.cancel()
 
     async def _serve_one(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, timeout: float
     ) -> bool:
         """Respond to the next request; return whether another one may follow."""
+        connection = asyncio.current_task()
+        assert connection is not None
+        self._silent[connection] = None
         async with asyncio.timeout(timeout):
             first = await reader.readexactly(1)
         self._busy += 1
         try:
-            reply, is_head = await self._reply(first, reader)
+            reply, is_head = await self._reply(connection, first, reader)
             writer.write(_encode(reply, is_head))
             async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
                 await writer.drain()
@@ -118,10 +133,14 @@ class SmallHttpServer:
             self._busy -= 1
         return reply.keep_alive
 
-    async def _reply(self, first: bytes, reader: asyncio.StreamReader) -> tuple[HttpReply, bool]:
+    async def _reply(
+        self, connection: asyncio.Task[None], first: bytes, reader: asyncio.StreamReader
+    ) -> tuple[HttpReply, bool]:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
-                request = _parse_head(first + await reader.readuntil(b"\r\n\r\n"), reader)
+                head = await reader.readuntil(b"\r\n\r\n")
+            self._silent.pop(connection, None)
+            request = _parse_head(first + head, reader)
             return await self._respond(request), request.method == "HEAD"
         except BadRequest as error:
             return HttpReply(400, str(error).encode()), False

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.events import Event, Level
-from shoal.core.model import Lease
+from shoal.core.model import Lease, Task
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.calls import Listening
 from shoal.worker.partitions import PartitionRole
@@ -100,7 +100,7 @@ class WorkerFailed(msgspec.Struct, tag="failed", frozen=True):
 Message = LeasesClaimed | LeasesSettled | WorkerProgress | LoggedEvent | WorkerEnded | WorkerFailed
 _message_decoder = msgspec.json.Decoder(Message)
 _config_decoder = msgspec.json.Decoder(WorkerConfig)
-_encoder = msgspec.json.Encoder(enc_hook=dict)  # for payloads, which are read-only views of a dict
+_encoder = msgspec.json.Encoder(enc_hook=dict)  # for the payload of a task without one: a read-only view
 
 
 class SupervisorChannel:
@@ -115,7 +115,7 @@ class SupervisorChannel:
         """Report claimed leases, before anything is done with them; return their numbers."""
         numbers = range(self._next, self._next + len(leases))
         self._next = numbers.stop
-        self.send(LeasesClaimed(numbers.start, list(leases), is_full))
+        self.send(LeasesClaimed(numbers.start, [_without_content(lease) for lease in leases], is_full))
         return numbers
 
     def report_full(self) -> None:
@@ -132,6 +132,12 @@ class SupervisorChannel:
         except OSError:
             # The supervisor is gone: the worker finishes its tasks, and nothing reads the messages.
             self._socket = None
+
+
+def _without_content(lease: Lease) -> Lease:
+    """Return a lease without the payload and request of its task: only the worker needs their megabytes."""
+    task = Task(url=lease.task.url, step=lease.task.step)
+    return msgspec.structs.replace(lease, task=task)
 
 
 def _send_all(sock: socket.socket, data: bytes) -> None:

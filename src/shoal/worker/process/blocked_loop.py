@@ -10,7 +10,7 @@ from datetime import timedelta
 from shoal.core.events import LOOP_BLOCKED, Event, Level
 from shoal.core.failures import TRACEBACK
 from shoal.core.model import Lease
-from shoal.core.redact import bare_url
+from shoal.core.redact import shown_url
 from shoal.scrape import hooks as hooks_module
 from shoal.scrape import step
 from shoal.scrape.hooks import Hook, ScraperHooks
@@ -92,7 +92,7 @@ def _event(lease: Lease, hook: Hook | None, seconds: float, stack: str) -> Event
         f"{code} has blocked the event loop for {seconds:.1f} s so far: all other tasks of the worker "
         f"wait. {advice}"
     )
-    fields = {"task": lease.task_id, "step": name, "url": bare_url(url) if url else None}
+    fields = {"task": lease.task_id, "step": name, "url": shown_url(url) if url else None}
     fields |= {"hook": str(hook)} if hook else {}
     return Event(
         at=time.time(),

@@ -8,13 +8,14 @@ quarter as many tasks, until it is alone. Then it is charged. Tasks that did not
 import random
 import signal
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
+import msgspec
+
 from shoal.core.errors import DutyFailed
 from shoal.core.model import SECOND, Bury, Lease, Outcome, Release, Retry
-from shoal.core.retry_policy import RetryPolicy
+from shoal.core.retry_policy import AT_MOST_ONCE, RetryPolicy
 from shoal.queue.contract import WorkQueue
 from shoal.worker.process.liveness import LivenessProblem
 
@@ -49,9 +50,6 @@ def is_proven(in_progress: Sequence[str], limits: Mapping[str, int]) -> bool:
     return len(in_progress) == 1 and limits.get(in_progress[0]) == 1
 
 
-ONCE = "delivery is at_most_once"
-
-
 async def release_leases(
     queue: WorkQueue, worker_id: str, *, once: Collection[str] = (), how: str = "died"
 ) -> int:
@@ -60,7 +58,9 @@ async def release_leases(
     Tasks of the steps `once` are not retried, because their requests may have been sent: they become dead
     letters that say how the worker ended.
     """
-    return await queue.abandon(worker_id, once=once, reason=f"WorkerDied: the worker {how}, and {ONCE}")
+    return await queue.abandon(
+        worker_id, once=once, reason=f"WorkerDied: the worker {how}, and {AT_MOST_ONCE}"
+    )
 
 
 AFTER_DEATH = RetryPolicy(base=2 * SECOND)
@@ -80,13 +80,28 @@ def once_steps(limits: Mapping[str, StepLimit]) -> list[str]:
     return sorted(name for name, limit in limits.items() if limit.at_most_once)
 
 
+# A worker takes several times the memory of its pages; what it takes beyond this is a fault, or an attack.
+MEMORY_BESIDE_PAGES = 2 << 30  # bytes
+MEMORY_PER_PAGE_BYTE = 8
+MAX_LARGE = 2  # attempts of a task whose worker takes too much: each costs the tasks beside it a new start
+
+
+def max_memory(page_bytes: int) -> int:
+    """Return the most bytes that a worker may take which holds at most this many bytes of pages."""
+    return MEMORY_BESIDE_PAGES + MEMORY_PER_PAGE_BYTE * page_bytes
+
+
 def describe_death(
-    code: int | None, problem: LivenessProblem | None, silence: float, failure: DutyFailed | None
+    code: int | None,
+    problem: LivenessProblem | None,
+    silence: float,
+    failure: DutyFailed | None,
+    most: int = 0,
 ) -> str:
     """Return how a worker died, as a sentence whose subject is the worker, without the subject.
 
-    `code` is its exit code, `silence` the seconds since its last sign of life, and `failure` an error of its
-    supervisor.
+    `code` is its exit code, `silence` the seconds since its last sign of life, `failure` an error of its
+    supervisor, and `most` the bytes that it may take.
     """
     if failure:
         return f"was killed, because {failure}"
@@ -97,6 +112,8 @@ def describe_death(
             return "was killed, because a step exceeded its time limit"
         case LivenessProblem.STUCK:
             return "was killed, because a task exceeded its time limit"
+        case LivenessProblem.LARGE:
+            return f"was killed, because it took more than {most >> 20:,} MB of memory (--memory allows more)"
         case None:
             return _describe_exit_code(code)
 
@@ -109,8 +126,7 @@ def _describe_exit_code(code: int | None) -> str:
     return f"was ended by {signal.Signals(-code).name}"
 
 
-@dataclass(frozen=True, slots=True)
-class DeadWorkerJudge:
+class DeadWorkerJudge(msgspec.Struct, frozen=True):
     """Decides the outcomes of the leases that a worker held when it ended."""
 
     limits: Mapping[str, StepLimit]
@@ -124,13 +140,14 @@ class DeadWorkerJudge:
         limit = self.limits.get(lease.task.step)
         if limit and limit.at_most_once:
             # It is not known which requests were sent.
-            return Bury(lease, f"WorkerDied: the worker {self.how}, and {ONCE}")
+            return Bury(lease, f"WorkerDied: the worker {self.how}, and {AT_MOST_ONCE}")
         return self._charge(lease, limit) if number in self.guilty else Release(lease)
 
     def _charge(self, lease: Lease, limit: StepLimit | None) -> Outcome:
         error = self._describe_charge(lease, limit)
         # The queue knows the largest attempt limit of all steps, not the one of this step.
-        if limit and lease.attempt >= limit.attempts:
+        most = limit.attempts if limit else lease.attempt + 1
+        if lease.attempt >= (min(most, MAX_LARGE) if self.problem is LivenessProblem.LARGE else most):
             return Bury(lease, error)
         # The next worker should start with another task, to show whether that one kills it as well.
         return Retry(lease, error, after=AFTER_DEATH.backoff(lease.attempt, random.uniform(0.5, 1.0)))

@@ -7,36 +7,57 @@ fork of it is as good as a new process.
 
 import asyncio
 import gc
+import logging
 import os
 import select
 import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from contextlib import suppress
 from typing import NoReturn, Self
 
+from shoal.core.model import SECOND
 from shoal.worker.process import main
 
+log = logging.getLogger(__name__)
 MAX_DESCRIPTOR = 65_536
+SPAWN_TIMEOUT = 20 * SECOND  # for a fork, which takes milliseconds, and the imports of a new fork server
+CLOSE_TIMEOUT = 10 * SECOND  # for its end, and that of its last worker
+IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WAITING_THREAD = "waiting for the fork server's end"
 DESCRIPTORS = 4  # sent for each worker: its channel, its step markers, its output, and its exit status pipe
 
 
 class WorkerProcess:
-    """A worker process as its supervisor sees it."""
+    """A worker process as its supervisor sees it; close it, or wait for its end."""
 
     def __init__(self, pid: int, status: asyncio.StreamReader, pipe: asyncio.ReadTransport) -> None:
         self.pid = pid
         self._status, self._pipe = status, pipe
-        self.has_ended = False
+        self._descriptor = _descriptor_of(pid)
+        self.has_ended = False  # as far as `wait` knows, or it is closed
 
     def kill(self) -> None:
         """Kill it now."""
-        if not self.has_ended:
-            with suppress(ProcessLookupError):
+        if self.has_ended:
+            return
+        with suppress(ProcessLookupError):
+            if self._descriptor is None:
                 os.kill(self.pid, signal.SIGKILL)
+            else:
+                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Kill it, and watch it no longer."""
+        self.kill()
+        self.has_ended = True
+        if self._descriptor is not None:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = None
 
     async def wait(self) -> int | None:
         """Return its exit code once it has ended: negative for a signal, None if it is unknown."""
@@ -44,8 +65,24 @@ class WorkerProcess:
             line = await self._status.readline()
         finally:
             self._pipe.close()
-        self.has_ended = True
+        if not line and self._descriptor is not None:
+            # The fork server has died, and its workers live on.
+            ended = asyncio.Event()
+            asyncio.get_running_loop().add_reader(self._descriptor, ended.set)
+            await ended.wait()
+        self.has_ended = bool(line)
+        self.close()  # which kills it where nothing tells its end
         return int(line) if line else None
+
+
+def _descriptor_of(pid: int) -> int | None:
+    """Return a descriptor that never means another process, as a pid does once its process has ended.
+
+    None where the system has none: before Linux 5.3, in some sandboxes and on macOS.
+    """
+    with suppress(AttributeError, OSError):
+        return os.pidfd_open(pid)
+    return None
 
 
 class ForkServerDied(Exception):
@@ -81,13 +118,18 @@ class ForkServer:
         """
         used = self._socket
         try:
-            return await self._spawn(channel, markers, output)
+            async with asyncio.timeout(SPAWN_TIMEOUT.total_seconds()):
+                return await self._spawn(channel, markers, output)
         except OSError as error:
+            is_frozen = isinstance(error, TimeoutError)
+            how = f"has not responded for {SPAWN_TIMEOUT.total_seconds():g} s" if is_frozen else "has died"
             if used is self._socket:  # else another call has started one
-                # The fork server was killed. Its workers live on.
+                log.warning("The fork server, which starts workers, %s; starting another.", how)
+                # Its workers live on.
+                _kill(self.pid)
                 self.close()
                 self.pid, self._socket = _start()
-            raise ForkServerDied from error
+            raise ForkServerDied(f"the fork server {how}") from error
 
     async def _spawn(self, channel: int, markers: int, output: int) -> WorkerProcess:
         ours, theirs = os.pipe()
@@ -96,9 +138,13 @@ class ForkServer:
             socket.send_fds(self._socket, [b"+"], [channel, markers, output, theirs])
         finally:
             os.close(theirs)
-        pid = await status.readline()
+        pid = b""
+        try:
+            pid = await status.readline()
+        finally:
+            if not pid:
+                pipe.close()
         if not pid:
-            pipe.close()
             raise ConnectionError("the fork server has died")
         return WorkerProcess(int(pid), status, pipe)
 
@@ -112,9 +158,19 @@ async def read_pipe(pipe: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransp
     return reader, transport
 
 
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
 def _wait_for(pid: int) -> None:
+    """Wait for the end of a fork server whose socket is closed; kill one that is frozen."""
+    ends = time.monotonic() + CLOSE_TIMEOUT.total_seconds()
     with suppress(ChildProcessError):  # other code of this process has waited for any child
-        os.waitpid(pid, 0)
+        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+            if time.monotonic() > ends:
+                _kill(pid)
+            time.sleep(0.01)
 
 
 def _start() -> tuple[int, socket.socket]:
@@ -122,7 +178,10 @@ def _start() -> tuple[int, socket.socket]:
     with theirs:
         as_stdin = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)]
         command = [sys.executable, "-m", __name__]
-        return os.posix_spawn(sys.executable, command, os.environ, file_actions=as_stdin), ours
+        pid = os.posix_spawn(
+            sys.executable, command, os.environ, file_actions=as_stdin, setsigmask=IGNORED_SIGNALS
+        )
+        return pid, ours
 
 
 def _fork() -> tuple[int, socket.socket]:
@@ -145,8 +204,9 @@ def _fork() -> tuple[int, socket.socket]:
 def _serve(sock: socket.socket) -> NoReturn:
     """Fork workers and report their exit codes, until the socket is closed and the last worker has ended."""
     # The terminal sends signals to the whole group; the launcher handles them.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)  # blocked while it imports
     child_exits = _sigchld_pipe()
     gc.freeze()  # without a collection first, for which the first worker would wait
     requests: list[socket.socket | int] = [sock]

@@ -145,7 +145,7 @@ class InlineWorker:
             threads = self._open_threads()
             # A step that is running in a thread cannot be interrupted: its result is dropped.
             stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-            await stack.enter_async_context(open_resources(self._scraper))
+            await stack.enter_async_context(open_resources(self._scraper, self._queue, self._run))
             tools = ProcessorTools(
                 {}, None, threads, self._markers, observers=self._observers, on_error=self._on_error
             )

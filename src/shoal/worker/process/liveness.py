@@ -6,6 +6,8 @@ from datetime import timedelta
 from enum import StrEnum
 from math import inf
 
+import msgspec
+
 from shoal.worker.ipc.step_markers import StepMarker
 
 SAMPLE_INTERVAL_SECONDS = 0.5
@@ -22,10 +24,10 @@ class LivenessProblem(StrEnum):
     HUNG = "hung"  # a step exceeded its time limit
     FROZEN = "frozen"  # the event loop does not run, and no step is running that may block it
     STUCK = "stuck"  # the loop runs, but a task does not finish
+    LARGE = "large"  # the process takes too much memory
 
 
-@dataclass(frozen=True, slots=True)
-class LivenessSample:
+class LivenessSample(msgspec.Struct, frozen=True):
     """What the supervisor observes of a worker at one moment."""
 
     at: float  # by the machine's monotonic clock

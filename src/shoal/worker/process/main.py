@@ -31,7 +31,7 @@ from shoal.queue.open import open_queue
 from shoal.queue.run_args import stored_args
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
-from shoal.worker.attempts import HostTurns, ProcessorTools
+from shoal.worker.attempts import ProcessorTools
 from shoal.worker.failures.tracebacks import TracebackFormatter, refuse_breakpoints
 from shoal.worker.fetchers.chain import (
     open_downloads,
@@ -70,6 +70,7 @@ from shoal.worker.scheduler import Stop
 from shoal.worker.secrets import all_secrets
 from shoal.worker.telemetry.observer import MetricsObserver
 from shoal.worker.telemetry.setup import open_observers
+from shoal.worker.turns import HostTurns
 from shoal.worker.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ async def work(
             # The scraper of the user's module gets them too: its login function may read them there.
             args = scraper.declared_args.restore(await stored_args(queue, run.id) or {})
             loaded.args = scraper.args = args
-        await stack.enter_async_context(open_resources(scraper, partial(report_warning, channel)))
+        await stack.enter_async_context(open_resources(scraper, queue, run, partial(report_warning, channel)))
         beat_forever(markers)
         threads = ThreadPoolExecutor(CELLS - 1, thread_name_prefix="step")
         redact = redactor(all_secrets(config.queue, scraper.settings, os.environ))
@@ -148,7 +149,13 @@ async def work(
         stack.callback(watch.stop)
         if config.listening:
             listener = CallListener(
-                queue, run, worker, worker_id=config.worker_id, listening=config.listening
+                queue,
+                run,
+                worker,
+                worker_id=config.worker_id,
+                listening=config.listening,
+                seed_step=scraper.seed_step,
+                once=[name for name, step in scraper.steps.items() if scraper.at_most_once(step)],
             )
             await stack.enter_async_context(listener)
         # Reported before anything is closed, because that may hang, and nothing is leased any more.
@@ -172,11 +179,14 @@ async def open_worker(
     """
     settings, egress = scraper.settings, open_egress(scraper.settings)
     agent = settings.user_agent or USER_AGENT
+    metrics = MetricsObserver(scraper.steps) if config.measure else None
     fetchers = await open_fetchers(
         settings,
         queue,
         user_agent=agent,
         run_id=run.id,
+        worker_id=config.worker_id,
+        count_proxy=metrics.measures.count_proxy if metrics else None,
         login=scraper.login_function,
         wanted=scraper.fetchers,
         once=scraper.has_at_most_once,
@@ -196,7 +206,6 @@ async def open_worker(
         stack.push_async_callback(failed_pages.close)
     downloads = await open_downloads(scraper, queue, run)
     stack.push_async_callback(downloads.close)
-    metrics = MetricsObserver(scraper.steps) if config.measure else None
     worker = Worker(
         queue,
         run,
@@ -207,7 +216,11 @@ async def open_worker(
             robots=robots,
             revisits=revisits,
             redact=redactor(secrets),
-            observers=(*tools.observers, *open_observers(stack, config, channel, metrics)),
+            observers=(
+                *tools.observers,
+                *scraper.observers,
+                *open_observers(stack, config, channel, metrics),
+            ),
             failed_pages=failed_pages,
             downloads=downloads,
             # One that handles calls claims nothing, so it stops no run.

@@ -15,8 +15,9 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Self
+
+import msgspec
 
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.events import Event
@@ -48,6 +49,7 @@ from shoal.worker.process.dead_worker import (
     StepLimit,
     describe_death,
     is_proven,
+    max_memory,
     once_steps,
     release_leases,
 )
@@ -57,6 +59,7 @@ from shoal.worker.process.heartbeat import (
     IDLE_HEARTBEAT_INTERVAL,
     Heartbeat,
     HeartbeatSender,
+    memory_of,
 )
 from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, LivenessProblem, LivenessSample
 from shoal.worker.process.procfs import STOPPED, state_of_process
@@ -88,12 +91,7 @@ class WorkerLink:
         return link
 
     async def _start(self, fork_server: ForkServer, config: WorkerConfig) -> None:
-        try:
-            ours = await self._fork(fork_server)
-        except ForkServerDied:
-            # With another channel: a worker that was forked nevertheless would read messages for this
-            # one. It ends, because its own is closed.
-            ours = await self._fork(fork_server)
+        ours = await self._fork(fork_server)
         self.reader, self.writer = await asyncio.open_unix_connection(sock=ours, limit=MAX_MESSAGE_BYTES)
         self.writer.write(write_config(config))
 
@@ -101,8 +99,6 @@ class WorkerLink:
         """Fork the process, and return our end of its channel."""
         ours, theirs = socket.socketpair()
         output, output_writer = os.pipe()
-        if self.reading:
-            self.reading.cancel()
         self.reading = asyncio.create_task(self._read_output(output), name="reading its output")
         try:
             self.process = await fork_server.spawn(theirs.fileno(), self._file, output_writer)
@@ -117,7 +113,7 @@ class WorkerLink:
     def close(self) -> None:
         """Kill the process, and close everything."""
         if self.process:
-            self.process.kill()
+            self.process.close()
         if self.reading:
             self.reading.cancel()
         if self.writer:
@@ -147,8 +143,7 @@ CLOSE_TIMEOUT = 10 * SECOND  # for a worker to close its resources, once all its
 KILL_TIMEOUT_SECONDS = 5.0  # a process may be unkillable while its disk does not respond
 
 
-@dataclass(slots=True)
-class WorkerExit:
+class WorkerExit(msgspec.Struct):
     """How a worker ended."""
 
     reason: ExitReason
@@ -157,8 +152,8 @@ class WorkerExit:
     killers: frozenset[str] = frozenset()  # those among them whose step was running, or that ran alone
     suspects: frozenset[str] = frozenset()  # tasks in progress, one of which may have caused its death
     settled: int = 0  # tasks that it settled
-    tally: WorkerCounters = field(default_factory=WorkerCounters)
-    last_lines: list[str] = field(default_factory=list)  # of its output
+    tally: WorkerCounters = msgspec.field(default_factory=WorkerCounters)
+    last_lines: list[str] = msgspec.field(default_factory=list)  # of its output
 
 
 class WorkerSupervisor:
@@ -247,7 +242,11 @@ class WorkerSupervisor:
 
     async def run(self) -> WorkerExit:
         """Start the worker and return how it ended, with its leases settled or released."""
-        link = await WorkerLink.open(self._fork_server, self.config, self._record_output)
+        try:
+            link = await WorkerLink.open(self._fork_server, self.config, self._record_output)
+        except ForkServerDied as error:
+            # A worker that was forked nevertheless ends, because its channel is closed.
+            return WorkerExit(ExitReason.DIED, f"could not be started, because {error}")
         try:
             code = await self._run_process(link)
             return await self._close(code, link.markers)
@@ -257,12 +256,14 @@ class WorkerSupervisor:
 
     async def _run_process(self, link: WorkerLink) -> int | None:
         """Supervise a worker until it has ended, and return its exit code."""
-        assert link.reader and link.writer and link.reading
+        assert link.process and link.reader and link.writer and link.reading
         self._process, self._writer = link.process, link.writer
         self._writer.write(STOP * self._stops)
         listening = _background("reading its messages", self._listen(link.reader))
-        tasks = [
+        exiting = asyncio.create_task(link.process.wait(), name="waiting for its exit code")
+        tasks: list[asyncio.Task[Any]] = [
             listening,
+            exiting,
             link.reading,
             _background("renewing its leases", self._renew_leases()),
             _background("sending its heartbeats", self._beat()),
@@ -270,20 +271,22 @@ class WorkerSupervisor:
             _background("ending it", self._kill_if_it_does_not_end()),
         ]
         try:
-            await self._wait_for_end(listening, tasks)
-            code = await self._wait_for_exit_code()
-            # A process that the worker left behind may hold its output open.
-            await asyncio.wait([link.reading], timeout=1.0)
-            return code
+            await self._wait_for_end(listening, exiting, tasks)
+            await asyncio.wait([exiting], timeout=KILL_TIMEOUT_SECONDS)
+            # A process that the worker left behind may hold its channel and output open.
+            await asyncio.wait([listening, link.reading], timeout=1.0)
+            return exiting.result() if exiting.done() else None
         finally:
             for task in tasks:
                 task.cancel()
             self._writer.close()
 
-    async def _wait_for_end(self, listening: asyncio.Task[None], tasks: list[asyncio.Task[None]]) -> None:
+    async def _wait_for_end(
+        self, listening: asyncio.Task[None], exiting: asyncio.Task[int | None], tasks: list[asyncio.Task[Any]]
+    ) -> None:
         """Wait for the worker's end; a background task that fails ends it, because it needs all of them."""
         pending = set(tasks)
-        while listening in pending:
+        while {listening, exiting} <= pending:
             timeout = KILL_TIMEOUT_SECONDS if self._is_killed.is_set() else None
             ended, pending = await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if not ended:
@@ -302,13 +305,6 @@ class WorkerSupervisor:
         self._failure = self._failure or DutyFailed(name, error)
         self._last_lines.extend("".join(traceback.format_exception(error)).splitlines()[-10:])
         self.kill()
-
-    async def _wait_for_exit_code(self) -> int | None:
-        assert self._process
-        with suppress(TimeoutError):
-            async with asyncio.timeout(KILL_TIMEOUT_SECONDS):
-                return await self._process.wait()
-        return None
 
     def _record_output(self, line: str) -> None:
         self._last_lines.append(line)
@@ -388,13 +384,17 @@ class WorkerSupervisor:
             is_stopped = self.pid is not None and state_of_process(self.pid) in STOPPED
             sample = LivenessSample(time.monotonic(), markers.beats(), markers.running_steps(), is_stopped)
             stuck = LivenessProblem.STUCK if self._find_stuck() else None
-            self._problem = self._liveness.judge(sample) or stuck
+            self._problem = self._liveness.judge(sample) or stuck or self._find_large()
             if self._problem:
                 self.kill()
                 return
             if self._liveness.is_silent != was_silent:
                 self._state_changed.set()
             await asyncio.sleep(SAMPLE_INTERVAL_SECONDS)
+
+    def _find_large(self) -> LivenessProblem | None:
+        taken = memory_of(self.pid) if self.pid else None
+        return LivenessProblem.LARGE if taken and taken > max_memory(self.config.memory) else None
 
     def _find_stuck(self) -> list[int]:
         """Return the leases that exceed their time, if none was settled for as long."""
@@ -418,7 +418,9 @@ class WorkerSupervisor:
         return (limit.time if limit else self._max_step_time).total_seconds()
 
     async def _close(self, code: int | None, markers: StepMarkers) -> WorkerExit:
-        how = describe_death(code, self._problem, self._liveness.silence, self._failure)
+        how = describe_death(
+            code, self._problem, self._liveness.silence, self._failure, max_memory(self.config.memory)
+        )
         ending = self._exit or WorkerExit(ExitReason.DIED, how)
         guilty = self._find_guilty(markers)
         suspects = set() if guilty or not self._is_unexplained else markers.in_progress(self.in_hand)
@@ -449,10 +451,12 @@ class WorkerSupervisor:
 
     @property
     def _is_unexplained(self) -> bool:
-        """Whether the worker died by itself, or froze: a task that was in progress may be the cause."""
+        """Whether the worker died by itself, froze or grew: a task that was in progress may be the cause."""
         if self._exit or self._failure:
             return False
-        return self._problem is LivenessProblem.FROZEN or not (self._problem or self._is_killed.is_set())
+        if self._problem:
+            return self._problem in (LivenessProblem.FROZEN, LivenessProblem.LARGE)
+        return not self._is_killed.is_set()
 
     def _find_guilty(self, markers: StepMarkers) -> set[int]:
         """Return the held leases whose step was running, or that exceeded their time."""

@@ -28,7 +28,7 @@ from shoal.core.events import (
 )
 from shoal.core.failures import TRACEBACK, error_text
 from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry
-from shoal.core.redact import bare_url
+from shoal.core.redact import shown_url
 from shoal.core.secrets import hidden
 from shoal.worker.prefetch import host_of
 from shoal.worker.telemetry.observer import Observer
@@ -93,9 +93,14 @@ class EventReporter(Observer):
                     Level.INFO, TASK_DONE, **_describe(outcome.lease), outcome="done", **took, **counts
                 )
             case Release() if took and self._level <= Level.INFO:
-                again = {"again_in": outcome.after.total_seconds()}
                 self.report(
-                    Level.INFO, TASK_RELEASED, **_describe(outcome.lease), outcome="release", **took, **again
+                    Level.INFO,
+                    TASK_RELEASED,
+                    **_describe(outcome.lease),
+                    outcome="release",
+                    **took,
+                    again_in=outcome.after.total_seconds(),
+                    reason=outcome.reason,
                 )
             case Done() | Release():
                 pass
@@ -130,7 +135,7 @@ class EventReporter(Observer):
 def _describe(lease: Lease) -> dict[str, Any]:
     url = lease.task.url
     about = {"task": lease.task_id, "step": lease.task.step, "attempt": lease.attempt}
-    return about | ({"url": bare_url(url)} if url else {})
+    return about | ({"url": shown_url(url)} if url else {})
 
 
 class LogForwarder(logging.Handler):

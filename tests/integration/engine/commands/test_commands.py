@@ -80,7 +80,7 @@ async def test_looking_at_a_finished_run(folder, site):
     )
     assert status["steps"]["page"]["completed"] == 1
     assert (await typed("runs", "--json", folder=folder)).row["run_id"] == run_id
-    workers = (await typed("workers", "--all", "--run", "newest", "--json", folder=folder)).rows
+    workers = (await typed("workers", "newest", "--all", "--json", folder=folder)).rows
     assert sum(worker["completed"] for worker in workers) == 1
     assert {worker["state"] for worker in workers} == {"ended"}
     assert (await typed("hosts", "--run", run_id, "--json", folder=folder)).row[

@@ -202,7 +202,7 @@ async def test_the_metrics_of_a_whole_queue_are_written_or_served(folder, origin
 async def test_logs_and_traces_are_had_for_the_asking(folder, origin):
     options = ("--log-dir", "logs", "--log-format", "json", "--trace")
     done = await typed(
-        *("run", "pages.py", *options, "--url", f"{origin.url}/a?x=c4nary"),
+        *("run", "pages.py", *options, "--url", f"{origin.url}/a?token=c4nary"),
         folder=folder,
         OTEL_TRACES_EXPORTER="console",
     )

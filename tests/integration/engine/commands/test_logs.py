@@ -164,7 +164,7 @@ async def test_in_a_container_each_task_is_a_line_on_stdout(picky, bench):
     assert did.code == 0, did.err
     lines = {line["event"]: line for line in did.rows}
     begun, done = lines["task begun"], lines["task done"]
-    assert begun["task"] == done["task"] and begun["url"].endswith("/a")
+    assert begun["task"] == done["task"] and begun["url"].endswith("/a?key=…")
     assert (done["step"], done["outcome"], done["items"], done["rejected"]) == ("page", "done", 1, 1)
     assert done["level"] == "info" and done["seconds"] >= 0
     assert {"run begun", "worker started", "worker ended", "stdout", "run ended"} <= lines.keys()

@@ -85,12 +85,12 @@ async def test_a_run_without_items_warns_and_names_a_page_to_try(shop, folder):
     assert (told["first_errors"], told["first_reject"], told["queue"]) == ({}, None, "sqlite:///shoal.db")
 
 
-async def test_a_filled_run_without_workers_is_stopped_and_found_by_the_start_of_its_id(folder):
+async def test_a_filled_run_waits_for_its_first_worker_and_is_found_by_the_start_of_its_id(folder):
     await typed("enqueue", "books.py", "--url", "https://a.example/", "--run", "nightly-1", folder=folder)
     (row,) = (await typed("runs", "--json", folder=folder)).rows
-    assert (row["state"], row["queue"]) == ("stopped", "sqlite:///shoal.db")
+    assert (row["state"], row["queue"]) == ("waiting", "sqlite:///shoal.db")
     shown = await typed("status", "night", folder=folder)
-    assert "Run nightly-1 of books: stopped" in shown.out
+    assert "Run nightly-1 of books: waiting" in shown.out
     assert "1 task left, and no worker works on it" in shown.out
     assert (await typed("pause", "newest", "--json", folder=folder)).row["state"] == "paused"
     assert (await typed("resume", "nightly", "--json", folder=folder)).code == Exit.OK

@@ -18,6 +18,7 @@ from shoal.core.errors import (
     UnknownTask,
 )
 from shoal.core.model import DeadFilter, Task
+from shoal.fleet import left_to_others
 from shoal.fleet.sources.names import read_sources
 from shoal.web.actions import OperatorActions
 from shoal.web.auth import Principal
@@ -283,6 +284,16 @@ async def test_what_is_said_of_workers_reaches_them(app):
     assert worker.info["steps"] == ["person"]
 
 
+async def test_a_refused_start_leaves_no_run_and_durations_are_read_as_elsewhere(app):
+    tasks = [Task(payload={"name": "ann"})]
+    for wrong in ({"partition_table": {1: ["CA"]}}, {"stagger": "soon"}, {"heartbeat": "0s"}):
+        with pytest.raises(InvalidSetting, match=r"partition|stagger|heartbeat"):
+            await app.start("people", tasks=tasks, workers=1, **wrong)
+    assert not await app.runs()
+    run = await app.start("people", tasks=tasks, workers=2, stagger="100ms")
+    assert (await run.wait(MINUTE)).items == 1
+
+
 def test_one_url_is_one_url_and_an_empty_list_is_no_source():
     assert [name for name, _ in read_sources("https://a.example/", [], {}).given] == ["urls"]
     assert read_sources("https://a.example/", (), {}).given[0][1] == ["https://a.example/"]
@@ -323,3 +334,33 @@ async def test_a_private_host_that_nobody_typed_stops_the_run_and_buries_nothing
         await asyncio.wait_for(run.wait(), 60)
     stats = await run.stats()
     assert (stats.remaining, stats.dead) == (1, 0)
+
+
+async def test_a_run_that_has_nothing_new_has_ended_and_says_why(app):
+    tasks = [Task(payload={"name": name}, step="person") for name in ("ann", "bob")]
+    await (await app.start("people", tasks=tasks, workers=1, settings={"dedup": "1h"})).wait(MINUTE)
+    for workers in (0, 1):
+        again = await app.start("people", tasks=tasks, workers=workers, settings={"dedup": "1h"})
+        stats = await again.wait(MINUTE)
+        assert (again.report.known, stats.tasks) == (2, 0)
+        assert "nothing new" in (await app.queue.run(again.id)).reason
+
+
+async def test_a_wait_ends_with_the_workers_of_some_partitions(app, monkeypatch):
+    monkeypatch.setattr(left_to_others, "UNSERVED_SECONDS", 0.0)
+    tasks = [Task(payload={"name": name}, step="person", partition=name) for name in ("ann", "bob")]
+    run = await app.start("people", tasks=tasks, workers=1, partitions=["ann"])
+    stats = await run.wait(MINUTE)
+    assert (stats.completed, stats.remaining) == (1, 1)
+
+
+async def test_a_refused_task_is_left_out_of_every_wait(app):
+    tasks = [Task(payload={"name": "ann"}, step="person"), Task(url="nope", step="person")]
+    run = await app.start("people", tasks=tasks, workers=1)
+    assert run.ids[1] is None
+    await run.wait(run.ids, MINUTE)
+    assert list((await run.outcomes(run.ids, MINUTE)).items) == [run.ids[0]]
+    with pytest.raises(InvalidInput, match="was refused"):
+        await run.result(run.ids[1])
+    with pytest.raises(InvalidInput, match="A payload is a dict"):
+        await app.gather("people", [tasks[0]])

@@ -7,8 +7,10 @@ from datetime import timedelta
 
 import httpx2
 import pytest
+from msgspec import to_builtins
 
 import shoal
+from shoal.core.errors import InvalidInput, InvalidTask
 from shoal.core.model import MINUTE
 from shoal.web.app import make_app
 from shoal.web.context import WebContext, WebSettings
@@ -113,6 +115,37 @@ async def test_each_makes_dead_letters_of_invalid_seeds(any_bench):
             for name in ("typed", "posted", "program")
         ]
     assert places == [["--url bad url"], ["urls[0]"], ["urls[0]"]]
+
+
+async def test_each_counts_the_sitemaps_it_cannot_read_and_starts_no_run_from_them_alone(bench, origin):
+    listed = "".join(f"<url><loc>{origin.url}/{number}</loc></url>" for number in range(3))
+    pages = {"/good.xml": f"<urlset>{listed}</urlset>", "/broken.xml": "<urlset><url"}
+    origin.answer = lambda path: Answer(pages.get(path, ""), status=200 if path in pages else 404)
+    good, broken, missing = (f"{origin.url}/{name}.xml" for name in ("good", "broken", "missing"))
+    async with interfaces(bench) as here:
+        words = [f"--sitemap={url}" for url in (good, broken, missing)]
+        row = await here.type("enqueue", "news", *words)
+        posted = await here.post("/runs", scraper="news", sitemaps=[good, broken, missing])
+        report = (await here.app.start("news", sitemap=[good, broken, missing])).report
+        refused = to_builtins(report.refused)
+        program = {"enqueued": report.added, "invalid": report.invalid, "refused": refused}
+        for found in (row, posted, program):
+            assert (found["enqueued"], found["invalid"]) == (3, 2)
+            assert [one["text"] for one in found["refused"]] == [broken, missing]
+        runs = len(await here.app.runs())
+
+        typed_in = await typed("enqueue", "news", "--sitemap", missing, folder=bench.folder)
+        response = await here.http.post("/api/runs", json={"scraper": "news", "sitemaps": [missing]})
+        with pytest.raises(InvalidInput) as caught:
+            await here.app.start("news", sitemap=missing)
+        for text in (typed_in.err, response.json()["message"], str(caught.value)):
+            assert "Nothing could be queued (1 invalid), so no run was created." in text
+            assert f"{missing}: status 404" in text
+        with pytest.raises(InvalidTask, match="status 404"):
+            await here.app.start("news", sitemap=[good, missing], on_invalid="raise")
+        assert len(await here.app.runs()) == runs
+        dead = await here.app.start("news", sitemap=missing, on_invalid="dead")
+        assert [letter.task.payload["text"] for letter in await dead.dead()] == [missing]
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 import shoal
+from shoal.core.errors import TaskDied
 from shoal.fleet.ondemand.client import CallClient, CallLost
 from shoal.fleet.status.overview import worker_row
 from shoal.fleet.status.rows import fields_of
@@ -57,6 +58,19 @@ async def test_the_call_of_a_killed_worker_is_answered_by_another_and_stored_onc
     assert item["pid"] != holder
     assert await stored(app, run) == [item]
     assert origin.visits["/long"] == 2
+
+
+async def test_the_call_of_a_killed_worker_is_not_repeated_for_a_step_at_most_once(bench, origin):
+    code = PAGES.replace("@pages.step", "@pages.step(delivery='at_most_once')", 1)
+    pages = bench.write(f"{code}\n    @pages.step\n    def other(page: Page): ...\n")
+    async with shoal.connect(bench.queue_url, folder=bench.folder) as app:
+        run = await app.listen(pages, workers=2)
+        calling = asyncio.create_task(app.scrape(pages, f"{origin.url}/long"))
+        os.kill(await first_holder(bench.folder), signal.SIGKILL)
+        with pytest.raises(TaskDied, match="at_most_once"):
+            await calling
+        assert (await app.queue.stats(run.id)).dead == 1
+    assert origin.visits["/long"] == 1
 
 
 async def test_a_result_that_was_stored_before_the_answer_was_lost_is_found_and_not_made_again(

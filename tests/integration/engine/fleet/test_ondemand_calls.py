@@ -74,6 +74,15 @@ async def test_a_page_that_kills_its_worker_runs_out_of_attempts(local, pages, o
     assert origin.visits["/poison"] <= 3
 
 
+async def test_a_call_that_names_no_step_is_of_the_first_one(local, pages, origin, bench):
+    run = await local.listen(pages)
+    await local.scrape(pages, f"{origin.url}/1")
+    done = await typed("scrape", pages, f"{origin.url}/2", "--queue", bench.queue_url, folder=bench.folder)
+    assert done.code == Exit.OK, done.err
+    assert list((await local.queue.stats(run.id)).steps) == ["page"]
+    assert len([item async for item in local.queue.items(run.id, step="page")]) == 2
+
+
 @pytest.mark.long
 async def test_a_frozen_worker_is_given_up_and_what_it_says_later_is_refused(local, pages, origin, bench):
     origin.answer = lambda path: Answer(f"<title>{path}</title>")

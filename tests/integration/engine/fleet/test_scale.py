@@ -1,5 +1,6 @@
 """The autoscaler with real workers: it follows the load, lets workers finish, and leaves nobody behind."""
 
+import ast
 import asyncio
 import json
 import os
@@ -26,7 +27,6 @@ from shoal.fleet.scale.decide import ScaleBounds, load_of
 from shoal.fleet.scale.local import LocalWorkers
 from shoal.queue.open import open_queue
 from shoal.worker.process.procfs import pid_scope
-from tests.integration.engine.fleet.test_start import executed
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sessions import left_over
 from tests.integration.engine.shell import start, typed
@@ -388,5 +388,6 @@ async def test_the_example_of_the_page_runs(tmp_path):
     async with open_queue(url) as queue, asyncio.timeout(60):
         run = await queue.start_run("books")
         await queue.enqueue(run.id, [Task(key=str(number), step="name") for number in range(150)])
-        await executed(example, {"folder": tmp_path, "url": url, "queue": queue, "run_id": run.id})
+        code = compile(example, "fleet.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        await eval(code, {"folder": tmp_path, "url": url, "queue": queue, "run_id": run.id})
         assert (await queue.stats(run.id)).completed == 150

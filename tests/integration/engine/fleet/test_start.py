@@ -1,6 +1,5 @@
 """A cluster of one file: a coordinator, and workers that stay."""
 
-import ast
 import asyncio
 import json
 import os
@@ -10,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import shoal
 from shoal.cli.exits import Exit
+from shoal.core.errors import InvalidSetting
 from shoal.fleet.cluster_roles import enqueue_lock
 from shoal.fleet.project.file import Project
 from shoal.fleet.sources.names import seeds_of
-from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
@@ -41,7 +41,7 @@ queue = "sqlite:///queue.db"
 rejects = "rejects/{{scraper}}.jsonl"
 
 [workers]
-count = 1
+per_machine = 1
 batch_size = 10
 
 [storage]
@@ -84,6 +84,19 @@ def results(folder, scraper):
         for file in (folder / "results").glob(f"{scraper}-*.jsonl")
         for line in file.read_text().splitlines()
     ]
+
+
+async def test_a_program_starts_a_machine_in_its_role_with_one_call(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    worker = asyncio.create_task(shoal.start_cluster("shoal.toml", "worker"))
+    summaries = await asyncio.wait_for(shoal.start_cluster(folder, "coordinator"), 60)
+    assert sorted((one.snapshot.stats.items, one.enqueued.invalid) for one in summaries) == [(2, 0), (21, 1)]
+    assert len(results(folder, "pages")) == 21 and len(results(folder, "names")) == 2
+    worker.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(worker, 60)
+    with pytest.raises(InvalidSetting, match="role"):
+        await shoal.start_cluster(folder, "boss")
 
 
 async def test_a_coordinator_and_a_worker_carry_out_every_scraper_of_the_file(folder, origin):
@@ -172,13 +185,10 @@ async def test_workers_of_some_steps_say_which_and_that_they_wait_while_only_oth
     worker = await start(*WORKER, "names", "--steps", "detail", folder=folder)
     said = []
     async with asyncio.timeout(60):
-        while not said or "Only" not in said[-1]:
+        while not said or "Left" not in said[-1]:
             said.append(json.loads(await worker.stderr.readline())["message"])
     assert said[0] == "Waiting for runs of names, with 1 worker each, for tasks of detail only."
-    assert said[-1].startswith(
-        "Only 2 tasks of name are left, which --steps detail does not run, nor does any worker. "
-        "This command waits for such a worker. To run them: shoal work names --run "
-    )
+    assert said[-1].endswith("2 tasks of name, which --steps detail does not run.")
     code, _, err = await ended(worker, signal.SIGTERM)
     assert code == Exit.OK, err
     async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
@@ -192,43 +202,6 @@ async def test_a_file_that_lacks_something_is_an_error_of_usage(tmp_path):
 
 
 PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "cluster.md").read_text()
-
-
-class Silence:
-    """An observer that records what it receives."""
-
-    def on_join(self, run):
-        pass
-
-    def on_progress(self, snapshot):
-        pass
-
-    def on_message(self, text):
-        pass
-
-
-async def executed(example, names):
-    code = compile(example, "cluster.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    await eval(code, names)
-
-
-async def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "books.py").write_text(SCRAPER.replace("names", "books"))
-    (tmp_path / "shoal.toml").write_text('[scrapers]\nbooks = "books.py:books"\n')
-    url = f"sqlite:///{tmp_path}/queue.db"
-    coordinator, worker = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    async with open_queue(url) as queue, asyncio.timeout(60):
-        seeds = Seeds(axes=["name:ann,bob"])
-        given = {"folder": tmp_path, "url": url, "queue": queue, "observer": Silence(), "seeds": seeds}
-        filling, serving = dict(given), dict(given)
-        working = asyncio.create_task(executed(worker, serving))
-        await executed(coordinator, filling)
-        serving["host"].stop()
-        await working
-    assert filling["summary"].snapshot.stats.completed == 2
-    assert [ending.tally.pages for ending in serving["endings"].values()] == [2]
-    assert len((tmp_path / "books.jsonl").read_text().splitlines()) == 2
 
 
 async def test_the_file_of_the_page_can_be_read(tmp_path):

@@ -37,7 +37,8 @@ format = "json"
 @pytest.fixture
 def folder(tmp_path, origin):
     (tmp_path / "people.py").write_text(SCRAPER)
-    told = TOML.replace("count = 1", 'count = 1\nheartbeat = "1s"\nmetrics = "127.0.0.1:0"') + WATCHED
+    more = 'per_machine = 1\nheartbeat = "1s"\nmetrics = "127.0.0.1:0"'
+    told = TOML.replace("per_machine = 1", more) + WATCHED
     (tmp_path / "shoal.toml").write_text(told.format(site=origin.url))
     (tmp_path / "urls.txt").write_text("".join(f"{origin.url}/{number}\n" for number in range(20)))
     return tmp_path

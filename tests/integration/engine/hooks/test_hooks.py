@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.cases import long
-from tests.integration.engine.origin import Answer
+from tests.integration.engine.origin import Answer, Origin
 
 HEAD = """
 from dataclasses import replace
@@ -204,3 +204,88 @@ def write(resources):
     ]
     moments = sorted(moment for moment, _ in origin.moments)
     assert min(later - sooner for sooner, later in pairwise(moments)) > 0.1
+
+
+FALLBACK = """
+plain = Scraper("plain", rate=None, robots=False, retries=1, retry={"delay": "10ms"}, missing="dead")
+
+@plain.step
+async def page(page: Page):
+    yield {"lost": "with the page that fails"}
+    page.css("h1")[0]
+
+@page.on_error
+def fall_back(failed):
+    if failed.task.url.endswith("/0"):
+        return
+    if failed.task.url.endswith("/1"):
+        raise KeyError("in the fallback")
+    yield {"url": failed.task.url, "attempt": failed.attempt, "error": type(failed.error).__name__}
+    yield Task(url=failed.task.url, step="archived", key=f"archived {failed.task.url}")
+
+@plain.step
+async def archived(page: Page):
+    yield {"archived": page.url}
+"""
+
+
+async def test_what_a_step_yields_for_a_task_that_has_failed_for_good_replaces_its_dead_letter(any_bench):
+    async with Origin(lambda path: Answer("<p>x", status=500 if path == "/3" else 200)) as site:
+        summary = await any_bench.run(FALLBACK, urls(site, 4))
+        items, dead = await any_bench.items(summary.run.id), await any_bench.dead(summary.run.id)
+    assert sorted(items, key=str) == sorted(
+        [
+            {"url": f"{site.url}/2", "attempt": 2, "error": "IndexError"},
+            {"url": f"{site.url}/3", "attempt": 2, "error": "HttpStatus"},
+            {"archived": f"{site.url}/2"},
+        ],
+        key=str,
+    )
+    by_path = {letter.task.url.removeprefix(site.url): letter for letter in dead}
+    assert set(by_path) == {"/0", "/1", "/3"}
+    assert by_path["/3"].task.step == "archived"
+    assert by_path["/0"].error.startswith("IndexError")
+    assert "KeyError: 'in the fallback'" in by_path["/1"].error
+    assert "on_error of step 'page' was called for IndexError" in by_path["/1"].error
+    skipped = summary.snapshot.not_followed
+    assert {why: one.count for why, one in skipped.items()} == {
+        "skipped: IndexError, with on_error": 1,
+        "skipped: HttpStatus, with on_error": 1,
+    }
+
+
+BROKEN_FALLBACK = """
+import asyncio, os, signal
+plain = Scraper("plain", rate=None, robots=False, retries=0)
+
+@plain.step
+async def page(page: Page):
+    if page.url.endswith("/killed"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    page.css("h1")[0]
+
+@page.on_error
+async def fall_back(failed):
+    if failed.task.url.endswith("/cancels"):
+        raise asyncio.CancelledError
+    if failed.task.url.endswith("/exits"):
+        raise SystemExit(3)
+    if failed.task.url.endswith("/kills"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield {"url": failed.task.url}
+"""
+
+
+async def test_a_task_whose_on_error_or_worker_ends_is_a_dead_letter_and_not_tried_again(bench, origin):
+    places = ("cancels", "exits", "kills", "killed", "good")
+    async with asyncio.timeout(60):
+        summary = await bench.run(BROKEN_FALLBACK, [f"{origin.url}/{name}" for name in places])
+    letters = {letter.task.url.rpartition("/")[2]: letter for letter in await bench.dead(summary.run.id)}
+    assert await bench.items(summary.run.id) == [{"url": f"{origin.url}/good"}]
+    assert {name: letter.error.partition(":")[0] for name, letter in letters.items()} == {
+        "cancels": "StepEnded",
+        "exits": "StepEnded",
+        "kills": "WorkerDied",
+        "killed": "WorkerDied",
+    }
+    assert "on_error of step 'page' was called for IndexError" in letters["cancels"].error

@@ -8,7 +8,7 @@ import pytest
 from shoal import Page, Scraper
 from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.exits import Exit
-from shoal.core.errors import ShoalError
+from shoal.core.errors import InvalidInput, ShoalError
 from tests.integration.engine.hooks.test_hooks import urls
 
 HEAD = """
@@ -131,6 +131,22 @@ async def test_hooks_of_a_run_are_called_in_a_run_from_python(origin):
     assert called == [("start", "running"), ("finished", 2, True)]
     assert len(result.items) == 2 and not result.is_complete
     assert "Hook failed: on_run_finish report: ValueError: no mail server" in str(result)
+
+
+async def test_a_start_that_is_refused_calls_no_hook_for_the_end():
+    shop, seen = Scraper("refused"), []
+
+    @shop.step
+    async def page(page: Page):
+        yield {}
+
+    @shop.on_run_finish
+    async def report(run):
+        seen.append(run.state)
+
+    with pytest.raises(InvalidInput):
+        await shop.run(["notaurl"])
+    assert not seen
 
 
 async def test_a_start_that_fails_is_raised_to_the_program(origin):

@@ -4,10 +4,14 @@ import asyncio
 import json
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from shoal.core.model import Task
+from tests.integration.engine.origin import Answer, Origin
 
 HOSTS, PAGES, DELAY = 10, 25, 0.2
 POLITE = """
@@ -46,3 +50,47 @@ async def test_no_host_is_asked_more_often_than_it_may_be_by_four_workers(bench,
     assert len(early) <= 0.05 * len(gaps)
     spans = [max(times) - min(times) for times in moments.values()]
     assert HOSTS * (PAGES - 1) * DELAY / sum(spans) > 0.9
+
+
+async def test_the_requests_of_steps_to_a_host_are_at_most_per_host_at_a_time_over_all_workers(bench, origin):
+    origin.answer = lambda path: Answer(after=0.4)
+    summary = await bench.run(
+        f"""
+        api = Scraper("api", rate=None, per_host=2, robots=False)
+
+        @api.step(fetch=None)
+        async def ask(task: Task):
+            yield {{"status": (await api.request(f"{origin.url}/{{task.payload['n']}}")).status}}
+        """,
+        [Task(step="ask", payload={"n": number}) for number in range(12)],
+        workers=2,
+    )
+    starts = [moment for moment, _ in origin.moments]
+    assert summary.snapshot.stats.items == len(starts) == 12
+    assert min(third - first for first, third in zip(starts, starts[2:], strict=False)) > 0.38
+
+
+REDIRECTED = """
+    moved = Scraper("moved", rate="4/s", robots=False, scope="any", timeout="2s")
+
+    @moved.step
+    async def page(page: Page):
+        yield {"url": page.url}
+"""
+
+
+@pytest.mark.parametrize("to_own_host", [True, False])
+async def test_redirects_take_a_turn_of_the_host_to_which_they_lead(bench, origin, to_own_host):
+    async with AsyncExitStack() as stack:
+        others = [origin] if to_own_host else [await stack.enter_async_context(Origin()) for _ in range(6)]
+        for other in others:
+            other.answer = lambda path: (
+                Answer(status=302, headers={"Location": f"{origin.url}/to{path[1:]}"})
+                if path.startswith("/from")
+                else Answer()
+            )
+        urls = [f"{others[number % len(others)].url}/from{number}" for number in range(12)]
+        summary = await bench.run(REDIRECTED, urls, workers=2)
+    gaps = [later - earlier for (earlier, _), (later, _) in pairwise(origin.moments)]
+    assert summary.snapshot.stats.items == 12
+    assert len([gap for gap in gaps if gap < 0.9 * 0.25]) <= 2 and min(gaps) > 0.1

@@ -17,6 +17,7 @@ from tests.conftest import or_skip
 from tests.integration.engine.origin import Answer, Origin
 from tests.integration.engine.sends import BY_EXIT, gaps_of, read_sends
 from tests.integration.engine.shell import typed
+from tests.integration.fetch.false_proxy import FalseProxy
 from tests.servers.process import free_port
 from tests.servers.proxies import MicroSocks, SlowLine, TinyProxy
 
@@ -266,3 +267,19 @@ async def test_fifty_proxies_are_nearly_as_fast_as_none(bench, rack):
     none, fifty = best.values()
     print(f"\n{none:.0f} pages/s by none, {fifty:.0f} by fifty: {fifty / none:.2f} times as fast")
     assert fifty >= 0.8 * none
+
+
+async def test_a_page_at_most_once_is_requested_once_through_proxies_that_forward_and_then_close(bench):
+    async with FalseProxy(b"") as first, FalseProxy(b"") as second:
+        summary = await bench.run(
+            f"""
+            proxies = ["http://127.0.0.1:{first.port}", "http://127.0.0.1:{second.port}"]
+            once = Scraper("once", rate=None, robots=False, delivery="at_most_once", proxies=proxies)
+
+            @once.step
+            async def page(page: Page): ...
+            """,
+            [f"http://shop.test/{number}" for number in range(4)],
+        )
+        requested = first.heard.count(b"GET ") + second.heard.count(b"GET ")
+    assert summary.snapshot.stats.dead == requested == 4

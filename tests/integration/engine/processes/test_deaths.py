@@ -10,6 +10,7 @@ import pytest
 
 from shoal.fleet import job as job_module
 from shoal.fleet.run.pool import MAX_RESTARTS
+from shoal.worker.process import dead_worker
 from shoal.worker.process.supervisor import WorkerSupervisor
 from shoal.worker.slots import CONCURRENCY
 from tests.cases import long
@@ -64,6 +65,41 @@ async def test_a_step_that_ends_its_process_costs_its_own_task_and_no_other(
     assert items == Counter({f"good{number}": 1 for number in range(40)})
     assert set(letters) == {"bad0", "bad1"}
     assert all(word in error for error in letters.values())
+
+
+async def test_a_process_that_a_step_has_forked_does_not_hide_the_death_of_its_worker(bench, origin):
+    child = bench.folder / "child"
+    leave = f"""
+            child = os.fork()
+            if not child:
+                signal.alarm(120)
+                signal.pause()
+            open({str(child)!r}, "w").write(str(child))
+            os.kill(os.getpid(), signal.SIGKILL)"""
+    try:
+        async with asyncio.timeout(30):
+            summary = await bench.run(scraper(leave).replace("retries=1", "retries=0"), pages(origin, bad=1))
+    finally:
+        os.kill(int(child.read_text()), signal.SIGKILL)
+    items, letters = await outcome(bench, summary)
+    assert items == Counter({f"good{number}": 1 for number in range(40)})
+    assert set(letters) == {"bad0"} and "SIGKILL" in letters["bad0"]
+
+
+async def test_a_step_that_takes_too_much_memory_costs_its_own_task_and_no_other(bench, origin, monkeypatch):
+    monkeypatch.setattr(dead_worker, "MEMORY_BESIDE_PAGES", 400 << 20)
+    monkeypatch.setattr(dead_worker, "MEMORY_PER_PAGE_BYTE", 0)
+    grow = "taken = b'x' * (500 << 20); time.sleep(60)"
+    summary = await bench.run(
+        scraper(grow, settings="lease='30s'").replace("retries=1", "retries=4"), pages(origin, bad=1)
+    )
+    items, letters = await outcome(bench, summary)
+    assert items == Counter({f"good{number}": 1 for number in range(40)})
+    assert set(letters) == {"bad0"} and origin.visits["/bad0"] == 2
+    assert (
+        "step 'page' was running when its worker was killed, because it took more than 400 MB"
+        in letters["bad0"]
+    )
 
 
 @pytest.mark.parametrize("kind", ["async def", *long("def")])

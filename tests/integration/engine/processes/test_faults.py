@@ -9,14 +9,15 @@ import pytest
 
 import shoal.worker
 from shoal import Page, Scraper
-from shoal.core.errors import QueueError, QueueFull, QueueReadOnly, ShoalError
-from shoal.core.model import Done
+from shoal.core.errors import NoProxyLeft, QueueError, QueueFull, QueueReadOnly, ShoalError
+from shoal.core.model import SECOND, Done
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
-from shoal.worker import attempts, queue_retry, settlements, trap_counts
+from shoal.queue.postgres.queue import PostgresQueue
+from shoal.worker import queue_retry, settlements, trap_counts, turns
 from shoal.worker.worker import Stop
 from tests.cases import long
-from tests.integration.engine.faults import Fault, scene
+from tests.integration.engine.faults import Fault, Web, scene
 
 TESTS = Path(__file__).parents[3]
 PAGES = 30
@@ -25,8 +26,9 @@ VERBS = ("claim", "settle", "stats", "notes", "write_notes", "swap_note")
 # The tests that let the other verbs fail which workers and their supervisors call.
 ELSEWHERE = {
     "finish": "integration/engine/processes/test_faults.py",
-    "pause_host": "integration/engine/processes/test_faults.py",
+    "take_turn": "integration/engine/processes/test_faults.py",
     "hosts": "unit/worker/fetchers/test_private_refusals.py",
+    "resume": "integration/engine/runs/test_page_limit.py",
     "run": "unit/core/test_repeat.py",
     "trim_notes": "unit/fetch/cache/test_queue_store.py",
     "extend": "unit/worker/process/test_supervisor.py",
@@ -125,12 +127,12 @@ async def asks(page: Page):
     yield {"url": page.url, "more": answer.url}
 
 
-@pytest.mark.parametrize("verb", ["notes", "swap_note", "pause_host"])
+@pytest.mark.parametrize("verb", ["notes", "swap_note", "take_turn"])
 async def test_a_queue_that_gives_a_request_no_turn_costs_its_task_no_attempt(queue, verb, monkeypatch):
-    monkeypatch.setattr(attempts, "OUTAGE_WAIT", timedelta(0))
+    monkeypatch.setattr(turns, "OUTAGE_WAIT", timedelta(0))
 
     def is_turn(topic, *args, **options):
-        return topic in (attempts.TOPIC, "b.example")
+        return topic in (turns.SLOTS, "b.example")
 
     async with scene(queue, asking, URLS[:1]) as here, asyncio.timeout(30):
         here.queue.faults[verb] = Fault(full, 2, hits=is_turn)
@@ -138,6 +140,27 @@ async def test_a_queue_that_gives_a_request_no_turn_costs_its_task_no_attempt(qu
         assert here.queue.failed.is_set()
         assert len(await here.items()) == 1
         assert [letter async for letter in queue.dead(here.run.id)] == []
+
+
+@on_two
+async def test_nothing_is_claimed_while_no_proxy_is_left_and_the_releases_leave_no_trace(queue):
+    class Benched(Web):
+        async def fetch(self, request):
+            self.asked[request.url] += 1
+            raise NoProxyLeft("every proxy is benched", 2 * SECOND)
+
+    urls = [f"http://host-{number}.example/" for number in range(1_000)]
+    async with scene(queue, plain, urls, web=Benched()) as here, asyncio.timeout(30):
+        working = asyncio.create_task(here.worker.run())
+        while not here.web.asked:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(1)  # for the claims that must not come
+        claimed = here.ledger.claimed
+        here.worker.stop(Stop.RELEASE)
+        await working
+    assert 0 < claimed < 300
+    if isinstance(queue, PostgresQueue):
+        assert await queue._server.value("SELECT count(*) FROM shoal.attempt") == 0
 
 
 @on_two
@@ -204,7 +227,7 @@ async def test_no_lease_is_left_behind_by_an_outcome_that_is_buried_in_vain(queu
 
 
 BROKEN_STORE = """
-from shoal.core.errors import QueueError, QueueFull
+from shoal.core.errors import NoProxyLeft, QueueError, QueueFull
 from shoal.queue.sqlite.queue import SqliteQueue
 
 broken = Scraper("broken", rate=None, robots=False, lease="3s")

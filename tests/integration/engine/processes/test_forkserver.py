@@ -4,11 +4,14 @@ import asyncio
 import os
 import signal
 import socket
+import threading
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
 
+from shoal.core.model import SECOND
+from shoal.fleet.run import pool
 from shoal.worker.ipc.step_markers import make_file
 from shoal.worker.process import forkserver
 from shoal.worker.process.forkserver import ForkServer, ForkServerDied, read_pipe
@@ -73,14 +76,19 @@ def kinds(pid):
     return sorted("file" if "deleted" in link else link.split(":")[0] for link in links)
 
 
+async def has_its_own(worker):
+    """Wait until a worker has closed the descriptors of the fork server."""
+    async with asyncio.timeout(5):
+        while kinds(worker.pid) != ["/dev/null", "file", "pipe", "pipe", "socket"]:
+            await asyncio.sleep(0.01)
+
+
 async def test_a_worker_has_the_descriptors_it_was_given_and_no_others(fork_server, descriptors):
     others = [descriptors() for _ in range(2)]
     alive = [await each.spawn(fork_server) for each in others]
     ends = descriptors()
     worker = await ends.spawn(fork_server)
-    async with asyncio.timeout(5):
-        while kinds(worker.pid) != ["/dev/null", "file", "pipe", "pipe", "socket"]:
-            await asyncio.sleep(0.01)
+    await has_its_own(worker)
     for each in (ends, *others):
         each.close()
     assert [await each.wait() for each in (worker, *alive)] == [1, 1, 1]
@@ -121,9 +129,66 @@ async def test_workers_outlive_the_fork_server_and_new_ones_are_started(fork_ser
     os.kill(fork_server.pid, signal.SIGKILL)
     new = await second.spawn(fork_server)
     os.kill(old.pid, 0)  # it is alive
+    first.close()
+    second.close()
     assert await old.wait() is None
+    assert await new.wait() == 1
+
+
+async def test_a_frozen_worker_whose_fork_server_has_died_is_killed(fork_server, descriptors):
+    first, second = descriptors(), descriptors()
+    frozen = await first.spawn(fork_server)
+    await has_its_own(frozen)
+    os.kill(fork_server.pid, signal.SIGKILL)
+    os.kill(frozen.pid, signal.SIGSTOP)
+    exiting = asyncio.create_task(frozen.wait())
+    new = await second.spawn(fork_server)
+    assert not exiting.done()
+    frozen.kill()
+    async with asyncio.timeout(10):
+        assert await exiting is None
+    assert not is_process_running(frozen.pid)
     second.close()
     assert await new.wait() == 1
+
+
+async def test_ctrl_c_does_not_end_a_fork_server_that_still_imports(fork_server, descriptors):
+    started = fork_server.pid
+    os.kill(started, signal.SIGINT)  # as the terminal does, to the whole group
+    ends = descriptors()
+    worker = await ends.spawn(fork_server)
+    assert fork_server.pid == started
+    ends.close()
+    assert await worker.wait() == 1
+
+
+async def test_a_fork_server_that_is_frozen_is_named_and_replaced(
+    fork_server, descriptors, monkeypatch, caplog
+):
+    alive = descriptors()
+    old, frozen = await alive.spawn(fork_server), fork_server.pid
+    os.kill(frozen, signal.SIGSTOP)
+    first, second = descriptors(), descriptors()
+    with monkeypatch.context() as patched, pytest.raises(ForkServerDied):
+        patched.setattr(forkserver, "SPAWN_TIMEOUT", 0.2 * SECOND)
+        await fork_server.spawn(first.theirs.fileno(), first.markers, first.output_writer)
+    first.theirs.close()
+    assert "The fork server, which starts workers, has not responded for 0.2 s" in caplog.text
+    new = await second.spawn(fork_server)
+    os.kill(old.pid, 0)  # it is alive
+    assert not is_process_running(frozen)
+    second.close()
+    assert await new.wait() == 1
+
+
+def test_a_frozen_fork_server_does_not_keep_a_program_from_ending(monkeypatch):
+    monkeypatch.setattr(forkserver, "CLOSE_TIMEOUT", 0.2 * SECOND)
+    with ForkServer() as fork_server:
+        os.kill(fork_server.pid, signal.SIGSTOP)
+    for thread in threading.enumerate():
+        if thread.name == forkserver.WAITING_THREAD:
+            thread.join(10)
+    assert not is_process_running(fork_server.pid)
 
 
 async def test_a_run_goes_on_when_its_fork_server_and_a_worker_are_killed(bench, origin):
@@ -147,6 +212,31 @@ async def test_a_run_goes_on_when_its_fork_server_and_a_worker_are_killed(bench,
     summary = await bench.run(code, [f"{origin.url}/{number}" for number in range(1_500)], workers=2)
     assert killed and any("vanished" in line for line in bench.witness.said_lines), bench.witness.said_lines
     assert summary.snapshot.stats.items == summary.snapshot.stats.completed == 1_500
+
+
+async def test_a_run_goes_on_when_several_fork_servers_in_a_row_are_killed(bench, monkeypatch):
+    killed, spawn = [], ForkServer._spawn
+
+    async def die(server, *descriptors):
+        if len(killed) == 3:
+            return await spawn(server, *descriptors)
+        killed.append(server.pid)
+        os.kill(server.pid, signal.SIGKILL)
+        raise ConnectionError("the fork server has died")
+
+    monkeypatch.setattr(ForkServer, "_spawn", die)
+    monkeypatch.setattr(pool, "MIN_RESTART_DELAY_SECONDS", 0.01)
+    code = """
+    plain = Scraper("plain", rate=None)
+
+    @plain.step(fetch=None)
+    async def page(task: Task):
+        yield {"url": task.url}
+    """
+    summary = await bench.run(code, ["https://a.example/0"])
+    assert len(killed) == 3 and summary.snapshot.stats.completed == 1
+    said = "A worker could not be started, because the fork server has died; starting another."
+    assert bench.witness.said_lines.count(said) == 3, bench.witness.said_lines
 
 
 async def test_a_worker_that_a_killed_fork_server_did_not_report_reads_nothing_of_the_next(

@@ -1,8 +1,7 @@
 """A run is complete or says that it is not: in its state, its exit code and every report."""
 
-from dataclasses import asdict
-
 import pytest
+from msgspec.structs import asdict
 
 from shoal import connect
 from shoal.cli.exits import Exit

@@ -8,17 +8,18 @@ import shlex
 import pytest
 
 from shoal import connect
+from shoal.cli.commands.crawl.run import summary_text
 from shoal.cli.exits import Exit
 from shoal.core.errors import RunConflict
 from shoal.core.model import SECOND, RunState, Task
 from shoal.discover.routing import Routes
-from shoal.fleet import other_steps
+from shoal.fleet import left_to_others
 from shoal.fleet.run.enqueue import fill
 from shoal.fleet.scale.autoscaler import Autoscaler
 from shoal.fleet.scale.decide import ScaleBounds
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
-from shoal.worker.page_limit import PageLimit
+from shoal.worker.page_limit import PageLimit, raise_page_limit
 from tests.integration.engine.origin import Answer, Origin
 from tests.integration.engine.shell import start, typed
 
@@ -84,11 +85,10 @@ async def test_a_worker_with_the_old_budget_does_not_end_a_run_that_was_resumed_
     more = await bench.run(ENDLESS.format(most=6), [], run_id="r", resume=True)
     assert more.snapshot.stats.completed == 6
     async with open_queue(bench.queue_url) as queue:
+        await raise_page_limit(queue, "r", 9)
         await queue.resume("r")
-        assert await PageLimit(queue, "r", 3).end_if_used()
+        assert not await PageLimit(queue, "r", 3).end_if_used()
         assert (await queue.run("r")).state is RunState.RUNNING
-        assert await PageLimit(queue, "r", 6).end_if_used()
-        assert (await queue.run("r")).state is RunState.PARTIAL
 
 
 async def test_the_command_says_where_the_run_was_cut_and_what_to_type_for_more(folder, origin):
@@ -105,7 +105,7 @@ async def test_the_command_says_where_the_run_was_cut_and_what_to_type_for_more(
     again = await typed(
         "run", "pages.py", "--resume", row["run_id"], "--set", "max_pages=5", *LOCAL, folder=folder
     )
-    assert again.code == Exit.USAGE and "has used its budget: 5 pages are done" in again.err
+    assert again.code == Exit.USAGE and "has used its budget: 5 pages done" in again.err
     assert "--set max_pages=10" in again.err
     more = ("enqueue", "pages.py", "--url", f"{origin.url}/more", "--run", row["run_id"], *LOCAL)
     refused = await typed(*more, "--set", "max_pages=5", folder=folder)
@@ -277,7 +277,7 @@ async def test_the_next_stage_may_be_on_another_host_and_links_that_are_dropped_
 
 
 @pytest.mark.long
-async def test_the_pace_of_a_scaler_follows_the_pause_of_the_scraper(folder, origin):
+async def test_the_pace_of_a_scaler_follows_the_pause_of_the_run(folder, origin):
     (folder / "urls.txt").write_text("\n".join(f"http://a.example/{number}" for number in range(5000)))
     await typed(
         "enqueue", "pages.py", "--urls-file", "urls.txt", "--set", "rate=5/s", "--run", "r", folder=folder
@@ -286,6 +286,8 @@ async def test_the_pace_of_a_scaler_follows_the_pause_of_the_scraper(folder, ori
     assert (await typed(*words, folder=folder)).row["most_useful"] == 1
     paused = await typed(*words, "--set", "pause=8-20s", folder=folder)
     assert paused.row["most_useful"] == 50  # the leases that one host may have
+    assert (await typed("set", "r", "pause=8-20s", folder=folder)).code == Exit.OK
+    assert (await typed(*words, folder=folder)).row["most_useful"] == 50
 
 
 async def test_a_new_run_names_the_one_that_was_left_unfinished(folder, origin):
@@ -312,7 +314,7 @@ async def test_steps_that_a_run_does_not_work_on_are_named_with_the_command_for_
 
 
 async def test_a_run_ends_and_says_so_when_only_tasks_of_other_steps_are_left(folder, origin, monkeypatch):
-    monkeypatch.setattr(other_steps, "UNSERVED_SECONDS", 0.0)
+    monkeypatch.setattr(left_to_others, "UNSERVED_SECONDS", 0.0)
     (folder / "pages.py").write_text(f"{SCRAPER}\n@pages.step\ndef other(page):\n    yield {{}}\n")
     origin.answer = lambda path: Answer()
     done = await typed(
@@ -320,9 +322,12 @@ async def test_a_run_ends_and_says_so_when_only_tasks_of_other_steps_are_left(fo
         folder=folder,
     )  # fmt: skip
     assert done.code == Exit.PARTIAL, done.err
-    assert done.row["left_to_other_steps"] == {"page": 1} and done.row["state"] == "stopped"
+    assert done.row["left_to_others"] == {"steps": {"page": 1}} and done.row["state"] == "waiting"
     messages = [json.loads(line).get("message", "") for line in done.err.splitlines()]
-    assert any(one.startswith("Only 1 task of page is left, which --steps other") for one in messages)
+    assert any(
+        one.startswith("Left: 1 task of page, which --steps other does not run. No worker")
+        for one in messages
+    )
     done = await typed("run", "pages.py", "--resume", "r", "--steps", "other", folder=folder)
     assert "Left: 1 task of page, which --steps other does not run." in done.err
     (again,) = [
@@ -330,6 +335,32 @@ async def test_a_run_ends_and_says_so_when_only_tasks_of_other_steps_are_left(fo
     ]
     resumed = await typed(*shlex.split(again)[1:], folder=folder)
     assert resumed.code == Exit.OK, resumed.err
+
+
+async def test_a_run_of_some_partitions_ends_when_these_are_done_and_names_the_others(bench, monkeypatch):
+    monkeypatch.setattr(left_to_others, "UNSERVED_SECONDS", 0.0)
+    code = """
+        pages = Scraper("pages", rate=None, robots=False)
+
+        @pages.step(fetch=None)
+        def page(task: Task):
+            yield {}
+    """
+    states = ["CA", "TX", "TX"]
+    seeds = [Task(step="page", key=str(n), partition=state) for n, state in enumerate(states)]
+    done = await bench.run(code, seeds, run_id="r", partitions=["CA", "NY"])
+    (said,) = bench.witness.said_lines
+    assert said.startswith("Left: 2 tasks of partition TX, which --partitions CA,NY does not run.")
+    assert f"To run them: shoal work {bench.folder}/scraper.py --run r" in said
+    assert done.snapshot.stats.completed == 1
+    text = summary_text(done, None)
+    assert (
+        "Left: 2 tasks of partition TX" in text
+        and "--resume r" in text
+        and "--partitions" not in text.split("Resume")[1]
+    )
+    rest = await bench.run(code, [], run_id="r", resume=True)
+    assert rest.snapshot.stats.completed == 3 and rest.left_to_others is None
 
 
 async def test_with_json_every_line_on_stderr_is_json_also_of_steps_and_libraries(folder, origin):
@@ -483,3 +514,39 @@ async def test_a_finished_run_is_not_paused_and_watching_it_ends(folder, origin)
     assert (await typed("pause", "r", "--json", folder=folder)).row["state"] == "finished"
     async with asyncio.timeout(30):
         assert (await typed("watch", "r", folder=folder)).code == Exit.OK
+
+
+BROKEN = """
+from shoal import Page, Scraper
+
+shop = Scraper("shop", rate=None, robots=False, allow_private="127.0.0.0/8", stop_when=40)
+
+@shop.step
+async def listing(page: Page):
+    for number in range(600):
+        yield page.follow(f"/book/{number}", step=book)
+
+@shop.step
+async def book(page: Page):
+    yield {"title": page.css("h1")[0].text()}
+"""
+
+
+async def test_a_run_whose_pages_all_fail_alike_stops_with_its_tasks_and_says_how_to_go_on(tmp_path):
+    (tmp_path / "shop.py").write_text(BROKEN)
+    async with Origin(lambda path: Answer("<p>a page without a title")) as site:
+        options = ["--workers", "2", f"--url={site.url}/"]
+        done = await typed("run", "shop.py", *options, folder=tmp_path)
+        visits = site.visits.total()
+        assert done.code == Exit.PARTIAL
+        assert visits < 2 * 300
+        assert "Stopped at stop_when=40: nearly all of the last tasks of step 'book'" in done.err
+        assert "IndexError" in done.err and "--set stop_when=off" in done.err
+        (more,) = (line for line in done.err.splitlines() if line.startswith("More:"))
+        assert "max_pages" not in more
+        (run,) = (await typed("runs", "--json", folder=tmp_path)).rows
+        status = await typed("status", run["run_id"], "--json", folder=tmp_path)
+        assert status.row["state"] == "partial" and status.row["reason"].startswith("stop_when=40")
+        assert status.row["remaining"] > 0
+        gone_on = await typed(*more.split()[2:], "--set", "stop_when=off", folder=tmp_path)
+    assert gone_on.code == Exit.PARTIAL and "600 dead letters" in gone_on.err

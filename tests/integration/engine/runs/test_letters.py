@@ -48,6 +48,6 @@ async def test_edited_letters_are_fetched_at_their_new_address_and_old_runs_go(t
         "UPDATE worker SET beat_at = beat_at - 172800000000"
     )
     last = await typed("run", "pages.py", "--run", "last", f"--url={site.url}/x", folder=tmp_path)
-    assert "Deleted 1 run with 3 tasks, 3 items, 0 dead letters. (keep = 1 d)" in last.err
+    assert "Deleted 1 run with 3 tasks, 3 items, 0 dead letters. The setting keep says so." in last.err
     listed = await typed("runs", "--json", folder=tmp_path)
     assert [row["run_id"] for row in listed.rows] == ["last"]

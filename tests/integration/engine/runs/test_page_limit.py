@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import textwrap
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
@@ -9,10 +10,12 @@ import msgspec
 import pytest
 
 from shoal import Scraper
-from shoal.core.model import ZERO, Done, Release, RunSettings, Task
+from shoal.core.model import ZERO, Done, Release, RunSettings, RunState, Task
 from shoal.queue.open import open_queue
 from shoal.worker import page_limit
-from shoal.worker.page_limit import PageLimit
+from shoal.worker.claims import TaskClaims
+from shoal.worker.ipc.protocol import WorkerConfig
+from shoal.worker.page_limit import PageLimit, blocks_topic, raise_page_limit, release_pages
 from shoal.worker.partitions import PLAN, Holding, PartitionPlan, PartitionRole, topic_of
 from tests.cases import long
 from tests.integration.engine.faults import scene
@@ -66,6 +69,12 @@ class Claimer:
         self._page_limit = PageLimit(queue, run.id, MOST)
         self._numbers = itertools.count(1)
 
+    def claims(self):
+        config = WorkerConfig(
+            queue="", run_id=self._run.id, worker_id=self._name, scraper="pages", lease=MINUTE, memory=1
+        )
+        return TaskClaims(self.queue, self._run, config, None, max_pages=MOST)
+
     async def work(self, claim):
         """Claim until nothing is left; every fifth page is handed back."""
         while await self._page_limit.remaining() > 0:
@@ -101,6 +110,119 @@ async def test_without_turns_the_same_workers_do_more_than_they_may(bench):
     async with claimers(bench.queue_url, 5) as (run, workers), asyncio.timeout(60):
         await asyncio.gather(*(worker.work(Claimer.at_once) for worker in workers))
         assert (await workers[0].queue.stats(run.id)).completed > MOST
+
+
+async def test_workers_that_claim_from_blocks_do_as_many_pages_as_a_run_may_have(any_bench, monkeypatch):
+    monkeypatch.setattr(page_limit, "BLOCK_SHARE", 6)
+    async with claimers(any_bench.queue_url, 5) as (run, workers), asyncio.timeout(60):
+        claims = [worker.claims() for worker in workers]
+        used = await asyncio.gather(*(work_from_blocks(*pair) for pair in zip(workers, claims, strict=True)))
+        assert (await workers[0].queue.stats(run.id)).completed == MOST
+        assert any(used)
+
+
+async def work_from_blocks(worker, claims):
+    """Claim a page or two until none is left; return whether a block was used."""
+    had_block = False
+
+    async def claim(_):
+        nonlocal had_block
+        claimed = await claims.claim(2)
+        had_block = had_block or claims._page_limit.block is not None
+        return claimed.grant.leases
+
+    await worker.work(claim)
+    return had_block
+
+
+@pytest.mark.parametrize("more", [MOST + 5, None])
+async def test_a_worker_that_has_not_read_a_raised_limit_goes_on_to_it(bench, more):
+    async with claimers(bench.queue_url, 1) as (run, (worker,)), asyncio.timeout(30):
+        claims, done = worker.claims(), 0
+        await raise_page_limit(worker.queue, run.id, more)
+        while await claims.end_at_budget() is not None:
+            leases = (await claims.claim(7)).grant.leases
+            await worker.queue.settle([Done(lease) for lease in leases])
+            if (done := done + len(leases)) >= 5 * MOST:
+                break
+        assert done == (more or 5 * MOST)
+        assert (await worker.queue.run(run.id)).reason == (f"max_pages={more} reached" if more else "")
+
+
+async def test_a_limit_that_is_raised_at_the_moment_when_a_run_ends_at_it_takes_effect(bench, monkeypatch):
+    async with claimers(bench.queue_url, 1) as (run, (worker,)), asyncio.timeout(30):
+        used, finish = PageLimit(worker.queue, run.id, 0), worker.queue.finish
+
+        async def raise_and_finish(run_id, reason):
+            await raise_page_limit(worker.queue, run_id, MOST)
+            await finish(run_id, reason)
+
+        monkeypatch.setattr(worker.queue, "finish", raise_and_finish)
+        assert not await used.end_if_used()
+        assert (await worker.queue.run(run.id)).state is RunState.RUNNING
+
+
+KILLED = """
+    import os
+    import signal
+    from pathlib import Path
+    from shoal.worker import page_limit
+
+    acquire, killed = page_limit.PageLimit._acquire, Path({folder!r}) / "killed"
+    page_limit.LOCK_TTL *= 6
+
+    async def acquire_and_end(self):
+        note = await acquire(self)
+        if not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return note
+
+    page_limit.PageLimit._acquire = acquire_and_end
+"""
+
+
+async def test_a_worker_that_is_killed_with_the_lock_holds_nobody_up(bench, origin, monkeypatch):
+    monkeypatch.setattr(page_limit, "LOCK_TTL", page_limit.LOCK_TTL)  # the scraper's file changes it
+    code = textwrap.dedent(KILLED).format(folder=str(bench.folder)) + ENDLESS.format(more="")
+    origin.answer = two_ways_on
+    async with asyncio.timeout(45):  # less than the lock lasts
+        summary = await bench.run(code, [f"{origin.url}/"], workers=2)
+    assert summary.snapshot.stats.completed == 61 and (bench.folder / "killed").exists()
+
+
+async def test_what_a_dead_worker_holds_of_the_limit_is_released_and_what_others_hold_is_not(bench):
+    async with (
+        claimers(bench.queue_url, 1) as (run, (worker,)),
+        asyncio.timeout(9),
+    ):
+        dead, other = PageLimit(worker.queue, run.id, MOST, "dead"), PageLimit(worker.queue, run.id, MOST)
+        for note in (await dead._acquire(), None):
+            await worker.queue.write_notes(blocks_topic(run.id), {"dead": b"9"})
+            await release_pages(worker.queue, run.id, "another")
+            assert bool(await worker.queue.notes(page_limit.TOPIC, [run.id])) is (note is not None)
+            assert await other.remaining() == MOST - 9
+            await release_pages(worker.queue, run.id, "dead")
+            assert await other.remaining() == MOST
+        async with other.lock():
+            await release_pages(worker.queue, run.id, "dead")
+            assert await worker.queue.notes(page_limit.TOPIC, [run.id])
+
+
+async def test_a_block_saves_the_lock_and_is_free_again_when_its_worker_reserves_no_more(bench, monkeypatch):
+    monkeypatch.setattr(page_limit, "BLOCK_SHARE", 4)
+    async with claimers(bench.queue_url, 2) as (_, (first, second)), asyncio.timeout(30):
+        claims = first.claims()
+        leases = [*(await claims.claim(2)).grant.leases]
+        block = claims._page_limit.block
+        assert block.left == MOST // 4 - 2
+        async with second._page_limit.lock():
+            assert await second._page_limit.remaining() == MOST - MOST // 4 - len(leases)
+            leases += (await claims.claim(2)).grant.leases  # it needs no lock
+        block.ends = 0.0
+        monkeypatch.setattr(page_limit, "BLOCK_SHARE", 100)
+        leases += (await claims.claim(2)).grant.leases
+        assert await second._page_limit.remaining() == MOST - len(leases) == MOST - 6
 
 
 async def test_who_sleeps_through_the_end_of_its_turn_is_handed_nothing(any_bench, monkeypatch):

@@ -91,6 +91,19 @@ async def test_pages_that_are_unchanged_are_not_read_again_and_still_have_their_
         "unchanged": 4,
         "gone": 1,
     }
+    listed = await typed("changes", second.row["run_id"][:-1], "--json", folder=folder)
+    rows = {row["url"].removeprefix(site.url): row for row in listed.rows}
+    assert {path: row["change"] for path, row in rows.items()} == {
+        "/2": "changed",
+        "/4": "gone",
+        "/9": "new",
+    }
+    assert (rows["/2"]["field"], rows["/2"]["old"], rows["/2"]["new"]) == ("title", "Title 2", "Title two")
+    await typed("changes", "newest", "--only", "changed", "--to", "changes.csv", folder=folder)
+    assert (folder / "changes.csv").read_text().splitlines() == [
+        "change,step,url,item,field,old,new,info",
+        f"changed,article,{site.url}/2,1,title,Title 2,Title two,",
+    ]
     assert site.unchanged == 4
     assert second.err.count("read http") == 2  # the step saw what is new and what has changed
     async with open_queue(f"sqlite:///{folder}/shoal.db") as queue:
@@ -102,6 +115,21 @@ async def test_a_person_reads_what_has_changed(folder, site):
     await run(folder, *(f"--url={site.url}{path}" for path in site.titles))
     shown = await typed("run", "news.py:news", "--again", "newest", folder=folder)
     assert "Compared with the earlier run: 0 new, 0 changed, 6 unchanged, 0 gone." in shown.err
+    assert "Changes:  shoal changes " in shown.err
+
+
+async def test_one_command_resumes_a_run_that_was_stopped_or_starts_a_new_one(folder, site):
+    words = ("--resume", "auto", *(f"--url={site.url}{path}" for path in site.titles))
+    first = await run(folder, *words, "--set=max_pages=100")
+    assert (first.code, first.row["pages"]) == (Exit.OK, 6)
+    second = await run(folder, *words, "--again", "newest")
+    assert second.row["unchanged"] == 6 and second.row["run_id"] != first.row["run_id"]
+    await typed("enqueue", "news.py:news", f"--url={site.url}/1", "--again=newest", folder=folder)
+    third = await run(folder, *words, "--again", "newest")
+    assert third.code == Exit.OK and third.row["unchanged"] == 6
+    assert len((await typed("runs", "--json", folder=folder)).rows) == 3
+    refused = await run(folder, "--resume", "auto")
+    assert refused.code == Exit.USAGE and "No URLs to start with" in refused.row["message"]
 
 
 async def test_a_recording_of_a_run_again_has_the_answers_unchanged(folder, site):

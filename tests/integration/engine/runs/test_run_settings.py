@@ -11,7 +11,7 @@ from shoal.core.model import DeadFilter, Task
 from shoal.fleet.connect import connect
 from shoal.fleet.run.launch import launch
 from shoal.fleet.run.open_run import open_job
-from shoal.fleet.run.settings import change_settings
+from shoal.fleet.run.settings import change_settings, list_settings
 from shoal.queue.open import open_queue
 from tests.integration.engine.shell import typed
 
@@ -94,6 +94,27 @@ async def test_every_backend_changes_a_running_run(any_bench, origin):
         summary = await asyncio.wait_for(working, 60)
     assert summary.snapshot.run.reason == "max_pages=7 reached"
     assert summary.snapshot.stats.completed == 7
+
+
+async def test_workers_follow_a_pause_that_is_changed_while_they_rest(bench, origin):
+    job = read_job(
+        bench.write(SCRAPER), queue=bench.queue_url, urls=[origin.url], workers=2, changes=["pause=1h"]
+    )
+    async with open_queue(bench.queue_url) as queue:
+        opened = await open_job(queue, job)
+        await queue.enqueue(
+            opened.run.id, [Task(url=f"{origin.url}/{number}", step="page") for number in range(9)]
+        )
+        resting = asyncio.Event()
+        bench.witness.on_saw = lambda snapshot, pool: snapshot.stats.completed == 2 and resting.set()
+        working = asyncio.create_task(launch(opened, bench.witness))
+        await asyncio.wait_for(resting.wait(), 60)
+        # Without the change it would take four hours.
+        await change_settings(queue, opened.run.id, {"pause": "0.1-0.2s"})
+        rows = {row.setting: (row.value, row.change) for row in await list_settings(queue, opened.run.id)}
+        summary = await asyncio.wait_for(working, 60)
+    assert rows["pause"] == ("0.1-0.2s", "now")
+    assert summary.snapshot.stats.completed == 9
 
 
 async def test_pages_to_skip_are_not_fetched_and_can_be_replayed(bench, origin):

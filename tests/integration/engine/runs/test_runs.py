@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.integration.engine.origin import Answer
+from tests.integration.engine.origin import Answer, Origin
 
 TITLES = """
     titles = Scraper("titles", rate=None, robots=False)
@@ -43,7 +43,7 @@ async def test_every_page_becomes_one_item(bench, origin):
         "missing": {"count": 0, "examples": []},
         "files": {"stored": 0, "bytes": 0, "unchanged": 0, "known": 0, "refused": {}},
         "hooks": {},
-        "left_to_other_steps": {},
+        "left_to_others": {},
         "refused": [],
         "failures": [],
         "lost_counts": False,
@@ -200,3 +200,40 @@ async def test_a_pause_between_tasks_is_kept_and_costs_no_more_at_any_rate(bench
     assert all(gap >= 0.29 for gap in gaps)
     # Where a claim during the pause had its start missed, a task took several pauses.
     assert sum(gaps) < 2 * 0.5 * len(gaps)
+
+
+FILES = {
+    "/": Answer(
+        "".join(f"<a href=/{name}>x</a>" for name in ("a.pdf", "b.svg", "c.erl", "d.json", "e.html"))
+    ),
+    "/a.pdf": Answer(b"%PDF-1.7 \0", headers={"Content-Type": "application/pdf"}),
+    "/b.svg": Answer("<svg/>", headers={"Content-Type": "image/svg+xml"}),
+    "/c.erl": Answer("-module(c).", headers={"Content-Type": "application/octet-stream"}),
+    "/d.json": Answer("{}", headers={"Content-Type": "application/json; charset=utf-8"}),
+    "/e.html": Answer("<p>e"),
+}
+FILES_SCRAPER = """
+    site = Scraper("site", rate=None, robots=False, retries=0{settings})
+
+    @site.step
+    async def page(page: Page):
+        yield {{"url": page.url.rpartition("/")[2], "size": len(page.body)}}
+        if not page.task.depth:
+            for link in page.links():
+                yield page.follow(link)
+"""
+
+
+async def test_files_behind_links_are_counted_and_not_given_to_steps_unless_they_are_wanted(bench):
+    async with Origin(lambda path: FILES[path]) as site:
+        for settings, wanted in (("", set()), (", content='application/pdf'", {"a.pdf"})):
+            summary = await bench.run(FILES_SCRAPER.format(settings=settings), [f"{site.url}/"])
+            items = await bench.items(summary.run.id)
+            assert {item["url"] for item in items} == {"", "d.json", "e.html"} | wanted
+            left_out = summary.snapshot.not_followed["not HTML, XML, JSON or text"]
+            assert (left_out.count, left_out.option) == (3 - len(wanted), "--set content=any")
+            assert summary.snapshot.stats.dead == 0 and summary.snapshot.pages == len(items)
+        seeded = await bench.run(FILES_SCRAPER.format(settings=""), [f"{site.url}/a.pdf"])
+        (letter,) = await bench.dead(seeded.run.id)
+    assert "NotAPage: The host sent application/pdf" in letter.error
+    assert "--set content=application/pdf" in letter.error

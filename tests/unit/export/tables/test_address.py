@@ -1,9 +1,14 @@
 """Table addresses, and what of them may be displayed."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from shoal.core.errors import InvalidSetting
+from shoal.export.open import open_writer
 from shoal.export.tables.address import display_location, is_table, read_address
+from tests.unit.export.factories import item
 
 SECRET = "hunter2"
 
@@ -14,6 +19,18 @@ def test_table_and_key_are_removed_from_the_driver_url():
     )
     assert address.url == "postgresql://me@db:5433/shop?sslmode=require"
     assert (address.scheme, address.table, address.key) == ("postgresql", "books", ("isbn", "shop", "lang"))
+
+
+def test_the_address_may_ask_for_where_and_when_an_item_was_found(tmp_path):
+    table = f"sqlite:///{tmp_path}/items.db?table=books&envelope=true"
+    with open_writer(table) as writer:
+        writer.write([item({"n": 1}, step="book")])
+    with closing(sqlite3.connect(tmp_path / "items.db")) as database:
+        database.row_factory = sqlite3.Row
+        row = dict(database.execute("SELECT * FROM books").fetchone())
+    assert (row["n"], row["_step"]) == (1, "book") and row["_stored_at"]
+    with pytest.raises(InvalidSetting, match="envelope must be True or False"):
+        read_address(table.replace("true", "perhaps"))
 
 
 @pytest.mark.parametrize(

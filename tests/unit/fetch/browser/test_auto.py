@@ -74,7 +74,7 @@ async def test_with_a_gap_it_goes_back_to_the_queue_for_so_long():
 async def test_what_may_not_go_back_waits_here():
     http, browser = Fetching(b"empty"), Fetching(b"rendered")
     fetcher = auto(http, browser, Known(), gap=timedelta(milliseconds=10))
-    assert (await fetcher.fetch(Request(url=URL, once=True))).body == b"rendered"
+    assert (await fetcher.fetch(Request(url=URL, on_sent=bool))).body == b"rendered"
 
 
 async def test_an_error_page_is_no_reason_for_a_browser():

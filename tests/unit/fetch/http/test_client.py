@@ -49,7 +49,7 @@ class Engine:
         pairs = [(name.replace("_", "-"), value) for name, value in fields.items()]
         self.table.setdefault(url, []).append((status, pairs, body))
 
-    async def send(self, target, headers, proxy, identity, post, method):
+    async def send(self, target, headers, proxy, identity, post, method, *, may_repeat=True):
         await asyncio.sleep(self.wait)
         self.sent.append((target.url, dict(headers)))
         replies = self.table[target.url]

@@ -40,3 +40,19 @@ def test_an_engine_that_is_not_installed_says_what_to_type():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert f"engine 'aiohttp' is not installed. Run: {install_command('aiohttp')}" in done.stderr
+
+
+def test_without_wreq_a_run_of_aiohttp_works_and_a_call_names_what_is_missing():
+    code = (
+        "import sys; sys.modules['wreq'] = None\n"
+        "from shoal import Scraper\n"
+        "from shoal.fleet.ondemand.client import CallClient\n"
+        "local = {'robots': False, 'allow_private': '127.0.0.1', 'retries': 0}\n"
+        "one = Scraper('one', rate=None, engine='aiohttp', **local)\n"
+        "@one.step\n"
+        "def page(page): pass\n"
+        "print(one.run_sync(['http://127.0.0.1:9/']).dead[0].error)\n"
+        "CallClient(None)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "127.0.0.1:9" in done.stdout and "needs wreq, which is not installed" in done.stderr, done.stderr

@@ -194,3 +194,18 @@ async def test_notes_that_cannot_be_read_are_passed_over():
     fleet.fail(0, 10)
     await fleet.exchange()
     assert not fleet.takes(0)
+
+
+async def test_the_success_of_each_proxy_is_logged_without_its_password(caplog):
+    made = ProxyPool(ProxyRules(), read_proxy_list(["http://me:s3cret@p.test:80"], what="entry"))
+    (health,) = made.records()
+    made.record_page(health, HOST, 0.1)
+    made.record_block(health, HOST)
+    caplog.set_level("INFO")
+    ProxySync(Notes(), RUN, "w", made).log_results()
+    assert f"Proxy {health.proxy.name}: 50% of requests succeeded. 1 blocked" in caplog.text
+    assert "s3cret" not in caplog.text
+    unblocked = ProxyPool(ProxyRules(), read_proxy_list(["http://p.test:80"], what="entry"))
+    unblocked.record_page(next(iter(unblocked.records())), HOST, 0.1)
+    ProxySync(Notes(), RUN, "w", unblocked).log_results()
+    assert caplog.messages[-1].endswith("100% of requests succeeded.")

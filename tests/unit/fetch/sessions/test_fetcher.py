@@ -5,7 +5,7 @@ import pytest
 from shoal.core.errors import NoProxyLeft, NoSession
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import SECOND
-from shoal.fetch.sessions.fetcher import MAX_REQUEUES, SessionFetcher
+from shoal.fetch.sessions.fetcher import SessionFetcher
 from shoal.fetch.sessions.pool import SessionRules
 
 SHOP = "https://shop.test"
@@ -15,12 +15,14 @@ class Host:
     """Responds as the test sets it, and records the sessions of its requests."""
 
     def __init__(self):
-        self.asked, self.status, self.body = [], 200, b"page"
+        self.asked, self.status, self.body, self.location = [], 200, b"page", None
 
     async def fetch(self, request):
         self.asked.append(request)
         if isinstance(self.status, Exception):
             raise self.status
+        if self.location and request.on_hop:
+            await request.on_hop(self.location)
         return Response(url=request.url, status=self.status, headers=Headers(), body=self.body)
 
     def keys(self):
@@ -98,12 +100,50 @@ async def test_a_session_that_was_logged_out_is_replaced_without_using_an_attemp
         logins.append(session.key)
 
     fetching = fetcher(host, login=login)
+    await visit(fetching, "/other")
     host.status = 401
-    for _ in range(MAX_REQUEUES):
-        with pytest.raises(NoSession):
-            await visit(fetching)
-    assert (await visit(fetching)).status == 401
-    assert len(set(logins)) == len(logins) == MAX_REQUEUES + 1
+    with pytest.raises(NoSession):
+        await visit(fetching)
+    # Refused at once by a new login too: the page itself is refused, and the session stays.
+    for _ in range(3):
+        assert (await visit(fetching)).status == 401
+    assert len(set(logins)) == len(logins) == 2
+    await fetching.close()
+
+
+async def test_only_a_redirect_to_what_the_login_fetched_before_its_form_ends_a_session(host):
+    async def login(session, name, send):
+        await send(Request(url=f"{SHOP}/login?lang=en"))
+        await send(Request(url=f"{SHOP}/login", post=b"user=me"))
+        await send(Request(url=f"{SHOP}/account"))
+
+    hops = []
+
+    async def on_hop(url):
+        hops.append(url)
+
+    fetching = fetcher(host, login=login)
+    host.location = f"{SHOP}/account"
+    await visit(fetching, on_hop=on_hop)
+    host.location = f"{SHOP}/login?next=/"
+    with pytest.raises(NoSession):
+        await visit(fetching, on_hop=on_hop)
+    assert hops == [f"{SHOP}/account"]
+    await fetching.close()
+
+
+async def test_a_busy_host_does_not_end_a_session(host):
+    logins = []
+
+    async def login(session, name, send):
+        logins.append(session.key)
+
+    fetching = fetcher(host, login=login)
+    host.status = 503
+    assert (await visit(fetching)).status == 503
+    host.status = 200
+    await visit(fetching)
+    assert len(logins) == 1
     await fetching.close()
 
 

@@ -129,7 +129,7 @@ async def test_a_failure_is_not_the_hosts_when_tor_has_died_and_is_up_again(fetc
 async def test_what_may_not_be_repeated_fails_when_tor_dies(fetcher, inner, tor):
     inner.answer, tor.is_alive = BrokenAnswer("no"), False
     with pytest.raises(BrokenAnswer):
-        await fetcher.fetch(Request(url=URL, once=True))
+        await fetcher.fetch(Request(url=URL, on_sent=bool))
 
 
 @pytest.mark.parametrize("error", [OutOfScope("no"), RobotsDenied("no")])

@@ -15,6 +15,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.worker.ondemand import shared_secret
 
 PAGES = Scraper("pages")
+PAGES.step(name="main")(lambda page: None)
 JOB = Job(scraper=PAGES, name="p.py", reference="p.py", queue_url="sqlite:///:memory:", workers=3)
 
 

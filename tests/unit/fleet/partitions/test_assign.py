@@ -228,17 +228,17 @@ def test_a_table_that_makes_no_sense_is_refused(given_table, words):
 
 def test_a_partition_that_is_missing_or_unknown_is_named_with_what_to_write():
     homes = read_table(TABLE, "t.toml")
-    check_table(homes, ["CA", "NV", "TX"], "r1")
+    check_table(homes, ["CA", "NV", "TX"], "run r1")
     with pytest.raises(
         InvalidSetting, match=r"'OR' and 1 more of run r1 to no worker.*2 = \[\"OR\", \"WA\"\]"
     ):
-        check_table(homes, ["CA", "NV", "TX", "WA", "OR"], "r1")
+        check_table(homes, ["CA", "NV", "TX", "WA", "OR"], "run r1")
     with pytest.raises(
         InvalidSetting, match=r"'TX' to worker 2, but run r1 has no such partition\. Did you mean 'TXX'"
     ):
-        check_table(homes, ["CA", "NV", "TXX"], "r1")
-    with pytest.raises(InvalidSetting, match="shoal status r1"):
-        check_table(homes, [], "r1")
+        check_table(homes, ["CA", "NV", "TXX"], "run r1")
+    with pytest.raises(InvalidSetting, match=r"run r1 has no such partition\. It has no tasks yet"):
+        check_table(homes, [], "run r1")
 
 
 @pytest.mark.parametrize(

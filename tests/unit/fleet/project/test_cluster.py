@@ -33,6 +33,10 @@ def test_without_them_everything_has_its_default():
         ),
         ({"coordinator": 5}, "shoal.toml: coordinator must be a table, got 5"),
         ({"workers": {"count": 0}}, "shoal.toml: workers.count must be a whole number from 1"),
+        (
+            {"workers": {"count": 2, "per_machine": 3}},
+            "shoal.toml: workers.per_machine must be at most workers.count, 2",
+        ),
         ({"workers": {"batch": 9}}, "shoal.toml: workers.batch is not known. Did you mean 'batch_size'?"),
         ({"storage": {"result": "x"}}, "shoal.toml: storage.result is not known. Did you mean 'results'?"),
         (

@@ -1,5 +1,7 @@
 """The configuration is read once, and every value knows where it was set."""
 
+import os
+
 import pytest
 
 from shoal.cli.main import add_source
@@ -7,6 +9,7 @@ from shoal.core.errors import InvalidSetting, UnknownQueue
 from shoal.core.values import read_duration, spelled
 from shoal.fleet.build_job import load
 from shoal.fleet.command_hints import DEFAULT_QUEUE
+from shoal.fleet.connect import connect
 from shoal.fleet.project.config import VARIABLES, Config
 from shoal.fleet.project.report import config_rows, setting_rows
 from shoal.scrape.settings.scraper import SETTINGS
@@ -27,7 +30,7 @@ rate = "10/s"
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "shoal.toml").write_text(FILE)
-    (tmp_path / ".env").write_text("SHOAL_WORKERS=8\nSHOAL_TOKENS=a-secret\nOTHER=1\nSHOAL_CHROMIUM=/evil\n")
+    (tmp_path / ".env").write_text("SHOAL_WORKERS=8\nSHOAL_TOKENS=a-secret\nGITHUB_TOKENS=b\nHOME=/nowhere\n")
     return tmp_path
 
 
@@ -45,11 +48,30 @@ def test_an_empty_variable_sets_nothing(folder, tmp_path_factory):
 
 
 def test_reading_changes_no_environment_and_only_other_names_of_dotenv_are_exported(folder):
-    environment = {"SHOAL_QUEUE": "redis://environment"}
+    given = {"SHOAL_QUEUE": "redis://environment", "HOME": "/home/me"}
+    environment = dict(given)
     config = Config.read(folder, environment)
-    assert environment == {"SHOAL_QUEUE": "redis://environment"}
+    assert environment == given
     config.export_others(environment)
-    assert environment == {"SHOAL_QUEUE": "redis://environment", "SHOAL_TOKENS": "a-secret"}
+    assert environment == given | {"SHOAL_TOKENS": "a-secret", "GITHUB_TOKENS": "b"}
+
+
+def test_a_program_that_connects_has_the_variables_of_dotenv_too(folder, monkeypatch):
+    monkeypatch.setattr(os, "environ", {"GITHUB_TOKENS": "given"})
+    connect(folder=folder)
+    assert os.environ == {"GITHUB_TOKENS": "given", "SHOAL_TOKENS": "a-secret", "HOME": "/nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        ("count = 4", ("4", "shoal.toml: workers.count")),
+        ("count = 4\nper_machine = 2", ("2", "shoal.toml: workers.per_machine")),
+    ],
+)
+def test_the_number_per_machine_comes_before_that_of_all_machines(tmp_path, keys, found):
+    (tmp_path / "shoal.toml").write_text(f"[workers]\n{keys}\n")
+    assert Config.read(tmp_path, {}).values["SHOAL_WORKERS"] == found
 
 
 def test_the_rows_show_every_value_with_its_source_and_no_secret(folder):

@@ -21,6 +21,10 @@ TASK = Task(
 )
 
 
+WITHOUT_SECRET = RequestOptions(post=b"x", headers={"accept": "*"})
+WITH_NEW_SECRET = RequestOptions(post=b"x", headers={"accept": "*", "authorization": "new"})
+
+
 async def bury(queue, *tasks):
     run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO))
     await queue.enqueue(run.id, tasks)
@@ -36,8 +40,13 @@ def pages(count, host="old.example"):
 @pytest.mark.parametrize(
     ("change", "changed"),
     [
-        ({"url": "https://new.example/"}, {"url": "https://new.example/"}),
-        ({"url_replace": ("http://old.", "https://new.")}, {"url": "https://new.example/a"}),
+        ({"url": "https://new.example/"}, {"url": "https://new.example/", "request": WITHOUT_SECRET}),
+        (
+            {"url_replace": ("http://old.", "https://new."), "headers": {"authorization": "new"}},
+            {"url": "https://new.example/a", "request": WITH_NEW_SECRET},
+        ),
+        ({"url": "http://old.example:81/a"}, {"url": "http://old.example:81/a", "request": WITHOUT_SECRET}),
+        ({"url": "https://old.example/b"}, {"url": "https://old.example/b"}),
         ({"url_replace": ("http://other", "x")}, {}),
         ({"step": "book"}, {"step": "book"}),
         ({"priority": 0}, {}),
@@ -59,6 +68,13 @@ def pages(count, host="old.example"):
 )
 def test_a_change_sets_what_is_given_and_keeps_the_rest(change, changed):
     assert LetterChange(**change).apply(TASK) == replace(TASK, **changed)
+
+
+def test_a_secret_header_of_a_task_does_not_leave_https():
+    change = LetterChange(url_replace=("https:", "http:"))
+    secure = replace(TASK, url="https://old.example/a")
+    assert change.apply(secure) == replace(TASK, request=WITHOUT_SECRET)
+    assert change.apply(replace(secure, request=RequestOptions(headers={"Cookie": "a=b"}))).request is None
 
 
 def test_a_get_without_headers_needs_no_request_options():

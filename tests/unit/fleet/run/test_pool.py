@@ -1,11 +1,11 @@
 """When a pool replaces a worker, and when it gives up; no process is started."""
 
 import asyncio
-from types import SimpleNamespace
 
 import pytest
 
 from shoal import Scraper
+from shoal.core.model import RunState, Stats
 from shoal.fleet.job import Job
 from shoal.fleet.run import pool as module
 from shoal.fleet.run.pool import (
@@ -18,6 +18,7 @@ from shoal.fleet.run.pool import (
 )
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.supervisor import WorkerExit
+from shoal.worker.run_settings import SettingsNote, StoredSettings
 from tests.unit.builders import make_run
 
 RUN = make_run(scraper="s")
@@ -91,6 +92,22 @@ async def test_a_drained_run_ends_the_slots_that_have_not_started():
     assert (await pool.end()).reasons == [ExitReason.DRAINED] and pool.started == 1
 
 
+async def test_workers_start_again_when_the_page_limit_is_raised_just_after_they_have_found_it_used():
+    pool = Slots(WorkerExit(ExitReason.BUDGET), WorkerExit(ExitReason.BUDGET))
+    states = [RunState.RUNNING, RunState.PARTIAL]
+
+    class Runs:
+        async def run(self, run_id):
+            return make_run(state=states.pop(0))
+
+        async def stats(self, run_id):
+            return Stats(pending=1)
+
+    pool._queue, ending = Runs(), PoolExit()
+    await pool._run_slots(ending)
+    assert pool.started == 2 and ending.reasons == [ExitReason.BUDGET]
+
+
 @pytest.mark.parametrize("deaths", [1, 3, 50])
 def test_the_restart_delay_has_a_limit(deaths):
     assert Slots()._restart_delay(DEAD, deaths) <= module.MAX_RESTART_DELAY_SECONDS
@@ -129,7 +146,7 @@ async def test_one_read_of_the_settings_serves_all_workers(monkeypatch):
 
     async def read_note(queue, run_id):
         reads.append(run_id)
-        return SimpleNamespace(stamp=stamps.pop(0))
+        return SettingsNote(stamp=stamps.pop(0))
 
     monkeypatch.setattr(module, "read_note", read_note)
     pool = Slots()
@@ -141,12 +158,26 @@ async def test_one_read_of_the_settings_serves_all_workers(monkeypatch):
     assert told == [[1, 1], [1, 1], [2, 2]] and len(reads) == 3
 
 
+async def test_the_settings_are_read_while_workers_pause_and_hold_nothing(monkeypatch):
+    async def read_note(queue, run_id):
+        return SettingsNote(StoredSettings(values={"pause": "1h"}), stamps.pop(0))
+
+    monkeypatch.setattr(module, "read_note", read_note)
+    stamps, pool = [7, 8], Slots()
+    pool._supervisors = {1: Idle("a lease")}
+    await pool.check_settings()
+    pool._supervisors[1].in_hand = ()
+    async with asyncio.timeout(20):
+        await pool.check_settings()
+    assert pool._supervisors[1].told == 2
+
+
 async def test_the_settings_are_not_read_while_nothing_is_held_and_at_once_when_work_comes(monkeypatch):
     reads = []
 
     async def read_note(queue, run_id):
         reads.append(run_id)
-        return SimpleNamespace(stamp=7)
+        return SettingsNote(stamp=7)
 
     monkeypatch.setattr(module, "read_note", read_note)
     pool = Slots()

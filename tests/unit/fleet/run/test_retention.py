@@ -143,7 +143,7 @@ async def test_the_end_of_a_run_deletes_what_its_scraper_does_not_keep(queue, ma
     assert not said
     await apply_keep(queue, Scraper("books", keep="500d"), run, said.append)
     assert await runs_in(queue) == {"books0", "books400", "shops900"}
-    assert said == ["Deleted 1 run with 1 task, 2 items, 0 dead letters. (keep = 500 d)"]
+    assert said == ["Deleted 1 run with 1 task, 2 items, 0 dead letters. The setting keep says so."]
 
 
 async def test_the_notes_of_a_purged_run_go_with_it(queue, make_run):

@@ -6,18 +6,20 @@ import pytest
 
 from shoal.cli.options.workers import read_change, read_job
 from shoal.core.errors import InvalidSetting, RunConflict
-from shoal.core.model import Task
+from shoal.core.model import Done, Task
 from shoal.fleet.command_hints import command_to_resume
+from shoal.fleet.run import settings as module
 from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.run.open_run import open_job
 from shoal.fleet.run.settings import change_settings, list_settings
 from shoal.queue.open import open_queue
+from shoal.worker.page_limit import PageLimit, raise_page_limit
 from shoal.worker.run_settings import LIVE, read_note
 
 SCRAPER = """
 from shoal import Page, Scraper
 
-pages = Scraper("pages", rate="{rate}")
+pages = Scraper("pages", rate="{rate}", pause="8-20s")
 
 @pages.step
 async def page(page: Page):
@@ -59,6 +61,21 @@ async def test_a_resumed_run_has_all_that_was_given_for_it(queue):
     assert " ".join(again.notices) == (
         "Settings of the run: rate=5/s, timeout=9s, fetch=browser, allow_private=127.0.0.1:81."
     )
+
+
+@pytest.mark.parametrize("again", ["newest", "auto"])
+async def test_the_same_command_recrawls_the_first_night_and_after_an_interrupted_one(queue, again):
+    nightly = ("recrawl=yes", f"again={again}")
+    if again == "newest":
+        with pytest.raises(InvalidSetting, match="--again auto"):
+            await opened_run(queue, *nightly)
+    first = await opened_run(queue, "recrawl=yes", *(["again=auto"] if again == "auto" else []))
+    assert first.job.scraper.settings.again is None
+    second = await open_job(queue, job(*nightly))
+    await queue.enqueue(second.run.id, [Task(url="https://a.example/")])
+    resumed = await open_job(queue, job(*nightly), run_id=second.run.id, resume=True)
+    assert resumed.run.id == second.run.id
+    assert resumed.job.scraper.settings.again == first.run.id
 
 
 async def test_what_is_given_again_is_changed_for_the_run(queue):
@@ -147,6 +164,28 @@ async def test_a_run_at_its_page_limit_goes_on_with_a_larger_one(queue):
     assert rows["rate"] == ("1/s", "scraper", "now")
 
 
+async def test_a_run_that_ends_at_its_page_limit_while_that_is_raised_goes_on(queue, monkeypatch):
+    run = (await opened_run(queue, "max_pages=5")).run
+
+    async def end_and_raise(queue, run_id, most):
+        await queue.finish(run_id, "max_pages=5 reached")
+        await raise_page_limit(queue, run_id, most)
+
+    monkeypatch.setattr(module, "raise_page_limit", end_and_raise)
+    assert (await change_settings(queue, run.id, {"max_pages": 50})).state == "running"
+
+
+async def test_a_page_limit_lowered_in_the_scraper_file_counts_when_its_run_is_resumed(queue, tmp_path):
+    run = (await opened_run(queue)).run
+    await raise_page_limit(queue, run.id, 50)
+    write(tmp_path, '1/s", max_pages=1, timeout="9s')
+    await open_job(queue, job(), resume=True)
+    (lease,) = (await queue.claim("worker", run_id=run.id)).leases
+    await queue.settle([Done(lease, follow=[Task(url="https://a.example/2")])])
+    assert await PageLimit(queue, run.id, 1).end_if_used()
+    assert (await queue.run(run.id)).reason == "max_pages=1 reached"
+
+
 async def test_every_setting_that_may_change_is_listed_with_units(queue):
     run = (await opened_run(queue, "rate=30/min")).run
     await change_settings(queue, run.id, {"retry": {"delay": "60s"}})
@@ -155,6 +194,7 @@ async def test_every_setting_that_may_change_is_listed_with_units(queue):
     assert (rows["rate"], rows["delay"]) == (("30/min", "run"), ("2s", "run"))
     assert rows["retry"] == ('{"delay":"60s"}', "run")
     assert rows["allow_private"] == ("none", "scraper")
+    assert rows["pause"] == ("8s-20s", "scraper")
 
 
 async def test_a_list_is_shown_as_it_is_typed_and_an_empty_one_as_none(queue):

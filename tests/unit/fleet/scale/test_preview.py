@@ -67,6 +67,11 @@ async def test_workers_that_the_hosts_cannot_use_are_named(queue):
     assert (await lined_up(queue, workers=1)).warning is None
 
 
+async def test_hosts_that_set_no_rate_are_not_said_to_have_one(queue):
+    lineup = await lined_up(queue, gap=timedelta(0), workers=500)
+    assert lineup.warning and lineup.warning.startswith("3 hosts can't keep 500 workers busy")
+
+
 async def test_a_pause_between_tasks_is_in_the_estimate_and_useful_workers_cause_no_warning(queue):
     # Three hosts allow 30 tasks a second; a worker that rests for 10 s after each does not one in ten.
     found = await lined_up(queue, gap=SECOND / 10, pause="8-12s", workers=10)

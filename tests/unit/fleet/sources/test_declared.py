@@ -2,9 +2,9 @@
 
 import pytest
 
-from shoal.cli.commands.crawl.start import Role, chosen
 from shoal.cli.options.workers import read_args, read_job
 from shoal.core.errors import InvalidSetting
+from shoal.fleet.cluster_roles import Role, scrapers_of
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.feed import InvalidSeeds, open_feed
 from shoal.fleet.sources.declared import declared_seeds, mark_seeding, run_being_seeded, seeds_left
@@ -71,7 +71,7 @@ def test_a_private_host_that_is_written_down_as_a_seed_is_allowed(project):
 
 
 def test_a_coordinator_takes_the_scrapers_that_have_seeds_here_or_in_their_file(project):
-    assert [entry.name for entry in chosen(project, None, Role.COORDINATOR)] == ["own", "listed"]
+    assert [entry.name for entry in scrapers_of(project, Role.COORDINATOR, None)] == ["own", "listed"]
 
 
 async def test_a_run_whose_seeds_were_interrupted_gets_them_again(project, tmp_path):

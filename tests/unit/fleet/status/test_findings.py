@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from shoal.cli.left_out import error_lines
 from shoal.core.model import Counts, Stats, StoredItem
-from shoal.fleet.status.findings import MAX_CLASSES, MAX_ITEMS, is_empty, read_findings, sample_of
+from shoal.fleet.status.findings import MAX_ITEMS, MAX_LETTERS, is_empty, read_findings, sample_of
 
 
 def item(number, step="book", **data):
@@ -43,10 +44,14 @@ async def test_the_first_error_of_each_class_is_found_in_one_line():
     assert found.errors == {"ValueError": "no price", "HttpError": "500", "Bare": ""}
 
 
-async def test_errors_are_bounded_in_number_and_length():
-    found = await read_findings(Queue(errors=[f"E{n}: {'x' * 999}" for n in range(99)]), "r", Stats(dead=99))
-    assert len(found.errors) == MAX_CLASSES
+async def test_every_class_of_the_first_errors_is_found_and_the_summary_counts_those_that_it_does_not_show():
+    errors = [f"E{n}: {'x' * 999}" for n in range(MAX_LETTERS + 9)]
+    found = await read_findings(Queue(errors=errors), "r", Stats(dead=len(errors)))
+    assert list(found.errors) == [f"E{n}" for n in range(MAX_LETTERS)]
     assert max(map(len, found.errors.values())) <= 200
+    *shown, more = error_lines(found, shown=["E0"])
+    assert [line.split(":")[0] for line in shown] == [f"First E{n}" for n in range(1, 6)]
+    assert more == "Not shown here: 994 more error classes."
 
 
 async def test_the_first_reject_is_found():

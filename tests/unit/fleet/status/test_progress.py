@@ -28,7 +28,7 @@ class Queue:
         self.at_work, self.worker_looks = (), 0
 
     async def run(self, run_id):
-        return make_run(id=run_id, scraper="s", started_at=None)
+        return make_run(id=run_id, scraper="s")
 
     async def stats(self, run_id):
         return self._stats
@@ -85,6 +85,19 @@ async def test_the_rate_is_never_negative_when_dead_letters_are_replayed_and_is_
     assert rates == [0.0, 10.0, 0.0, 5.0]
 
 
+async def test_a_run_that_finds_as_many_pages_as_it_fetches_has_no_eta(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    queue = Queue(Stats(pending=40))
+    queue.at_work = [worker()]
+    reader, etas = ProgressReader(queue, "r"), []
+    for completed, pending in ((0, 40), (20, 40), (40, 20)):
+        queue._stats = Stats(completed=completed, pending=pending)
+        etas.append((await reader.read()).eta_seconds)
+        now += 2
+    assert etas == [None, None, 2.0]
+
+
 async def test_hosts_are_not_read_again_at_once():
     queue = Queue(Stats(pending=1), host("a.example", paused=9))
     progress = ProgressReader(queue, "r")
@@ -102,18 +115,21 @@ def worker(state="running", *, silent=1.0, **info):
     ("workers", "state"),
     [
         ([worker()], "running"),
-        ([], "stopped"),
-        ([worker("ended")], "stopped"),
-        ([worker(silent=60)], "stopped"),
-        ([worker(role="coordinator")], "stopped"),
+        ([], "waiting"),
+        ([worker("ended")], "waiting"),
+        ([worker(silent=60)], "waiting"),
+        ([worker(role="coordinator")], "waiting"),
         ([worker("died"), worker("frozen")], "running"),
     ],
     ids=["at work", "no worker", "ended", "silent", "a coordinator takes no tasks", "one of two"],
 )
-async def test_a_run_with_tasks_left_is_stopped_unless_a_live_worker_works_on_it(workers, state):
+async def test_a_run_with_tasks_left_waits_or_is_stopped_unless_a_live_worker_works_on_it(workers, state):
     queue = Queue(Stats(pending=1))
     queue.at_work = workers
     assert (await ProgressReader(queue, "r").read()).state == state
+    queue = Queue(Stats(pending=1, completed=1))
+    queue.at_work = workers
+    assert (await ProgressReader(queue, "r").read()).state == state.replace("waiting", "stopped")
 
 
 async def test_a_run_without_tasks_left_is_finished_and_its_workers_are_not_read():
@@ -125,7 +141,7 @@ async def test_a_run_without_tasks_left_is_finished_and_its_workers_are_not_read
 async def test_workers_are_read_again_at_once_only_while_nobody_is_at_work():
     queue = Queue(Stats(pending=1))
     progress = ProgressReader(queue, "r")
-    assert (await progress.read()).state == "stopped"
+    assert (await progress.read()).state == "waiting"
     queue.at_work = [worker()]
     assert (await progress.read()).state == "running"
     await progress.read()

@@ -17,8 +17,8 @@ from shoal.scrape.scraper import Scraper
 HOST = "shop.test"
 
 
-def worker(queue, run, name, lines):
-    pool = ProxyPool(ProxyRules(threshold=2), read_proxy_list(lines, what="entry", salt=b"x"))
+def worker(queue, run, name, lines, **rules):
+    pool = ProxyPool(ProxyRules(threshold=2, **rules), read_proxy_list(lines, what="entry", salt=b"x"))
     return pool, ProxySync(queue, run.id, name, pool)
 
 
@@ -75,3 +75,20 @@ async def test_the_doctor_knows_which_proxies_are_reachable(listening, tmp_path)
 async def test_proxies_that_cannot_be_read_are_bad():
     usable, whole, says = await check_proxies(ProxyRules(provider=list))
     assert (usable, whole) == (False, False) and "has no proxy" in says
+
+
+async def test_it_is_shown_which_worker_has_which_proxies_and_how_many_requests_succeed(queue):
+    run = await queue.start_run("shop")
+    lines = ["a.test:1", "b.test:2"]
+    made = [worker(queue, run, f"w{number} site.test", lines, share="slice") for number in (1, 2)]
+    for number in (1, 2):
+        await queue.beat(f"w{number}", run_id=run.id)
+    first = next(iter(made[0][0].records()))
+    first.record_page(0.1, 0.0)
+    first.record_fault(ProxyFault.SLOW)
+    for _ in range(2):  # each knows of the other in the second exchange
+        for _, board in made:
+            await board.exchange()
+            await board.publish_stats(now=True)
+    rows = [status.row() for status in await proxies(queue, run.id)]
+    assert [(row.workers, row.success) for row in rows] == [(["w1"], 0.5), (["w2"], None)]

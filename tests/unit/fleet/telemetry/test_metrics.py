@@ -11,9 +11,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shoal.core.errors import InvalidInput, InvalidSetting, QueueUnavailable
 from shoal.core.model import Counts, Done, Task
+from shoal.fleet.status import stale
 from shoal.fleet.status.progress import ProgressReader
+from shoal.fleet.telemetry import setup
 from shoal.fleet.telemetry.metrics import (
     MAX_ERROR_CLASSES,
+    MAX_PROXIES,
     PoolMetrics,
     QueueMetrics,
     exposition,
@@ -55,6 +58,18 @@ def test_worker_counts_are_rendered_in_prometheus_format():
     assert found["shoal_errors_total", ("class", "FetchTimeout")] == 2
     assert found["shoal_responses_total", ("status", "2xx")] == 1
     assert (found["shoal_items_total",], found["shoal_pages_bytes_total",]) == (5, 1000)
+
+
+def test_requests_through_proxies_are_counted_and_the_last_of_many_proxies_together():
+    measures = MetricCounters()
+    for number in range(MAX_PROXIES + 2):
+        measures.count_proxy("page", f"http://p{number}.test:80")
+    measures.count_proxy("slow", "http://p0.test:80")
+    found = parsed(exposition(tally_families(WorkerCounters(measures=measures))))
+    first, other = ("proxy", "http://p0.test:80"), ("proxy", "other")
+    assert found["shoal_proxy_requests_total", ("outcome", "page"), first] == 1
+    assert found["shoal_proxy_requests_total", ("outcome", "slow"), first] == 1
+    assert found["shoal_proxy_requests_total", ("outcome", "page"), other] == 2
 
 
 def test_the_histogram_is_cumulative_and_ends_with_all():
@@ -122,6 +137,18 @@ async def test_the_demand_is_what_is_ready_or_leased_and_rises_when_a_delay_is_o
         assert demand == 4
 
 
+async def test_a_silent_worker_is_late_until_its_run_is_finished(tmp_path, monkeypatch):
+    monkeypatch.setattr(stale, "MAX_SILENCE", -timedelta(1))
+    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
+        run = await queue.start_run("books")
+        await queue.enqueue(run.id, [Task(payload={"n": 1})])
+        await queue.beat("lost", run_id=run.id)
+        assert parsed(await QueueMetrics(queue).text())["shoal_workers", ("state", "late")] == 1
+        grant = await queue.claim("another", run_id=run.id, limit=1)
+        await queue.settle([Done(grant.leases[0])])
+        assert parsed(await QueueMetrics(queue).text())["shoal_workers", ("state", "late")] == 0
+
+
 @pytest.mark.parametrize("end", ["cancel", "finish"])
 async def test_tasks_left_in_an_ended_run_are_neither_pending_nor_delayed(tmp_path, end):
     async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
@@ -174,6 +201,23 @@ async def test_while_the_queue_is_unreachable_the_response_is_503():
     async with MetricsServer(("127.0.0.1", 0), away) as server:
         answer = await send(server, b"GET /metrics HTTP/1.1\r\n\r\n")
     assert b" 503 " in answer and b"c4nary" not in answer
+
+
+async def test_while_the_queue_does_not_respond_the_response_is_503(monkeypatch):
+    monkeypatch.setattr(setup, "RENDER_TIMEOUT", timedelta(milliseconds=10))
+    frozen = asyncio.Event()
+
+    async def render():
+        try:
+            await frozen.wait()
+        except asyncio.CancelledError:  # as a driver does that cancels its request at the server first
+            await frozen.wait()
+        return b""
+
+    async with asyncio.timeout(10), MetricsServer(("127.0.0.1", 0), render) as server:
+        for path in (b"/healthz", b"/metrics"):
+            assert b" 503 " in await send(server, b"GET " + path + b" HTTP/1.1\r\n\r\n")
+        frozen.set()
 
 
 async def test_a_port_that_is_taken_is_refused_with_what_to_do():

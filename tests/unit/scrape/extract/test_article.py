@@ -61,6 +61,26 @@ def test_markdown_is_of_a_selector_or_of_the_main_content_with_absolute_links():
     assert shown.attr("main a", "href") == "../a?b=1"
 
 
+def test_an_element_that_holds_paragraphs_and_is_no_block_is_markdown_too():
+    text = "<a><b><p >sts are slowed or paused.<p><a href=s>l"
+    assert page(text, head="").markdown() == "**sts are slowed or paused.**"  # once the process crashed
+
+
+def test_markdown_has_no_links_that_run_scripts():
+    links = ["javascript:x()", " JaVa&#10;Script:x()", "vbscript:x", "data:text/html,x", "&#1;javascript:x"]
+    text = page("".join(f"<p><a href='{link}'>link</a>" for link in links)).markdown("body")
+    assert text.count("link") == len(links) and "script" not in text.lower() and "data:" not in text
+    kept = [
+        "mailto:a@b.example",
+        "https://b.example/x#part",
+        "http://[invalid",
+        "https://b.example/?javascript:",
+        "data:image/png;base64,AA",
+    ]
+    text = page("".join(f"<p><a href='{link}'>link</a>" for link in kept)).markdown("body")
+    assert [link in text for link in kept] == [True] * 5
+
+
 @pytest.mark.parametrize(
     "body",
     ["<div>" * 50_000 + "a, b", "<table><tr><td>" * 2_000, "<blockquote>" * 510 + "a<br>" * 20_000],

@@ -5,7 +5,6 @@ import pytest
 from shoal.core.errors import ParseFailed
 from shoal.core.http import Headers, Response
 from shoal.core.model import Task
-from shoal.scrape import extract as structured
 from shoal.scrape.page import Page
 
 URL = "https://example.com/shop/"
@@ -52,11 +51,35 @@ def test_microdata_has_lists_of_values():
     assert page(MICRO).microdata("Car") == []
 
 
-def test_microdata_that_refers_to_itself_again_and_again_is_refused():
-    block = "<div id=b>" + "<i itemprop=p>x</i>" * 3000 + "</div>"
-    many = "<div itemscope itemref=b></div>" * (structured.MAX_REFERENCES + 1)
-    with pytest.raises(ParseFailed, match="more than 200 references"):
-        page(block + many).microdata()
+def levels(count):
+    """Return items that each refer twice to the next level."""
+    inner = "".join(
+        f"<div id=l{n}>" + f"<p itemprop=x itemscope itemref=l{n + 1}></p>" * 2 + "</div>"
+        for n in range(count)
+    )
+    return f"<div itemscope itemref=l0></div>{inner}<b id=l{count} itemprop=y>t</b>"
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        levels(30),
+        "<div id=b>" + "<i itemprop=p>x</i>" * 3000 + "</div>" + "<div itemscope itemref=b></div>" * 201,
+        "<div itemscope>" + "<div itemprop=a>" * 500 + "x" * 500_000,
+    ],
+    ids=["levels", "references", "nested values"],
+)
+def test_microdata_that_repeats_the_page_again_and_again_is_refused(html):
+    with pytest.raises(ParseFailed, match="repeats parts of the page too often"):
+        page(html).microdata()
+
+
+def test_an_item_may_refer_to_itself_and_to_many_small_parts():
+    loop = "<div itemscope id=a itemref='a b'></div><div id=b><b itemprop=q>1</b></div>"
+    assert page(loop).microdata() == [{"q": ["1"]}]
+    parts = [f"<i id=p{n} itemprop=p>{n}</i><div itemscope itemref=p{n}></div>" for n in range(300)]
+    assert [item["p"] for item in page("".join(parts)).microdata()] == [[str(n)] for n in range(300)]
+    assert len(page(levels(3)).microdata()) == 1
 
 
 HEAD = """<html lang=en><title> The  title </title><meta name=Description content="D">

@@ -69,6 +69,9 @@ def test_a_long_name_keeps_its_extension():
         ("https://a.example/x.tar.gz", "application/octet-stream", ".gz"),
         ("https://a.example/x.%2e%2e", "", ""),
         ("https://a.example/", "x/unknown", ""),
+        ("https://a.example/x.php", "image/x-foo", ""),  # which types="image/*" accepts
+        ("https://a.example/x.png", "image/x-foo", ".png"),
+        ("https://a.example/x.foo", "application/x-foo", ".foo"),
     ],
 )
 def test_the_extension_is_that_of_the_type_else_of_the_url(url, kind, extension):

@@ -41,7 +41,7 @@ def test_a_link_that_is_queued_already_is_not_too_deep():
 def test_links_to_skip_are_counted_and_the_rules_can_change_while_it_works():
     link_filter = make_filter(skip=f"{HOME}calendar/*", max_depth=1)
     urls = [f"{HOME}calendar/1", f"{HOME}b"]
-    assert pass_links(link_filter, urls) == ([f"{HOME}b"], {"setting skip": 1})
+    assert pass_links(link_filter, urls) == ([f"{HOME}b"], {"excluded by the setting skip": 1})
     link_filter.change_settings(ScraperSettings.read(max_depth=5))
     assert pass_links(link_filter, [f"{HOME}calendar/1"], depth=4) == ([f"{HOME}calendar/1"], {})
 
@@ -64,6 +64,15 @@ def test_secret_headers_stay_within_https():
         ["https://a.test/old"],
         {},
     )
+
+
+def test_secret_headers_of_a_site_stay_within_https_and_links_to_other_sites_are_what_they_are():
+    link_filter = make_filter(sites={"a.test": {"headers": SECRET}}, scope="any")
+    assert pass_links(link_filter, [OLD, "http://b.test/x"]) == (
+        ["https://a.test/old", "http://b.test/x"],
+        {},
+    )
+    assert pass_links(link_filter, ["https://b.test/"], depth=0) == (["https://b.test/"], {})
 
 
 def test_without_secrets_and_where_http_was_typed_a_link_is_what_it_is():

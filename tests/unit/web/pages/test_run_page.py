@@ -6,15 +6,20 @@ import re
 import msgspec
 import pytest
 
-from shoal.core.model import MINUTE, Bury, Done, Task
+from shoal.core.http import Headers, Response
+from shoal.core.model import MINUTE, SECOND, Bury, Done, Task
 from shoal.core.proxies import ProxyRules, read_proxy_list
 from shoal.fetch.proxies.health import ProxyFault
 from shoal.fetch.proxies.pool import ProxyPool
 from shoal.fetch.proxies.sync import ProxySync
 from shoal.fleet.status.hook_records import FINISH, START, HookRecord, HookState, topic_of
 from shoal.fleet.status.rates import RateHistory, add_rate
+from shoal.scrape.harvest import Harvest
 from shoal.web import stream
 from shoal.web.sampler import DeadErrorReader, DeadErrors, merge_rates
+from shoal.worker.counters import FileCounts, MissingPages
+from shoal.worker.left_out import WorkerLeftOut, left_out_topic
+from shoal.worker.recrawl import VisitStore
 from tests.unit.web.tokens import OPERATOR, READER
 
 
@@ -148,6 +153,21 @@ async def test_the_chart_of_a_past_run_is_read_from_the_queue(dashboard):
     assert times == [1000, 1002, 1004, 1006, 1008] and rates == [None, 10, 10, 10, 10]
 
 
+async def test_start_and_duration_of_a_run_are_on_its_page_in_the_lists_and_in_the_api(dashboard, operator):
+    run = await make_ended_run(dashboard)
+    history = RateHistory()
+    history.add((run.started_at + 150 * SECOND).timestamp(), 4)
+    await dashboard.queue.write_notes("run rates", {run.id: msgspec.json.encode(history)})
+    started = run.started_at.strftime("%Y-%m-%dT%H:%M:%S")
+    for path in ("/", "/runs", f"/runs/{run.id}"):
+        text = (await operator.get(path)).text
+        assert f'<time datetime="{started}Z"' in text and "2 min 30 s" in text, path
+    (listed,) = (await operator.get("/api/runs")).json()["rows"]
+    (seen,) = (await operator.get("/api/overview")).json()["runs"]
+    for row in (listed, seen, (await operator.get(f"/api/runs/{run.id}")).json()):
+        assert row["started_at"].startswith(started) and row["duration_seconds"] == 150
+
+
 async def test_a_live_run_continues_its_stored_chart(dashboard):
     run = await dashboard.make_run()
     await add_rate(dashboard.queue, run.id)
@@ -156,7 +176,8 @@ async def test_a_live_run_continues_its_stored_chart(dashboard):
     assert merge_rates(stored, sampled, is_over=True) == stored
     assert merge_rates(stored, [(90.0, 1.0)], is_over=False) == [*stored, (12.1, None), (90, 1)]
     assert merge_rates(stored, [(13.0, None), (15.0, 7.0)], is_over=False) == [*stored, (15, 7)]
-    assert merge_rates([], sampled, is_over=True) == sampled
+    assert merge_rates([], sampled, is_over=True) == []
+    assert merge_rates([], sampled, is_over=False) == sampled
 
 
 @pytest.mark.parametrize(
@@ -168,8 +189,9 @@ async def test_the_login_page_says_where_the_token_is(dashboard_with, settings, 
     assert says in text
 
 
-async def test_proxies_that_return_no_pages_are_listed_first(dashboard, operator):
+async def test_proxies_have_a_tab_once_there_are_some_and_those_without_pages_are_first(dashboard, operator):
     run = await dashboard.make_run()
+    assert ">Proxies</a>" not in (await operator.get(f"/runs/{run.id}")).text
     lines = ["a.test:1", "b.test:2", "c.test:3"]
     pool = ProxyPool(ProxyRules(threshold=1), read_proxy_list(lines, what="entry", salt=b"x"))
     first, second, third = pool.records()
@@ -179,3 +201,44 @@ async def test_proxies_that_return_no_pages_are_listed_first(dashboard, operator
     await ProxySync(dashboard.queue, run.id, "w1", pool).exchange()
     text = (await operator.get(f"/runs/{run.id}/proxies")).text
     assert re.findall(r"http://(\w\.test:\d)", text) == ["c.test:3", "a.test:1", "b.test:2"]
+    for path in ("", "/items"):
+        text = (await operator.get(f"/runs/{run.id}{path}")).text
+        assert ">Proxies</a>" in text and ">Tokens</a>" not in text
+
+
+async def test_changes_have_a_tab_only_in_runs_that_compare_pages(dashboard, operator):
+    run = await dashboard.make_run()
+    assert ">Changes</a>" not in (await operator.get(f"/runs/{run.id}")).text
+    visits = VisitStore(dashboard.queue, run.scraper, run.id, again=True)
+    task = Task(url="https://shop.test/1", step="book")
+    page = Response(url=task.url, status=200, headers=Headers(()), body=b"1")
+    await visits.record(task, await visits.read(task), page, Harvest())
+    await visits.close()
+    assert ">Changes</a>" in (await operator.get(f"/runs/{run.id}/items")).text
+
+
+async def test_hosts_and_missing_pages_are_updated_live_until_the_run_is_done(dashboard):
+    run = await dashboard.make_run()
+    context = dashboard.web.state.context
+
+    async def events():
+        context.sampler.expire()
+        sample = await context.sampler.fresh_sample(run.id)
+        return await stream._events(context, sample, run.id, {"may_act": True, "root": "", "shown_tabs": ()})
+
+    before = await events()
+    assert before["hosts"].count('<td class="n">1</td>') == 1 and "Missing pages" not in before["findings"]
+    (lease,) = (await dashboard.queue.claim("machine-7-abcd", run_id=run.id)).leases
+    await dashboard.queue.settle([Done(lease)])
+    missing = MissingPages(count=7, examples=["https://shop1.example/gone"])
+    left_out = WorkerLeftOut(links={}, missing=missing, files=FileCounts(), is_final=True)
+    await dashboard.queue.write_notes(left_out_topic(run.id), {"one": msgspec.json.encode(left_out)})
+    after = await events()
+    assert '<td class="n">1</td>' not in after["hosts"] and "Missing pages: 7" in after["findings"]
+
+
+async def test_a_cancelled_run_without_workers_says_so_instead_of_an_empty_card(dashboard, operator):
+    run = await dashboard.queue.start_run("books")
+    await dashboard.queue.enqueue(run.id, [Task(url="https://a.example/", step="listing")])
+    await dashboard.queue.cancel(run.id)
+    assert "No workers on this run." in (await operator.get(f"/runs/{run.id}")).text

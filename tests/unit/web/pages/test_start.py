@@ -47,6 +47,9 @@ class FakeWorkers:
     def failure(self, run_id):
         return "ImportError: no module <b>x</b>" if run_id == "failed" else ""
 
+    def check(self, run_id):
+        return not self.count(run_id)
+
     def stop(self, run_id):
         stopped, self.started = self.count(run_id), []
         return stopped
@@ -72,6 +75,7 @@ async def test_the_review_says_what_will_start_and_starts_nothing(dashboard, ope
     response = await operator.post("/start", data=form)
     text = html.unescape(response.text)
     assert f"<dd>1: {URL}</dd>" in text and "1 line: " in text and "nonsense" in text
+    assert "Stored in the queue." in text
     assert "2 workers on this machine" in text and "--set rate=2/s --workers 2" in text
     assert 'name="workers" value="2"' in text and not await dashboard.queue.runs()
     assert workers.started == []
@@ -95,6 +99,7 @@ async def test_a_confirmed_form_starts_the_run_and_its_workers(dashboard, operat
     assert "Tasks queued: 1." in text and "2 workers on this machine" in text and "Stop workers here" in text
     (action,) = await read_actions(dashboard.queue)
     assert (action.action, action.target) == ("start", run.id)
+    assert action.details.pop("hosts") == ["books.example"]
     assert action.details == {"scraper": "books", "enqueued": 1, "workers": 2}
 
 

@@ -36,6 +36,14 @@ def test_tokens_from_a_function_are_for_one_run():
     assert realm("a", **given) == realm("a", **given) != realm("b", **given)
 
 
+def test_runs_with_the_same_secret_headers_share_files_and_others_do_not():
+    def of(**headers):
+        return realm_of(ScraperSettings.read(headers=headers), "r")
+
+    assert of(Authorization="alice") == of(Authorization="alice", Accept="x") != of(Authorization="bob")
+    assert of() == of(Accept="x") and "alice" not in of(Authorization="alice")
+
+
 @pytest.mark.parametrize("token", ["of-alice", "of-bob"])
 def test_a_realm_contains_no_token(token):
     assert token not in realm(**{"from": [token]})

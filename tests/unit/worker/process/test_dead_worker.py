@@ -12,6 +12,7 @@ from shoal.worker.process.dead_worker import (
     Suspects,
     describe_death,
     is_proven,
+    max_memory,
     once_steps,
 )
 from shoal.worker.process.liveness import LivenessProblem
@@ -47,6 +48,14 @@ def test_the_last_attempt_of_a_step_is_buried(step, attempt):
     assert isinstance(judge(lease(step, attempt)), Bury)
 
 
+def test_a_task_whose_worker_took_too_much_memory_is_buried_at_its_second_attempt():
+    large = LivenessProblem.LARGE
+    assert isinstance(judge(lease(), problem=large), Retry)
+    assert isinstance(judge(lease(attempt=2), problem=large), Bury)
+    assert isinstance(judge(lease("slow"), problem=large), Bury)
+    assert isinstance(judge(lease("unknown"), problem=large), Retry)
+
+
 @pytest.mark.parametrize("guilty", [True, False])
 def test_a_task_at_most_once_is_buried_whether_or_not_its_step_ran(guilty):
     outcome = judge(lease("order"), guilty=guilty)
@@ -74,11 +83,12 @@ def test_the_error_says_which_limit_was_exceeded(problem, step, error):
         (-signal.SIGKILL, LivenessProblem.FROZEN, None, "was killed, because it was frozen for 31 s"),
         (-signal.SIGKILL, LivenessProblem.HUNG, None, "was killed, because a step exceeded its time limit"),
         (-signal.SIGKILL, LivenessProblem.STUCK, None, "was killed, because a task exceeded its time limit"),
+        (-signal.SIGKILL, LivenessProblem.LARGE, None, "was killed, because it took more than 4,096 MB"),
         (-signal.SIGKILL, None, DutyFailed("renewing its leases", ValueError("x")), "was killed, because "),
     ],
 )
 def test_a_death_is_described_by_its_cause(code, problem, failure, how):
-    assert describe_death(code, problem, 31.2, failure).startswith(how)
+    assert describe_death(code, problem, 31.2, failure, max_memory(256 << 20)).startswith(how)
 
 
 def test_steps_that_are_attempted_once_are_listed():

@@ -1,7 +1,9 @@
 """The supervisor's side of the fork server, where a real one cannot show it."""
 
 import os
+import signal
 import socket
+import subprocess
 import threading
 from threading import Event
 
@@ -13,21 +15,28 @@ from shoal.worker.process.forkserver import (
 )
 
 
-async def worker_with(status: bytes, pid=1):
+async def worker_with(status, pid):
     readable, writable = os.pipe()
     os.write(writable, status)
     os.close(writable)
     return WorkerProcess(pid, *await read_pipe(readable))
 
 
-async def test_a_process_that_has_ended_is_not_killed_because_its_id_may_be_another_ones(monkeypatch):
-    killed = []
-    monkeypatch.setattr(module.os, "kill", lambda pid, number: killed.append(pid))
-    process = await worker_with(b"0\n", pid=7)
+async def test_a_process_that_has_ended_is_not_killed_because_its_id_may_be_another_ones():
+    child = subprocess.Popen(["true"])
+    process = await worker_with(b"0\n", child.pid)
+    child.wait()
     process.kill()
-    await process.wait()
+    assert await process.wait() == 0
     process.kill()
-    assert killed == [7]
+
+
+async def test_where_processes_have_no_descriptors_a_worker_is_killed_when_its_fork_server_dies(monkeypatch):
+    monkeypatch.delattr(module.os, "pidfd_open")
+    with subprocess.Popen(["sleep", "60"]) as child:
+        process = await worker_with(b"", child.pid)
+        assert await process.wait() is None and process.has_ended
+        assert child.wait(10) == -signal.SIGKILL
 
 
 def test_an_error_of_a_forked_server_does_not_reach_the_handlers_of_the_process_it_was_forked_from(

@@ -113,7 +113,7 @@ def observe(queue, events, level=Level.INFO):
     return Observed(queue, EventReporter(events.append, level))
 
 
-async def test_a_failed_task_is_reported_with_its_ids_and_without_its_query(queue, events):
+async def test_a_failed_task_is_reported_with_its_ids_and_without_secrets_of_its_query(queue, events):
     await observe(queue, events).settle([Retry(lease(), "FetchTimeout: too slow", after=SECOND)])
     (event,) = events
     assert (event.name, event.level) == ("task failed", Level.WARNING)
@@ -121,7 +121,7 @@ async def test_a_failed_task_is_reported_with_its_ids_and_without_its_query(queu
         "task": "t1",
         "step": "page",
         "attempt": 2,
-        "url": "https://example.com/a",
+        "url": "https://example.com/a?token=…",
         "error": "FetchTimeout",
         "message": "too slow",
         "outcome": "retry",
@@ -144,7 +144,7 @@ async def test_a_task_is_reported_when_it_starts_and_when_it_is_done(queue, even
     reporter.on_begin(lease())
     reject = Reject(data={"price": None}, reason="price is missing")
     await Observed(queue, reporter).settle([Done(lease(), items=[1, 2], rejects=[reject])])
-    about = {"task": "t1", "step": "page", "attempt": 2, "url": "https://example.com/a"}
+    about = {"task": "t1", "step": "page", "attempt": 2, "url": "https://example.com/a?token=…"}
     begun, done = events
     assert (begun.name, begun.level, begun.fields) == ("task begun", Level.INFO, about)
     assert (done.name, done.level) == ("task done", Level.INFO)
@@ -157,9 +157,10 @@ async def test_a_released_task_is_reported_only_if_it_was_started(queue, events)
     await Observed(queue, reporter).settle([Release(lease())])
     assert events == []
     reporter.on_begin(lease())
-    await Observed(queue, reporter).settle([Release(lease(), after=SECOND)])
+    await Observed(queue, reporter).settle([Release(lease(), after=SECOND, reason="it was too late")])
     assert [event.name for event in events] == ["task begun", "task released"]
-    assert events[1].fields["again_in"] == 1.0 and "seconds" in events[1].fields
+    told = events[1].fields
+    assert told["again_in"] == 1.0 and told["reason"] == "it was too late" and "seconds" in told
 
 
 async def test_at_level_warning_success_is_not_reported(queue, events):

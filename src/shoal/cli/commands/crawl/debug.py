@@ -4,9 +4,10 @@ import asyncio
 import signal
 import sys
 from contextlib import AsyncExitStack, ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
+import msgspec
 import typer
 
 from shoal.cli.console import counted, put_json, say
@@ -14,7 +15,7 @@ from shoal.cli.exits import Exit
 from shoal.cli.left_out import item_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.progress import Printer
-from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.errors import InvalidSetting
 from shoal.core.model import ReportedState, Run, RunState
 from shoal.fleet.job import Job
 from shoal.fleet.run.inline_pool import DebugPool, temporary_queue
@@ -58,8 +59,7 @@ def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-@dataclass(slots=True)
-class Debugged:
+class Debugged(msgspec.Struct):
     """A run that is worked on in this process, one task at a time."""
 
     job: Job
@@ -88,10 +88,7 @@ class Debugged:
             if sys.stdin.isatty():
                 say("Debugging in this process, one task at a time. Ctrl-C ends it; in the debugger, q does.")
             self.job, self.run = opened.job, opened.run
-            summary = await launch(opened, Printer(), make_pool=self._make_pool)
-            if summary.queued_nothing:
-                invalid = f"{summary.enqueued.invalid:,} invalid"
-                raise InvalidInput(f"Nothing could be queued ({invalid}), so no run was created.")
+            await launch(opened, Printer(), make_pool=self._make_pool)
 
     def _make_pool(self, *args: Any, **options: Any) -> DebugPool:
         self.pool = DebugPool(*args, **options)

@@ -23,6 +23,11 @@ from shoal.fleet.status.find import NEWEST, find_run
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.declaration import FETCHING, SEEDS
 
+SECRET_HINT = (
+    "On a machine whose shoal.toml does not name the queue, set SHOAL_QUEUE to its URL with the password; "
+    "it is not shown here."
+)
+
 
 @takes_sources
 @takes_worker_options(sections=(FETCHING, SEEDS), without=(*WORKERS, *TELEMETRY))
@@ -71,7 +76,10 @@ def enqueue(
 
 def report(queued: dict[str, Any], as_json: bool, *, at_work: bool = False) -> None:
     """Print what was queued, and how to start workers on it if there are none."""
+    needs = queued["worker_command"] is not None and needs_secret(queued["worker_command"])
     if as_json:
+        if needs:
+            put_message(SECRET_HINT)
         put_json(queued)
         return
     if queued["run_id"] is None:
@@ -86,23 +94,20 @@ def report(queued: dict[str, Any], as_json: bool, *, at_work: bool = False) -> N
         say(f"Workers are at work on it. To start more:  {queued['worker_command']}")
     else:
         say(f"Start workers, on this or any machine:  {queued['worker_command']}")
-    if needs_secret(queued["worker_command"]):
-        say("On that machine, set SHOAL_QUEUE to the queue's URL with its password; it is not shown here.")
+    if needs:
+        say(SECRET_HINT)
 
 
 async def fill(
     queue: Queue, job: Job, seeds: Seeds, options: StartOptions, *, as_json: bool = False
 ) -> dict[str, Any]:
     """Create the run, or add to an existing one, and stream its tasks in."""
-    tell, invalid = put_message if as_json else say, options.invalid
+    tell = put_message if as_json else say
     async with open_run(queue, job, seeds, options) as opened:
         job, run = opened.job, opened.run
         for notice in opened.notices:
             tell(notice)
         report = await opened.enqueue()
-        nothing = not (report.added or report.known)
-        if opened.is_new and invalid.count and nothing and invalid.policy != "dead":
-            raise InvalidInput(f"Nothing could be queued ({invalid.count:,} invalid), so no run was created.")
     if report.added and (run := await queue.run(run.id)).state.has_ended:  # meanwhile
         again = await command_to_resume(queue, job.queue_url, run)
         tell(f"Run {run.id} has ended: {run.reason}. To work on its tasks, run: {again}")

@@ -1,10 +1,11 @@
 """`shoal fleet`: check, preview, confirm, and start many workers."""
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from shlex import quote
 from typing import Annotated, Any
 
+import msgspec
 import typer
 import uvloop
 from rich import box
@@ -31,6 +32,7 @@ from shoal.cli.progress import ProgressView, first_error_lines
 from shoal.cli.resume_command import resume_command
 from shoal.cli.signals import obey_signals
 from shoal.core.errors import InvalidInput
+from shoal.core.model import SECOND
 from shoal.core.tasks import first
 from shoal.core.values import read_duration
 from shoal.fleet.command_hints import command_on
@@ -43,6 +45,7 @@ from shoal.fleet.scale.preview import LaunchPreview, preview_launch
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine, partitions_complete
+from shoal.fleet.status.find import AUTO
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.declaration import FETCHING, SEEDS
@@ -52,8 +55,7 @@ TEST_WORKERS, TEST_PAGES = 2, 20
 MAX_SERVES_WIDTH = 60  # characters of the `serves` column, in a terminal
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """A filled run and the preview of its workers."""
 
     lineup: "LaunchPreview"
@@ -107,7 +109,7 @@ def fleet(
         **(few if test else {}),
     )
     seeds = choose_seeds(seeds, job, resume=resume is not None, as_json=as_json)
-    if not (seeds or resume):
+    if not seeds and resume in (None, AUTO):
         words = f"fleet {quote(scraper)} --workers 10 --url https://…"
         raise InvalidInput(f"No URLs to start with. Run: {command_on(queue, words)}")
     exit_if_unfit(run_checks(job), as_json)
@@ -204,7 +206,7 @@ async def prepare(
         if test:
             await mark_seeded(queue, run.id)  # the rest is left out on purpose
         names = (await queue.stats(run.id)).partitions
-        findings = [partitions_complete(job.homes, names, run.id)] if job.homes else []
+        findings = [partitions_complete(job.homes, names, f"run {run.id}")] if job.homes else []
         lineup = await preview_launch(queue, job, run)
     if is_unfit(findings) and is_new:
         await discard(queue, run)
@@ -219,7 +221,7 @@ def show(lineup: "LaunchPreview", *, warn: bool) -> None:
     for part in lineup.parts:
         is_cut = len(part.serves) > MAX_SERVES_WIDTH and sys.stderr.isatty()
         serves = f"{part.serves[: MAX_SERVES_WIDTH - 1]}…" if is_cut else part.serves
-        eta = f"≥ {duration(part.eta.total_seconds())}" if part.eta is not None else "-"
+        eta = f"≥ {duration(part.eta.total_seconds())}" if part.eta and part.eta >= SECOND else "-"
         table.add_row(str(part.worker), escaped(serves), f"{part.pending:,}", eta)
     load = lineup.load
     hosts = "10,000+ hosts" if load.hosts > 10_000 else counted(load.hosts, "host")
@@ -230,10 +232,13 @@ def show(lineup: "LaunchPreview", *, warn: bool) -> None:
 
 
 def confirm_start(job: "Job", lineup: "LaunchPreview") -> bool:
-    """Ask for confirmation; without a terminal, start right away."""
-    if not sys.stdin.isatty():
-        return True
-    if typer.confirm(f"Start {counted(len(lineup.parts), 'worker')}?", default=True, err=True):
+    """Ask for confirmation; where stdin is empty, as in cron, start right away."""
+    sys.stderr.write(f"Start {counted(len(lineup.parts), 'worker')}? [Y/n]: ")
+    sys.stderr.flush()
+    reply = sys.stdin.readline()
+    if not reply and sys.stdin.isatty():  # Ctrl-D
+        raise typer.Abort
+    if reply.strip().lower() in ("", "y", "yes"):
         return True
     say(f"Nothing was started; the tasks stay queued.\n{next_steps(job, lineup)}")
     return False

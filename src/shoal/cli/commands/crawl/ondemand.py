@@ -23,6 +23,7 @@ from shoal.core.errors import CallFailed, InvalidSetting, QueueError
 from shoal.core.model import Task
 from shoal.core.tasks import restarted, watched
 from shoal.core.values import read_positive_duration
+from shoal.fleet.build_job import check_served
 from shoal.fleet.command_hints import command_on, export_command
 from shoal.fleet.job import Job
 from shoal.fleet.ondemand.balancer import Balancer
@@ -122,8 +123,9 @@ def scrape(
     """
     patience = read_positive_duration("--timeout", timeout)
     task = read_task(url, payload, step)
-    name = current_project().load(scraper).scraper.name
-    scraped = with_queue(queue, lambda opened: _scrape(opened, name, task, strategy, patience))
+    loaded = current_project().load(scraper).scraper
+    check_served([step] if step else [], loaded)
+    scraped = with_queue(queue, lambda opened: _scrape(opened, loaded.name, task, strategy, patience))
     if as_json:
         put_json(scraped)
         return

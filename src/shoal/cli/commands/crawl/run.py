@@ -10,7 +10,7 @@ import typer
 
 from shoal.cli.commands.crawl.cache_options import check_settings, playback_seeds
 from shoal.cli.commands.crawl.enqueue import fill, report
-from shoal.cli.console import counted, duration, print_error, put_json, say
+from shoal.cli.console import counted, duration, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.left_out import error_lines, file_words, hook_lines, item_lines, left_out_lines
 from shoal.cli.open_queue import with_queue
@@ -20,10 +20,12 @@ from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_work
 from shoal.cli.progress import ProgressView, first_error_lines
 from shoal.cli.resume_command import resume_command
 from shoal.cli.signals import obey_signals
+from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput
 from shoal.core.model import ReportedState, Run, RunState
 from shoal.export.tables.address import display_location
 from shoal.fleet.command_hints import (
+    PAGE_LIMIT,
     command_for_job,
     command_on,
     command_to_resume,
@@ -31,19 +33,19 @@ from shoal.fleet.command_hints import (
     needs_secret,
 )
 from shoal.fleet.job import Job
-from shoal.fleet.other_steps import tasks_of
 from shoal.fleet.run.launch import Summary, launch
 from shoal.fleet.run.open_run import StartOptions, lock_of, open_run
 from shoal.fleet.run.pool import WorkerPool
 from shoal.fleet.run.results import Output, ResultWriter
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.at_work import has_workers
+from shoal.fleet.status.find import AUTO
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.declaration import FETCHING, RECORDING, SEEDS
 from shoal.scrape.step import discarded_calls
-from shoal.worker.counters import format_counts
+from shoal.worker.counters import format_counts, postponed_words
 
 
 async def start_notices(queue: "Queue", job: "Job", run: "Run", *, is_new: bool) -> AsyncIterator[str]:
@@ -111,8 +113,8 @@ def run(
         from shoal.cli.commands.crawl.debug import check_options
 
         check_options(context)
-    check_settings(worker_options.settings, resume=resume is not None)
-    again = worker_options.settings.get("again")
+    check_settings(worker_options.settings, resume=resume not in (None, AUTO))
+    again = worker_options.settings.get("again") not in (None, AUTO)  # else the seeds are sources too
     typed, seeds = seeds, playback_seeds(seeds, worker_options.settings.get("playback"))
     job = worker_options.job(
         scraper,
@@ -123,9 +125,9 @@ def run(
         has_data=as_json or out == "-",
         reports_warnings=as_json,
     )
-    declared = choose_seeds(typed, job, again=again is not None, resume=resume is not None, as_json=as_json)
+    declared = choose_seeds(typed, job, again=again, resume=resume is not None, as_json=as_json)
     seeds = declared or seeds
-    if not (seeds or resume or again):
+    if not (seeds or again or resume not in (None, AUTO)):
         raise InvalidInput(
             f"No URLs to start with. Run: {command_on(queue, f'run {quote(scraper)} --url https://…')}"
         )
@@ -149,10 +151,6 @@ def run(
             summary.as_json()
             | {"queue": shown_queue(queue)}
             | ({"from_cache": summary.ending.tally.from_cache} if has_cache else {})
-        )
-    elif summary.queued_nothing:
-        print_error(
-            f"Nothing could be queued ({summary.enqueued.invalid:,} invalid), so there was nothing to do."
         )
     else:
         say(summary_text(summary, out))
@@ -199,13 +197,14 @@ def summary_text(summary: Summary, out: str | None) -> str:
     if summary.compared:
         found = ", ".join(f"{count:,} {name}" for name, count in summary.compared.as_json().items())
         lines.append(f"Compared with the earlier run: {found}.")
+        lines.append(f"Changes:  {shoal_command(f'changes {run_id}')}")
     lines += [f"Failed: {failure}" for failure in dict.fromkeys(summary.ending.failures)]
     if not summary.ending.failed:  # else the hook is what failed
         lines += hook_lines(snapshot)
     tally = summary.ending.tally
     for words, counts in (
         ("Failed attempts", tally.errors),
-        ("Postponed (no attempt used)", tally.postponed),
+        ("Postponed (no attempt used)", postponed_words(tally.postponed)),
     ):
         if counts:
             lines.append(f"{words}: {format_counts(counts)}.")
@@ -214,13 +213,14 @@ def summary_text(summary: Summary, out: str | None) -> str:
     lines += item_lines(summary.findings, snapshot, tally.first_page)
     lines += left_out_lines(snapshot, job)
     if snapshot.run.state is RunState.PARTIAL:
-        lines.append(f"More:     {resume_command(job, run_id, max_pages=_more_pages(summary, job))}")
+        more = _more_pages(summary, job) if PAGE_LIMIT.match(snapshot.run.reason) else None
+        lines.append(f"More:     {resume_command(job, run_id, max_pages=more)}")
     elif stats.remaining and snapshot.state is not ReportedState.CANCELLED:
         private = dict.fromkeys(ALLOW_PRIVATE.findall("\n".join(summary.ending.failures)))
-        others = summary.left_to_other_steps
-        again = resume_command(job, run_id, allow_private=private, steps=others)
+        others = summary.left_to_others
+        again = resume_command(job, run_id, allow_private=private, without=others.kinds if others else ())
         if others:
-            lines.append(f"Left: {tasks_of(others)}, which --steps {','.join(job.steps or ())} does not run.")
+            lines.append(f"Left: {others.text(job, run_id)}.")
         if snapshot.run.state is RunState.PAUSED:
             resume = command_on(job.queue_url, f"resume {run_id}")
             lines.append(f"The run is paused: its workers wait until you run: {resume}")
@@ -249,7 +249,7 @@ def _head(snapshot: "Snapshot") -> str:
     if snapshot.state is ReportedState.PARTIAL:
         return "Partial"
     if not snapshot.stats.remaining:
-        return "Done"
+        return "Done, but most tasks failed" if snapshot.stats.dead > snapshot.stats.completed else "Done"
     word = "Cancelled" if snapshot.state is ReportedState.CANCELLED else "Stopped"
     return f"{word} with {counted(snapshot.stats.remaining, 'task')} left"
 

@@ -1,6 +1,6 @@
 """`shoal scale`: scale the workers of a run between a minimum and a maximum."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
@@ -10,19 +10,19 @@ import typer
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.open_queue import with_run
 from shoal.cli.options import common
-from shoal.cli.options.workers import WorkerOptions, takes_worker_options
+from shoal.cli.options.workers import WorkerOptions, read_change, takes_worker_options
 from shoal.cli.progress import Printer
 from shoal.cli.signals import obey_signals, on_signals
-from shoal.core.errors import InvalidSetting, ShoalError
-from shoal.core.model import Run
+from shoal.core.errors import InvalidSetting
 from shoal.core.values import read_duration, read_positive_duration
 from shoal.fleet.job import Job
 from shoal.fleet.run.settings import use_settings
 from shoal.fleet.scale.autoscaler import Autoscaler, ScaleDecision
-from shoal.fleet.scale.decide import PACE, ScaleBounds, pace_of
+from shoal.fleet.scale.decide import ScaleBounds, pace_of
 from shoal.fleet.scale.drivers import ComposeWorkers, Driver, KubernetesWorkers
 from shoal.fleet.scale.local import LocalWorkers, NoWorkers, SharedForkServer
 from shoal.queue.contract import Queue
+from shoal.scrape.settings.scraper import find_setting
 
 NOT_FOR_SCALE = ("workers", "span", "partition_table", "heartbeat", "metrics", "trace")
 
@@ -65,7 +65,7 @@ def scale(
             "--pace",
             help="Pages per second of one worker when no rate limit slows it down.",
             metavar="N",
-            show_default="10, or less if the scraper sets a pause",
+            show_default="10, or less if the run has a pause",
         ),
     ] = None,
     place: Annotated[
@@ -122,11 +122,15 @@ def scale(
         options: dict[str, Any] = {
             "bounds": bounds,
             "every": interval,
-            "pace": pace or _pace(run, job_of, must_load=scraper is not None),
+            "pace": pace,
             "on_decision": decision_printer(as_json),
             "on_trouble": printer.on_message,
         }
         if fork_server is None:
+            # Workers elsewhere have no use for a setting typed here; only the decision has.
+            options["pace"] = pace or _typed_pace(worker_options.typed.get("changes") or [])
+            if scraper is not None:
+                job_of(scraper)  # a wrong name is refused
             scaler = Autoscaler(opened, found, driver or NoWorkers(), **options)
             if once:
                 options["on_decision"](await scaler.step())
@@ -174,14 +178,10 @@ def decision_printer(as_json: bool) -> Callable[[ScaleDecision], None]:
     return tell
 
 
-def _pace(run: Run, job_of: Callable[[str], Job], *, must_load: bool) -> float:
-    """Return the pace that the scraper's pause allows."""
-    try:
-        return pace_of(job_of(run.scraper).scraper.settings.pause)
-    except ShoalError:
-        if must_load:
-            raise
-        return PACE  # a machine that only scales others need not have the scraper's code
+def _typed_pace(changes: Sequence[str]) -> float | None:
+    """Return the pace that a typed pause allows; None without one."""
+    typed = dict(map(read_change, changes))
+    return pace_of(find_setting("pause").read("pause", typed["pause"])) if "pause" in typed else None
 
 
 class _BothOutputs:

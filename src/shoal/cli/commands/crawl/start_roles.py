@@ -5,8 +5,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from shoal.cli.commands.crawl.run import exit_code, summary_text
@@ -20,19 +18,14 @@ from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
 from shoal.fleet.build_job import check_served
-from shoal.fleet.cluster_roles import Coordinator, RoleObserver, WorkerHost, enqueue_lock, find_interrupted
+from shoal.fleet.cluster_roles import RoleObserver, WorkerHost, check_places, coordinate_scraper
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.job import Job
-from shoal.fleet.project.cluster import PLACEHOLDERS, fill_pattern
 from shoal.fleet.project.file import Project, ProjectScraper
-from shoal.fleet.run.feed import InvalidSeeds
 from shoal.fleet.run.launch import Summary
-from shoal.fleet.run.open_run import StartOptions, open_run
 from shoal.fleet.run.pool import PoolExit
-from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue
-from shoal.queue.requests import new_run_id
 
 
 class RolePrinter(RoleObserver):
@@ -85,7 +78,7 @@ def coordinate(
         raise InvalidSetting(
             "--run", "takes one run of one scraper here; name the scraper: shoal start NAME --run RUN …"
         )
-    _check_places(project, entries)
+    check_places(project, entries)
     run_id = run_ids[0] if run_ids else None
     jobs = [job_of(entry, queue, **more) for entry in entries]
     pairs = list(zip(entries, jobs, strict=True))
@@ -107,20 +100,17 @@ def _coordinator_exit_code(summary: Summary) -> Exit:
     return Exit.OK if code is Exit.LIMIT_REACHED else code
 
 
-Ended = tuple[Summary, str | None]
-
-
 async def _coordinate(
     queue: Queue,
     project: Project,
     pairs: Sequence[tuple[ProjectScraper, Job]],
     run_id: str | None,
     as_json: bool,
-) -> list[Ended] | None:
+) -> list[tuple[Summary, str | None]] | None:
     """Return the summaries of the runs, None if a signal stopped them."""
     teller = RolePrinter(as_json=as_json)
     working = asyncio.gather(
-        *(_carry_out(queue, project, entry, job, run_id, teller) for entry, job in pairs)
+        *(coordinate_scraper(queue, project, entry, job, run_id, teller) for entry, job in pairs)
     )
     on_signals(lambda advice: working.cancel())
     with suppress(asyncio.CancelledError):
@@ -128,66 +118,33 @@ async def _coordinate(
     return None
 
 
-async def _carry_out(
-    queue: Queue, project: Project, entry: ProjectScraper, job: Job, run_id: str | None, teller: RolePrinter
-) -> Ended:
-    plan, seeds = project.cluster, declared_seeds(project, job)
-    # Take the lock first: a start that the lock refuses must create no run.
-    async with enqueue_lock(queue, job.scraper.name, run_id) as lock:
-        if run_id is None and plan.coordinator.resume:
-            interrupted = await find_interrupted(queue, job.scraper.name)
-            run_id = interrupted.id if interrupted else None
-        run_id = run_id or new_run_id(datetime.now(UTC))  # the names of files may contain it
-        invalid = InvalidSeeds(say=teller.on_message, rejects=_place(plan.coordinator.rejects, entry, run_id))
-        options = StartOptions(
-            run_id=run_id, lock=lock, routes=project.routes, invalid=invalid, keeps_empty=True
-        )
-        async with open_run(queue, job, seeds, options) as opened:
-            for notice in opened.notices:
-                teller.on_message(f"Run {run_id}: {notice}")
-            out = _place(plan.storage.results, entry, run_id)
-            return await Coordinator(opened, teller, out).carry_out(), out
-
-
-def _place(pattern: str | None, entry: ProjectScraper, run_id: str) -> str | None:
-    if pattern is None:
-        return None
-    place = fill_pattern(pattern, scraper=entry.name, run=run_id)
-    if "://" not in place:
-        Path(place).parent.mkdir(parents=True, exist_ok=True)
-    return place
-
-
-def _check_places(project: Project, entries: Sequence[ProjectScraper]) -> None:
-    """Reject one file for several runs, which would overwrite each other."""
-    file, plan = project.file and project.file.name, project.cluster
-    places = {"storage.results": plan.storage.results, "coordinator.rejects": plan.coordinator.rejects}
-    for key, pattern in places.items():
-        if pattern and len(entries) > 1 and not any(f"{{{name}}}" in pattern for name in PLACEHOLDERS):
-            reason = "is one file for several scrapers; add {scraper} or {run} to its name"
-            raise InvalidSetting(f"{file}: {key}", reason)
-
-
 def work(
-    entries: Sequence[ProjectScraper], queue: str, run_ids: Sequence[str], more: dict[str, Any], as_json: bool
+    entries: Sequence[ProjectScraper],
+    queue: str,
+    run_ids: Sequence[str],
+    more: dict[str, Any],
+    count: int | None,
+    as_json: bool,
 ) -> Exit:
-    """Serve runs until stopped and print what was done."""
+    """Serve runs until stopped and print what was done; `count` is the most workers on all machines."""
     jobs = [job_of(entry, queue, **more) for entry in entries]
     check_served(jobs[0].steps if jobs else None, *(job.scraper for job in jobs))
-    exits = with_queue(queue, lambda opened: _serve(opened, jobs, run_ids, as_json))
+    exits = with_queue(queue, lambda opened: _serve(opened, jobs, run_ids, count, as_json))
     print_pool_exits(exits, is_json=as_json)
     return Exit.FAILED if any(pool_exit.failed for pool_exit in exits.values()) else Exit.OK
 
 
 async def _serve(
-    queue: Queue, jobs: Sequence[Job], run_ids: Sequence[str], as_json: bool
+    queue: Queue, jobs: Sequence[Job], run_ids: Sequence[str], count: int | None, as_json: bool
 ) -> dict[str, PoolExit]:
     teller = RolePrinter(as_json=as_json)
-    station = WorkerHost(queue, jobs, teller, runs=run_ids, on_output=teller.on_message)
+    station = WorkerHost(queue, jobs, teller, runs=run_ids, count=count, on_output=teller.on_message)
     obey_signals(station, teller.on_message)
     served = ", ".join(job.scraper.name for job in jobs)
     only = f", for tasks of {' and '.join(jobs[0].steps)} only" if jobs[0].steps else ""
-    teller.on_message(f"Waiting for runs of {served}, with {counted(jobs[0].workers, 'worker')} each{only}.")
+    limit = f", at most {count:,} on all machines" if count else ""
+    workers = f"{counted(jobs[0].workers, 'worker')} each{limit}"
+    teller.on_message(f"Waiting for runs of {served}, with {workers}{only}.")
     return await station.serve()
 
 

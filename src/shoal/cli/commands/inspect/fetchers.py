@@ -26,7 +26,7 @@ def proxies(
     wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
-    """Show each proxy of a run: pages fetched, failures by kind, and how long it is benched.
+    """Show each proxy of a run: pages, success rate, failures by kind, how long it is benched, its workers.
 
     Example: shoal proxies newest
     """
@@ -49,7 +49,7 @@ async def _proxies(queue: "Queue", run_id: str) -> list[ProxyRow]:
 
 
 def tor(
-    run_id: common.RunId,
+    run_id: common.MaybeRunId = None,
     renew: Annotated[
         bool, typer.Option("--renew", help="Make all workers of the run build new circuits with new exits.")
     ] = False,

@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from shoal.cli.console import duration, put_json, put_rows, say
 from shoal.cli.open_queue import DEFAULT_LIMIT, id_of, say_more, say_queue, with_existing_queue
@@ -19,7 +20,22 @@ from shoal.fleet.status.rows import HostRow
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 
-app = typer.Typer(invoke_without_command=True, help="List hosts; pause, slow or resume one.")
+
+class HostCommands(TyperGroup):
+    """Takes a run, as the other commands that inspect one do, where no subcommand is typed."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        has_run = args and args[0] not in self.commands and not args[0].startswith("-")
+        is_alone = has_run and (len(args) == 1 or args[1].startswith("-"))
+        return super().parse_args(ctx, ["--run", *args] if is_alone else args)
+
+
+app = typer.Typer(
+    cls=HostCommands,
+    invoke_without_command=True,
+    subcommand_metavar="[RUN] | pause|slow|resume HOST",
+    help="List hosts, of one run or of all; pause, slow or resume one.",
+)
 
 Host = Annotated[str, typer.Argument(metavar="HOST", help="Host, as `shoal hosts` lists it.")]
 

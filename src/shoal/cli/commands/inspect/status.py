@@ -21,7 +21,7 @@ from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.core.model import ReportedState, WorkerState
 from shoal.fleet.command_hints import command_on, command_to_resume
-from shoal.fleet.status.at_work import GONE_SHOWN, is_live, runs_at_work
+from shoal.fleet.status.at_work import GONE_SHOWN, is_live, runs_at_work, unserved_steps
 from shoal.fleet.status.overview import worker_row
 from shoal.fleet.status.progress import ProgressReader, Snapshot, read_run_row
 from shoal.fleet.status.rates import recent_rate
@@ -55,6 +55,8 @@ def status(
     report = snapshot.row()
     reason = f", {report.reason}" if report.reason else ""
     put_text(f"Run {report.run_id} of {report.scraper}: {report.state}{reason}")
+    lasted = f", duration {duration(report.duration_seconds)}" if report.duration_seconds is not None else ""
+    put_text(f"Started {report.started_at}{lasted}")
     rows = [{"step": name, **fields_of(counts)} for name, counts in report.steps.items()]
     if len(report.partitions) > 1:
         rows += [
@@ -65,9 +67,9 @@ def status(
     put_rows(rows, STEP_COLUMNS, as_json=False, nothing="", wide=wide)
     if snapshot.is_over and snapshot.stats.remaining:
         put_text(f"{counted(snapshot.stats.remaining, 'task')} left, but the run has ended.")
-    elif snapshot.lacks_seeds and snapshot.state is ReportedState.STOPPED:
+    elif snapshot.lacks_seeds and snapshot.lacks_workers:
         put_text("Enqueueing its seeds was interrupted, and no worker is running on it.")
-    elif snapshot.state is ReportedState.STOPPED:
+    elif snapshot.lacks_workers:
         left = snapshot.stats.remaining
         put_text(f"{counted(left, 'task')} left, and no worker works on {'it' if left == 1 else 'them'}.")
     elif snapshot.state is ReportedState.PAUSED:
@@ -75,6 +77,8 @@ def status(
         put_text(f"{counted(snapshot.stats.remaining, 'task')} left. The run is paused{nobody}.")
     elif snapshot.stats.remaining:
         put_text(f"{shown(report.rate)} tasks/s, ETA {duration(report.eta_seconds)}")
+    for step, left in snapshot.unserved.items():
+        put_text(f"{counted(left, 'task')} of {step}, which none of the workers runs: start one that does.")
     if words := file_words(snapshot.files):
         put_text(f"Files: {', '.join(words)}.")
     for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot), *reservation_lines(snapshot)]:
@@ -85,8 +89,8 @@ def status(
         put_text(f"{counted(retired, 'API token')} retired because the API rejected them.")
     put_text(f"Store: {size.bytes / 1e6:,.1f} MB ({size.text})")
     sys.stdout.flush()  # the commands to type follow the report, also where both are one file
-    if snapshot.state is ReportedState.STOPPED:
-        say(f"Resume:  {again}")
+    if snapshot.lacks_workers:
+        say(f"{'Start' if snapshot.state is ReportedState.WAITING else 'Resume'}:  {again}")
     elif snapshot.state is ReportedState.PAUSED:
         say(f"Resume:  {command_on(queue, f'resume {snapshot.run.id}')}")
     elif snapshot.state is ReportedState.PARTIAL and snapshot.stats.remaining:
@@ -102,7 +106,7 @@ def status(
 
 
 def watch(
-    run_id: common.RunId,
+    run_id: common.MaybeRunId = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two updates.", metavar="N")] = 1.0,
     as_json: common.Json = False,
@@ -116,7 +120,8 @@ def runs(
 ) -> None:
     """List runs, newest first.
 
-    A run is running while a live worker works on it, stopped if tasks are left and none does.
+    A run is running while a live worker works on it, waiting until the first one does, and stopped if tasks
+    are left and none does.
     """
     rows = with_existing_queue(queue, _runs)
     if not as_json:
@@ -132,7 +137,7 @@ def runs(
 
 
 def workers(
-    run_id: common.RunOption = None,
+    run_id: common.RunFilter = None,
     everyone: Annotated[
         bool, typer.Option("--all", help="Also list workers that ended or vanished within the last day.")
     ] = False,
@@ -177,9 +182,10 @@ def line_of(snapshot: "Snapshot") -> str:
 async def _with_tokens(queue: "Queue", run_id: str, url: str) -> "tuple[Snapshot, int, StoreSize, str]":
     """Return a run's progress, its retired API tokens, the store's size, and how to resume."""
     snapshot = await _snapshot(queue, run_id)
+    unserved = await unserved_steps(queue, snapshot.run.id, snapshot.stats)
     retired = sum(bool(one.budget.retired) for one in await tokens(queue, snapshot.run.id))
     again = await command_to_resume(queue, url, snapshot.run)
-    return snapshot, retired, await queue.size(), again
+    return replace(snapshot, unserved=unserved), retired, await queue.size(), again
 
 
 async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":
@@ -208,7 +214,7 @@ async def _watch(queue: "Queue", run_id: str, url: str, every: float, as_json: b
             last, said_at = line, time.monotonic()
         if snapshot.is_over:
             return
-        if snapshot.state in ("stopped", "paused") and not (said_stop or as_json):
+        if (snapshot.lacks_workers or snapshot.state is ReportedState.PAUSED) and not (said_stop or as_json):
             say(await _why_nothing_happens(queue, snapshot, url))
             said_stop = True
         await asyncio.sleep(every)

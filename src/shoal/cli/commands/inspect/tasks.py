@@ -10,7 +10,7 @@ from shoal.cli.console import counted, put_json, put_rows, say
 from shoal.cli.open_queue import id_of, with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.core.model import TaskState, TaskStatus
+from shoal.core.model import Run, TaskState, TaskStatus
 from shoal.core.tasks import first
 from shoal.core.values import hint, no_match, read_duration
 from shoal.fleet.command_hints import command_on, joined, queue_option
@@ -114,7 +114,7 @@ def describe(stage: "TaskStatus") -> str:
 
 
 def partitions(
-    run_id: common.RunId,
+    run_id: common.MaybeRunId = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     wide: common.Wide = False,
     as_json: common.Json = False,
@@ -124,12 +124,11 @@ def partitions(
     Example: shoal partitions newest
     """
 
-    async def look(opened: "Queue", run_id: str) -> "tuple[list[PartitionStatus], str]":
-        stored = (await read_note(opened, run_id)).settings
-        scraper = stored.scraper or (await opened.run(run_id)).scraper
-        return list(await read_partitions(opened, run_id)), scraper
+    async def look(opened: "Queue", run_id: str) -> "tuple[list[PartitionStatus], Run, str]":
+        run, stored = await opened.run(run_id), (await read_note(opened, run_id)).settings
+        return list(await read_partitions(opened, run_id)), run, stored.scraper or run.scraper
 
-    run_id, (listed, scraper) = with_run(queue, run_id, look)
+    run_id, (listed, run, scraper) = with_run(queue, run_id, look)
     rows, nothing = [one.row() for one in listed], f"Run {run_id} has no tasks yet."
     put_rows(rows, PartitionRow.columns, as_json=as_json, nothing=nothing, wide=wide)
     orphaned = [one.name or "-" for one in listed if one.is_left_alone]
@@ -138,7 +137,7 @@ def partitions(
         names = ", ".join(orphaned[:MAX_NAMES_SHOWN])
         say(f"{counted(len(orphaned), 'partition')} with pending tasks and no owner: {names}{more}")
         again = command_on(queue, f"work {quote(scraper)} --run {run_id} --partitions auto")
-        say(f"Start workers for them: {again}")
+        say(f"The run is {run.state}." if run.state.has_ended else f"Start workers for them: {again}")
 
 
 def stale(

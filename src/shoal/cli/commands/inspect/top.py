@@ -36,6 +36,7 @@ STATES: dict[str, str] = {
     ReportedState.RUNNING: "green",
     ReportedState.FINISHED: "dim",
     ReportedState.PAUSED: "yellow",
+    ReportedState.WAITING: "yellow",
     ReportedState.STOPPED: "yellow",
     ReportedState.PARTIAL: "yellow",
     ReportedState.CANCELLED: "dim",

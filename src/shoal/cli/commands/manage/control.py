@@ -52,7 +52,7 @@ def resume(
     words = f"Resumed.{ended} {more}"
     if before.state is RunState.RUNNING and more == NO_TASKS_LEFT:
         words = f"Run {run_id} has already finished; nothing was resumed. {more}"
-    _steer(queue, run_id, lambda opened, found: opened.resume(found), as_json, lambda run: words)
+    _steer(queue, run_id, lifecycle.resume, as_json, lambda run: words)
 
 
 def cancel(

@@ -8,7 +8,7 @@ import typer
 
 from shoal.cli.commands.manage.dead_edit import Error, Host, Ids, edit
 from shoal.cli.console import confirm, counted, duration, put_json, put_rows, put_text, say
-from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_run
+from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.cli.shell.dead_letter import open_dead_shell
 from shoal.cli.shell.failed_page import describe_page, find_failure, write_page
@@ -17,8 +17,16 @@ from shoal.core.tasks import first
 from shoal.core.values import no_match, read_positive_duration
 from shoal.fleet.command_hints import command_on, joined
 from shoal.fleet.run.settings import next_step
+from shoal.fleet.status.all_runs import FromRun, all_letters, run_letter_row
 from shoal.fleet.status.letter_ids import whole_ids
-from shoal.fleet.status.rows import AttemptRow, DeadLetterRow, fields_of, letter_row, whole_letter_row
+from shoal.fleet.status.rows import (
+    AttemptRow,
+    DeadLetterRow,
+    RunLetterRow,
+    fields_of,
+    letter_row,
+    whole_letter_row,
+)
 from shoal.queue.contract import Queue, QueueReports
 
 app = typer.Typer(no_args_is_help=True, help="List, show, edit, replay and drop dead letters.")
@@ -34,7 +42,7 @@ Delay = Annotated[
 
 @app.command("list")
 def list_(
-    run_id: common.RunId,
+    run_id: common.RunFilter = None,
     step: Step = None,
     host: Host = None,
     error: Error = None,
@@ -44,8 +52,11 @@ def list_(
     wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
-    """List the dead letters of a run, oldest first."""
+    """List the dead letters of a run, oldest first; without a run those of all runs, newest run first."""
     where = _filter(step, host, error)
+    if run_id is None:
+        _list_all(queue, where, limit, after, wide=wide, as_json=as_json)
+        return
     run_id, (letters, total) = with_run(
         queue, run_id, lambda opened, run: _letters(opened, run, where, limit + 1, after)
     )
@@ -68,6 +79,21 @@ def list_(
         say(f"Try again:  {command_on(queue, joined(['dead', 'replay', run_id, *used]))}")
     given = {**_options(where), "--wide": wide, "--json": as_json}
     say_more(queue, ("dead", "list", run_id), given, letters, limit)
+
+
+def _list_all(
+    queue: str, where: DeadFilter, limit: int, after: str | None, *, wide: bool, as_json: bool
+) -> None:
+    async def read(opened: Queue) -> list[FromRun[DeadLetter]]:
+        return [one async for one in first(all_letters(opened, where, after=after), limit + 1)]
+
+    found = with_existing_queue(queue, read)
+    rows = [run_letter_row(one) for one in found[:limit]]
+    nothing = "No dead letter of any run matches." if any(_options(where).values()) else "No dead letters."
+    put_rows(rows, RunLetterRow.columns, as_json=as_json, nothing=nothing, wide=wide)
+    if rows and not as_json:
+        say(f"Details:    {command_on(queue, f'dead show {rows[0].run_id} {rows[0].id}')}")
+    say_more(queue, ("dead", "list"), {**_options(where), "--wide": wide, "--json": as_json}, found, limit)
 
 
 @app.command()

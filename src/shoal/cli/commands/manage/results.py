@@ -7,14 +7,15 @@ import msgspec
 import typer
 
 from shoal.cli.console import counted, put_json, put_rows, say
-from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_run
+from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.core.model import StoredItem, StoredReject
 from shoal.core.tasks import first
 from shoal.core.values import no_match
+from shoal.fleet.status.all_runs import FromRun, all_items, run_item_row
 from shoal.fleet.status.findings import sample_of
-from shoal.fleet.status.rows import ItemRow, RejectRow, TableColumns
-from shoal.queue.contract import QueueReports
+from shoal.fleet.status.rows import ItemRow, RejectRow, RunItemRow, TableColumns
+from shoal.queue.contract import Queue, QueueReports
 
 HEAD = 10
 MAX_VALUE = 200  # characters of a value in the table
@@ -39,6 +40,17 @@ def items(
     step: Annotated[
         str | None, typer.Option("--step", help="Only items of this step.", metavar="STEP")
     ] = None,
+    all_runs: Annotated[
+        bool,
+        typer.Option(
+            "--all-runs",
+            help="Show those of all runs, the newest run first. Goes with --step, --head and --after only.",
+        ),
+    ] = False,
+    after: Annotated[
+        str | None,
+        typer.Option("--after", help="With --all-runs: continue after this place.", metavar="CURSOR"),
+    ] = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     wide: common.Wide = False,
     as_json: common.Json = False,
@@ -49,6 +61,13 @@ def items(
     """
     if head is not None and sample is not None:
         raise typer.BadParameter("use either --head or --sample")
+    if all_runs:
+        if run_id or sample or fields:
+            raise typer.BadParameter("--all-runs goes with --step, --head and --after only, and no run")
+        _put_all(queue, step, head or HEAD, after, wide=wide, as_json=as_json)
+        return
+    if after:
+        raise typer.BadParameter("--after needs --all-runs; a run has --head and --sample")
     run_id, (found, total, of_all_steps) = with_run(
         queue, run_id, lambda opened, run: _read(opened, run, step, head or HEAD, sample)
     )
@@ -64,6 +83,19 @@ def items(
         say(f"No item here has: {', '.join(unknown)}. Its fields: {', '.join(sorted(known)) or 'none'}")
     if len(found) < total:
         say(f"{len(found):,} of {counted(total, 'item')} of run {run_id}.")
+
+
+def _put_all(
+    queue: str, step: str | None, head: int, after: str | None, *, wide: bool, as_json: bool
+) -> None:
+    async def read(opened: Queue) -> list[FromRun[StoredItem]]:
+        return [one async for one in first(all_items(opened, step=step, after=after), head + 1)]
+
+    found = with_existing_queue(queue, read)
+    rows = [run_item_row(one) for one in found[:head]]
+    put_rows(rows, RunItemRow.columns, as_json=as_json, nothing="No items.", wide=wide)
+    given = {"--step": step, "--wide": wide, "--json": as_json}
+    say_more(queue, ("items", "--all-runs"), given, found, head)
 
 
 def _put_table(found: "Sequence[StoredItem]", wanted: list[str] | None, wide: bool, nothing: str) -> None:

@@ -6,16 +6,17 @@ import typer
 import uvloop
 
 from shoal.cli.commands.project.show import REFUSED, plugin_rows
-from shoal.cli.configuration import current_config, current_project
+from shoal.cli.configuration import current_project
 from shoal.cli.console import put_rows, say
 from shoal.cli.exits import Exit
 from shoal.cli.options import common
 from shoal.cli.options.workers import read_change
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, ShoalError
+from shoal.fleet.job import Job
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
 from shoal.fleet.status.rows import TableColumns
-from shoal.scrape.scraper import Scraper
+from shoal.fleet.table_check import check_tables
 
 CHECK_COLUMNS = TableColumns(("what", "health", "says"))
 
@@ -37,12 +38,14 @@ def check(
 
     Proxies, tokens and the partition table are the scraper's own unless you pass others.
     """
-    subjects = load_with_changes(scraper, proxies, tokens)
-    routes = current_config().project.routes
+    project = current_project()
+    found = load_jobs(scraper, proxies, tokens, queue)
+    jobs = [one for one in found if isinstance(one, Job)]
+    subjects = [one.scraper if isinstance(one, Job) else one for one in found]
 
     async def looked() -> list[CheckResult]:
-        found = examine(queue, *subjects, partition_table=partition_table, routes=routes)
-        return [finding async for finding in found]
+        results = [result async for result in examine(queue, *subjects, routes=project.routes)]
+        return results + [result async for result in check_tables(project, jobs, partition_table)]
 
     findings = uvloop.run(looked())
     for one in plugin_rows():
@@ -56,9 +59,9 @@ def check(
     raise typer.Exit(Exit.FAILED if bad else Exit.OK)
 
 
-def load_with_changes(
-    scraper: str | None, proxies: str | None, tokens: str | None
-) -> "list[Scraper | ShoalError]":
+def load_jobs(
+    scraper: str | None, proxies: str | None, tokens: str | None, queue: str
+) -> "list[Job | ShoalError]":
     """Load the named scraper, or all of the project, with the typed settings; one that fails is its error."""
     project = current_project()
     names = [scraper] if scraper else list(project.scrapers)
@@ -67,10 +70,13 @@ def load_with_changes(
     if changes and not names:
         again = shoal_command("check FILE --proxies …")
         raise InvalidInput(f"--proxies and --tokens need a scraper. Run: {again}")
-    found: list[Scraper | ShoalError] = []
+    found: list[Job | ShoalError] = []
     for name in names:
         try:
-            found.append(project.load(name).scraper.replace(**changes))
+            loaded = project.load(name)
+            changed = loaded.scraper.replace(**changes)
+            homes, reference = dict(loaded.homes), loaded.reference
+            found.append(Job(scraper=changed, name=name, reference=reference, queue_url=queue, homes=homes))
         except ShoalError as error:
             found.append(error)
     return found

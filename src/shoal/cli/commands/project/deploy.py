@@ -68,8 +68,18 @@ def deploy(
 
 
 def _lines_about_files(plan: "Deployment", kind: DeploymentKind) -> list[str]:
-    """Return what to know about downloads: folders are of one machine, and buckets need credentials."""
+    """Return what to know about files: folders are of one machine, images can be read, buckets need keys."""
     lines = []
+    if plan.secret_files:
+        lines.append(
+            f"The image will contain {', '.join(plan.secret_files)}, and its users can read them: write "
+            "them into .dockerignore, and mount them there."
+        )
+    if plan.results and kind is DeploymentKind.ECS:
+        lines.append(
+            f"Results in {plan.results} are lost with the coordinator's task: set storage.results = "
+            "'s3://BUCKET/{scraper}.jsonl' or a database in shoal.toml, or mount a volume of EFS there."
+        )
     if plan.files and kind is DeploymentKind.COMPOSE:
         folders = ", ".join(plan.files)
         lines.append(

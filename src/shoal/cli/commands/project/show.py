@@ -18,6 +18,7 @@ from shoal.fleet.status.rows import ScraperRow, TableColumns
 from shoal.queue.open import QUEUES
 from shoal.registry.installed import installed_elsewhere
 from shoal.registry.registry import Registry
+from shoal.scrape.load import LOADERS
 from shoal.worker.fetchers.chain import FETCHERS
 
 READY, REFUSED = "ready", "refused"
@@ -119,7 +120,7 @@ def plugin_rows() -> list[dict[str, Any]]:
 
 
 def _registries() -> "list[Registry[Any]]":
-    return [QUEUES, EXPORTERS, SOURCES, FETCHERS, COMMAND_REGISTRY]
+    return [QUEUES, EXPORTERS, SOURCES, FETCHERS, COMMAND_REGISTRY, LOADERS]
 
 
 def _use(kind: str, name: str) -> str:
@@ -130,4 +131,5 @@ def _use(kind: str, name: str) -> str:
         "source": f"--source {name}:ADDRESS",
         "fetcher": f"fetch={name!r}",
         "command": f"shoal {name}",
+        "loader": "shoal run FOLDER:NAME",
     }[kind]

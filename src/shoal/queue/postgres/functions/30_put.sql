@@ -16,7 +16,7 @@ DECLARE
     got      record;
 BEGIN
     WITH fresh AS (
-        -- In key order: two producers with the same keys then wait for each other, but never deadlock. Of two with the same key the first enters.
+        -- The dupefilter. In key order: two producers with the same keys then wait for each other, but never deadlock. Of two with the same key the first enters.
         INSERT INTO shoal.task (id, run, step_group, host, priority, depth, ttl, delay, url, key, payload)
         SELECT t.id, p_run, step_groups[t.step_group], hosts[t.host], t.priority, t.depth, t.ttl, t.delay, t.url, t.key, t.payload
         FROM unnest(p_ids, p_host, p_step_group, p_priority, p_depth, p_ttl, p_delay, p_url, p_key, p_payload, p_of)

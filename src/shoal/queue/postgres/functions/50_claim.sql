@@ -157,7 +157,7 @@ BEGIN
             EXIT WHEN cardinality(l_host) = 0;
             me := pg_current_xact_id()::text::bigint;
 
-            -- The rate limit of each host: its gap, and when it is free for the next start.
+            -- The rate limit (rate_limit, DOWNLOAD_DELAY) of each host: its gap, and when it is free for the next start.
             SELECT array_agg(h.id), array_agg(h.gap), array_agg(h.slowdown), array_agg(h.lease_floor),
                    array_agg(greatest(h.paused_until, h.last_at + greatest(h.gap, h.last_gap), promoted + p_horizon + p_lead + h.gap))
             INTO h_id, h_gap, h_slow, h_floor, h_free

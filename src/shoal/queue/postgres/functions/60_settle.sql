@@ -1,4 +1,4 @@
--- End leases, each named once; the codes of outcomes are D for Done and those of table attempt. A traceback below an error stays out of dead.error, which filters search. The first statement deletes the live leases with exactly this token; what follows touches only those.
+-- End leases, each named once; the codes of outcomes are D for Done, F for Release (freed) and those of table attempt. A traceback below an error stays out of dead.error, which filters search. The first statement deletes the live leases with exactly this token; what follows touches only those.
 -- Returns which positions were accepted, which hosts have a lease less, and which host queues got tasks back.
 
 CREATE OR REPLACE FUNCTION shoal.finish(
@@ -24,7 +24,7 @@ BEGIN
                   o.code = 'B' OR o.code IN ('R', 'L') AND l.attempt >= p_run.max_attempts AS buried
     ), logged AS (
         INSERT INTO shoal.attempt (task, token, run, attempt, outcome, start_at, ended_at, worker, error)
-        SELECT task, token, run, attempt, code::"char", start_at, ts, worker, error FROM held WHERE code <> 'D'
+        SELECT task, token, run, attempt, code::"char", start_at, ts, worker, error FROM held WHERE code NOT IN ('D', 'F')
     ), completed AS (
         INSERT INTO shoal.done (run, ended_at, worker, tasks, items)
         SELECT p_run.id, ts, worker, array_agg(task), CASE WHEN bool_or(items > 0) THEN array_agg(items) ELSE '{}' END
@@ -96,7 +96,7 @@ BEGIN
     END IF;
 END $$;
 
--- Apply the outcomes of one run's leases, with their items, rejects and follow-up tasks (by position). Outcomes p_also_of have
+-- Settle (ack): apply the outcomes of one run's leases, with their items, rejects and follow-up tasks (by position). Outcomes p_also_of have
 -- the follow-up tasks at p_also too, besides those that p_follow_of names first.
 -- Locks are taken in the order leases, hosts, known keys, tasks, host queues, so that two settlements never deadlock.
 CREATE OR REPLACE FUNCTION shoal.settle(
@@ -193,7 +193,7 @@ BEGIN
     RETURN accepted;
 END $$;
 
--- The reclaim of a bounded number of expired leases, those whose deadline has passed. Returns their number, a time before which no more are left, the hosts to wake and the host queues to arm.
+-- The reclaim of a bounded number of expired leases, those whose deadline (visibility_timeout) has passed. Returns their number, a time before which no more are left, the hosts to wake and the host queues to arm.
 CREATE OR REPLACE FUNCTION shoal.take_back(
     p_floor timestamptz, p_limit int, OUT total int, OUT seen timestamptz, OUT freed int[], OUT host_queues shoal.host_queues
 )

@@ -134,7 +134,7 @@ CREATE TABLE shoal.lease (
 CREATE INDEX lease_host ON shoal.lease (host, token);
 CREATE INDEX lease_deadline ON shoal.lease (deadline);
 
--- How leases ended that did not complete their task: R(etry), B(ury), F(ree: released), L(ost).
+-- How leases ended that did not complete their task: R(etry), B(ury), L(ost). Releases leave no trace: a task may be released for hours.
 CREATE TABLE shoal.attempt (
     task     bytea NOT NULL,
     token    bigint NOT NULL,

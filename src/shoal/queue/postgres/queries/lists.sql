@@ -115,13 +115,14 @@ CROSS JOIN LATERAL (SELECT step, partition FROM shoal.step_group WHERE id = t.st
 ORDER BY e.id
 
 -- name: hosts
--- A page of all hosts after id $1, with their counts over all runs. The caller folds first, so that the totals are complete.
+-- A page of all hosts after id $1, with their counts over all runs, less the tasks that wait in runs which have ended. The caller folds first, so that the totals are complete.
 SELECT h.id, h.name, greatest(h.delay, h.slowdown) AS delay, coalesce(nullif(h.paused_until, '-infinity') - clock_timestamp(), interval '0') AS paused_for,
        tally.kinds, tally.counts
 FROM (SELECT * FROM shoal.host WHERE id > $1 ORDER BY id LIMIT $2) h
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(t.kind), '{}') AS kinds, coalesce(array_agg(t.count), '{}') AS counts
-    FROM shoal.host_counters t WHERE t.host = h.id
+    FROM shoal.host_counters t JOIN shoal.run r ON r.id = t.run
+    WHERE t.host = h.id AND NOT (t.kind IN (0, 1) AND r.state IN ('partial', 'cancelled'))
 ) tally
 ORDER BY h.id
 

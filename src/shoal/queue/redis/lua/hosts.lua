@@ -8,9 +8,16 @@ for i, host in ipairs(page) do
     rows[i] = {host, max(host_limits[host].delay, host_limits[host].slowdown), host_limits[host].paused_until - now}
 end
 for _, number in ipairs(numbers) do
+    local state = call('HGET', P .. 'run:' .. number, 'state')
+    -- No worker does the tasks that wait in such a run: they count in its own list only.
+    local has_ended = ARGV[4] == '' and (state == 'partial' or state == 'cancelled')
     for i, value in ipairs(read_fields(P .. number .. ':hosts', page)) do
         if value then
-            table.insert(rows[i], unpack_all(value))
+            local row = unpack_all(value)
+            if has_ended then
+                row[PENDING], row[DELAYED] = 0, 0
+            end
+            table.insert(rows[i], row)
         end
     end
 end

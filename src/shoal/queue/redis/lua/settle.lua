@@ -1,4 +1,4 @@
--- Apply outcomes to leases of one run; those whose lease is not live with the same token are stale.
+-- Settle (ack): apply outcomes to leases of one run; those whose lease is not live with the same token are stale.
 --
 -- ARGV  4 run, 5 ids (16 bytes each), 6 tokens, 7 kinds (a letter each), 8 position -> {after, error, pause, slow, unused},
 --       9 {positions, numbers of items, lengths} and 10 the same of rejects, 11 columns of the follow-up tasks of this shard,

@@ -128,7 +128,7 @@ SELECT min(due) FROM (
 SELECT EXISTS (SELECT 1 FROM step_group WHERE run = :run AND pending + delayed + leased > 0)
 
 -- name: arm
--- Where a host's rate limit, and its concurrency (per_host), are enforced. Compute when host queues are due and with which
+-- Where a host's rate limit (rate_limit, DOWNLOAD_DELAY), and its concurrency (per_host), are enforced. Compute when host queues are due and with which
 -- priority, from the current state: their first pending task, the leases of their host, and its rate limit. Every call that
 -- changes one of these passes the host queues or hosts that it touched, in the same transaction; so a host queue is never
 -- out of date.

@@ -33,7 +33,7 @@ ON CONFLICT (host, run, step_group) DO NOTHING
 SELECT step_group FROM host_queue WHERE id = :host_queue
 
 -- name: task_add
--- A duplicate writes nothing; of two tasks with the same key, the first one stays.
+-- The dupefilter: a duplicate writes nothing; of two tasks with the same key, the first one stays.
 WITH given (run, now, id, host_queue, priority, depth, ttl, delay, url, key, payload) AS (
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 )

@@ -6,7 +6,7 @@ INSERT INTO host (name) VALUES (:name) ON CONFLICT (name) DO UPDATE SET name = n
 
 -- name: host_read
 -- A page of hosts after the name :after, and the last name read. Without a run, the counts are of all
--- runs, and a host without tasks is listed while it has a pause or a delay of its own.
+-- runs, less the tasks that wait in runs which have ended, and a host without tasks is listed while it has a pause or a delay of its own.
 SELECT json_array(
     max(name),
     json_group_array(json_array(
@@ -15,7 +15,8 @@ SELECT json_array(
 )
 FROM (
     SELECT page.name, max(page.delay, page.slowdown) AS delay, page.paused_until,
-        ifnull(sum(host_queue.pending), 0) AS pending, ifnull(sum(host_queue.delayed), 0) AS delayed,
+        ifnull(sum(host_queue.pending) FILTER (WHERE :run IS NOT NULL OR run.state NOT IN ('partial', 'cancelled')), 0) AS pending,
+        ifnull(sum(host_queue.delayed) FILTER (WHERE :run IS NOT NULL OR run.state NOT IN ('partial', 'cancelled')), 0) AS delayed,
         ifnull(sum(host_queue.leased), 0) AS leased, ifnull(sum(host_queue.completed), 0) AS completed,
         ifnull(sum(host_queue.dead), 0) AS dead, ifnull(sum(host_queue.expired), 0) AS expired,
         ifnull(sum(host_queue.dropped), 0) AS dropped, ifnull(sum(host_queue.items), 0) AS items,
@@ -25,6 +26,7 @@ FROM (
     FROM (SELECT * FROM host WHERE name > :after ORDER BY name LIMIT :limit) page
     LEFT JOIN host_queue ON host_queue.host = page.id
         AND iif(:run IS NULL, host_queue.run IN (SELECT no FROM run), host_queue.run = :run)
+    LEFT JOIN run ON run.no = host_queue.run
     GROUP BY page.name
 )
 
@@ -54,3 +56,9 @@ FROM given WHERE host.id = given.host
 
 -- name: host_unpause
 UPDATE host SET paused_until = 0 WHERE id = :host
+
+-- name: host_take_turn
+-- Such a start is never given back, so no earlier one counts again.
+UPDATE host SET last_at = max(:now, last_at + max(:gap, last_gap, delay, slowdown)), last_gap = :gap, earlier = '[]'
+WHERE id = :host
+RETURNING last_at

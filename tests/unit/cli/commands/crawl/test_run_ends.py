@@ -37,6 +37,11 @@ def summary_of(stats, state=RunState.RUNNING, reason="", cuts=()):
     )
 
 
+def test_a_summary_is_shown_in_one_line_with_the_state_at_the_end():
+    shown = "Summary(run_id='r1', state='finished', completed=2, dead=1, items=7, seconds=1.0)"
+    assert repr(summary_of(Stats(completed=2, dead=1, items=7))) == shown
+
+
 @pytest.mark.parametrize(
     ("summary", "code"),
     [

@@ -1,11 +1,16 @@
 """Partition options in a job, and in the command that resumes it."""
 
+import asyncio
+
 import pytest
 
 from shoal.cli.options.workers import read_job
 from shoal.core.errors import InvalidSetting
+from shoal.core.model import Task
 from shoal.fleet.command_hints import job_options
+from shoal.queue.open import open_queue
 from shoal.worker.partitions import HEARTBEAT, PartitionRole
+from tests.unit.cli.typed import typed
 
 SCRAPER = """
 from shoal import Scraper
@@ -52,3 +57,19 @@ def test_a_heartbeat_is_a_duration(job):
 def test_the_resume_command_assigns_them_too(job):
     assert job_options(job(partitions=["exclusive"])) == ["--partitions", "exclusive"]
     assert job_options(job()) == []
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_workers_are_offered_for_partitions_of_runs_only_that_have_not_ended(tmp_path, monkeypatch, ends):
+    monkeypatch.chdir(tmp_path)
+
+    async def fill():
+        async with open_queue("sqlite:///shoal.db") as queue:
+            run = await queue.start_run("states")
+            await queue.enqueue(run.id, [Task(payload={"n": 1}, partition="CA")])
+            if ends:
+                await queue.cancel(run.id)
+
+    asyncio.run(fill())
+    output = typed("partitions", "newest").output
+    assert ("Start workers for them" in output, "The run is cancelled." in output) == (not ends, ends)

@@ -150,7 +150,8 @@ def test_the_editor_gets_json_without_secrets_and_its_changes_are_applied(queue_
     seen = msgspec.json.decode((tmp_path / "seen.json").read_text())
     assert seen["headers"] == {"authorization": "***"}
     edited = letters(queue_url)["https://new.example/1"].task
-    assert (edited.payload, edited.request.headers) == ({"a": 7}, {"authorization": "s3cret"})
+    assert (edited.payload, edited.request) == ({"a": 7}, None)  # the secret stays with its host
+    assert "headers authorization" in done.stderr
 
 
 def test_the_method_and_the_body_are_changed_and_the_traceback_stays(queue_url):
@@ -217,7 +218,7 @@ def test_old_runs_are_shown_and_deleted_after_a_yes(queue_url):
     done = typed("purge", "--keep", "1", "--yes", "--json")
     found = msgspec.json.decode(done.stdout)
     assert (found["purged"], {row["run_id"] for row in found["runs"]}) == (2, {"b1", "b2"})
-    assert "No run is to be deleted: nothing was changed." in typed("purge", "--older", "30d", "--yes").stderr
+    assert "No run was deleted." in typed("purge", "--older", "30d", "--yes").stderr
 
 
 async def _cancelled_runs(url, *ids):

@@ -9,6 +9,7 @@ import pytest
 
 from shoal.cli.exits import Exit
 from shoal.cli.options.workers import read_job
+from shoal.cli.registry import LINES
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Bury, Done, Reject, Task
 from shoal.fleet.dead_workers import new_worker_id
@@ -70,7 +71,7 @@ def worker(folder):
         (("items", RUN, "--step", "s"), "The only item does not match --step s."),
         (("rejects", RUN, "--reason", "x"), "The only rejected item does not match --reason x."),
         (("records", RUN, "--state", "expired"), "None of 4 tasks matches --state expired."),
-        (("workers", "--run", RUN), f"No workers on run {RUN} yet."),
+        (("workers", RUN), f"No workers on run {RUN} yet."),
         (("hosts", "--run", RUN, "--after", "z"), "No host comes after z."),
     ],
 )
@@ -175,6 +176,18 @@ def test_a_report_is_whole_on_stdout_and_the_next_commands_are_on_stderr():
     shown = typed("dead", "show", RUN, letter)
     assert f"id         {letter}" in shown.stdout and "HttpStatus: 404" in shown.stdout
     assert all(":   shoal dead " in line for line in shown.stderr.splitlines())
+
+
+WHOLE_QUEUE = {"top", "serve", "runs", "metrics"}  # they show all runs
+OF_A_RUN = [name for group in ("Inspect", "Results") for name in LINES[group] if name not in WHOLE_QUEUE]
+
+
+@pytest.mark.parametrize("name", OF_A_RUN)
+def test_every_command_that_inspects_a_run_takes_its_id_or_newest(name):
+    typed("cancel", RUN)  # `watch` ends
+    for run in ("newest", RUN[:8]):
+        shown = typed(name, run, *(("--to", "-") if name == "export" else ()), "--json")
+        assert shown.exit_code == Exit.OK, shown.stderr
 
 
 @pytest.mark.parametrize("state", ["stopped", "paused"])
@@ -335,3 +348,12 @@ def test_a_run_that_has_finished_is_not_called_resumed():
     assert said.exit_code == Exit.OK
     assert said.stderr.startswith(f"Run {RUN} has already finished; nothing was resumed. It has no tasks")
     assert typed("pause", RUN).stderr.startswith(f"Run {RUN} has already finished; nothing was paused.")
+
+
+def test_a_run_that_has_used_its_pages_is_not_resumed_and_the_command_for_more_is_shown():
+    on_queue(lambda queue: queue.finish(RUN, "max_pages=3 reached"))
+    refused = typed("resume", RUN)
+    assert refused.exit_code == Exit.USAGE, refused.stderr
+    command = refused.stderr.partition("Raise the limit: ")[2].strip()
+    assert command == f"shoal set {RUN} max_pages=6"
+    assert "It had ended: max_pages=3 reached." in paste(command).stderr

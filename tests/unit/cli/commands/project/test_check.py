@@ -71,3 +71,50 @@ def test_proxies_need_a_scraper(project):
     done = typed("check", "--proxies", "http://127.0.0.1:1")
     assert "--proxies and --tokens need a scraper" in done.stderr
     assert done.exit_code == Exit.USAGE
+
+
+TABLE = """
+[scrapers.listings]
+module = "one.py"
+
+[scrapers.listings.seeds]
+combine = "https://listings.example/{state}/{kind}"
+axis = ["state:CA,NV,TX", "kind:cafe,bar"]
+partition = "state"
+
+[scrapers.listings.partitions]
+1 = ["CA", "NV"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "health", "says"),
+    [
+        ("", "bad", "gives 'TX' of the scraper 'pages' to no worker"),
+        ('2 = ["TX"]', "good", "each of the 3 has a worker"),
+        ('2 = ["TXX"]', "bad", "the scraper 'pages' has no such partition. Did you mean 'TX'"),
+    ],
+)
+def test_a_partition_table_is_compared_with_the_declared_seeds(project, more, health, says):
+    (project / "shoal.toml").write_text(TABLE + more)
+    (row,) = [row for row in rows(typed("check", "listings", "--json")) if row["what"] == "partitions"]
+    assert row["health"] == health and says in row["says"]
+
+
+def test_a_typed_partition_table_replaces_that_of_the_project(project):
+    (project / "shoal.toml").write_text(TABLE)
+    for text, says in [('1 = ["CA", "NV", "TX"]', "each of the 3"), ('1 = ["CA"]\n2 = ["CA"]', "remove it")]:
+        (project / "states.toml").write_text(text)
+        found = rows(typed("check", "--partition-table", "states.toml", "--json"))
+        assert [says in row["says"] for row in found if row["what"] == "partitions"] == [True]
+
+
+@pytest.mark.parametrize(
+    "seeds", ['sitemap = "http://127.0.0.1:1/s.xml"', 'urls_file = "-"', 'from_run = "newest"']
+)
+def test_a_partition_table_is_not_compared_with_seeds_that_need_more_than_this_machine(project, seeds):
+    (project / "shoal.toml").write_text(
+        f'[scrapers.a]\nmodule = "one.py"\npartitions = {{1 = ["CA"]}}\n[scrapers.a.seeds]\n{seeds}\n'
+    )
+    (row,) = [row for row in rows(typed("check", "--json")) if row["what"] == "partitions"]
+    assert row["health"] == "good" and "when its tasks are enqueued" in row["says"]

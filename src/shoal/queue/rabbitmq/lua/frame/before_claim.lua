@@ -9,7 +9,7 @@ local claim_lead = unpack_all(ARGV[10])[4] or 0  -- hosts are looked at as that 
 if uses_broker then
     -- A full server lets a script continue that begins by freeing something, and claims must continue.
     call('UNLINK', P .. 'receipt:')
-    end_lost_leases_of_all()  -- the reclaim of expired leases
+    end_lost_leases_of_all()  -- the reclaim of expired leases (visibility_timeout)
     apply_due_changes(claim_run)
     write_counts(claim_run)
     chosen = chosen_step_groups(claim_run, ARGV[10])

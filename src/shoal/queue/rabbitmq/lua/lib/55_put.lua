@@ -1,4 +1,4 @@
--- New tasks go to the broker. A duplicate is dropped by `put` of the Redis queue (redis/lua/lib/50_put.lua), which is called here. A
+-- New tasks go to the broker. A duplicate is dropped by `put` (the dupefilter) of the Redis queue (redis/lua/lib/50_put.lua), which is called here. A
 -- task whose bundle was lost may enter again.
 
 -- Forget the keys of lost tasks. The count of keys stays: it determines the number of buckets.

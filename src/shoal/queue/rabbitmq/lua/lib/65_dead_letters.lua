@@ -1,4 +1,5 @@
--- A copy of every dead letter goes to the dead-letter queue, for users and other programs.
+-- A copy of every dead letter goes to the dead-letter queue, for users and other programs. Replay is that of the Redis queue
+-- (redis/lua/dead.lua).
 
 local MAX_LETTERS = 100
 local write_dead_in_redis = write_dead

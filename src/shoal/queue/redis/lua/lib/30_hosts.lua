@@ -66,7 +66,7 @@ local function write_host_limits()
     call_chunked('HSET', P .. 'host_limits', fields)
 end
 
--- When the rate limit of a host lets a run start a task, apart from the number of its leases.
+-- When the rate limit (rate_limit, DOWNLOAD_DELAY) of a host lets a run start a task, apart from the number of its leases.
 local function free_at(limits, run)
     return max(limits.paused_until, limits.last_at + max(run.host_delay, limits.last_gap, limits.delay, limits.slowdown))
 end

@@ -15,7 +15,7 @@ local function is_seen(run, element, key)
     return call('SISMEMBER', run.R .. 'seen:' .. number .. ':' .. bucket_of(seen_group(run, number), key), key) == 1
 end
 
--- Store a key; false if it is known: the task is a duplicate.
+-- The dupefilter: store a key; false if it is known, as the task is a duplicate.
 local function is_new(run, element, key)
     local number = element:byte(10) % GROUPS
     return add_key(run.R .. 'seen:' .. number .. ':', seen_group(run, number), key)

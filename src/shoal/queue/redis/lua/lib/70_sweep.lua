@@ -1,4 +1,5 @@
--- State changes that are due by time alone, some at a time.
+-- State changes that are due by time alone, some at a time: the reclaim of expired leases (visibility_timeout), delays that are over,
+-- and tasks that expire.
 
 local BATCH = 500
 local MAX_LOST_LEASES = 250

@@ -1,0 +1,252 @@
+"""Connects a worker of Shoal with Scrapy's engine; both live in one event loop."""
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+
+from shoal.core.errors import InvalidInput, NotNow, QueueError
+from shoal.core.model import SECOND, Done, Fate, Outcome, Reject, Run, Task
+from shoal.queue.contract import Queue
+from shoal.scrape.harvest import Harvest
+from shoal.scrape.requests import own_turn
+from shoal.scrapy.compat import install_reactor, is_running, set_up_reactor
+from shoal.scrapy.cookies import VERSIONS, SharedCookies
+from shoal.scrapy.outside import OutsideRequests
+from shoal.scrapy.pacing import COMPLAINTS, HostPacer
+from shoal.scrapy.results import TaskResults, current_results
+from shoal.scrapy.scheduler import OPENING, START_STEP, EngineScheduler
+from shoal.scrapy.settings import engine_settings, fates
+from shoal.scrapy.values import UnstorableRequest
+from shoal.worker.telemetry.observer import Observer
+
+UNFINISHED = (NotNow, UnstorableRequest)  # what a task has yielded before these is not stored
+STATE_TOPIC = "scrapy state"
+OPEN_INTERVAL = timedelta(milliseconds=1)  # between two looks whether the engine runs
+
+log = logging.getLogger(__name__)
+
+
+class SpiderClosed(NotNow):
+    """The spider was closed in this worker: its tasks are for others, or for the next start."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the spider was closed: {reason}", SECOND)
+
+
+class EngineBridge(Observer):
+    """Hands the tasks of a worker to the engine, and returns what comes of them."""
+
+    scheduler: EngineScheduler
+    queue: Queue
+    run: Run
+
+    def __init__(self, spider_class: type[Spider], settings: Settings) -> None:
+        """Connect a spider; the settings are those of its project, with those of the spider."""
+        self.spider_class, self.settings = spider_class, settings
+        self.process_id = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self.is_drained = False
+        self.closed_for = ""  # the reason with which the spider was closed
+        self._unsettled: dict[str, TaskResults] = {}
+        self._background: set[asyncio.Task[Any]] = set()
+        self._crawling: asyncio.Task[None] | None = None
+        self._crawler: Crawler | None = None
+        self._spider: Any = None
+        self._pacer: HostPacer | None = None
+        self._cookies: SharedCookies | None = None
+
+    async def open(self, queue: Queue, run: Run, args: Mapping[str, Any]) -> None:
+        """Open the spider in this worker; raises what its components raise."""
+        self.attach(queue, run)
+        settings = self.settings.copy()
+        settings.setdict(engine_settings(self.settings), priority="cmdline")
+        has_reactor = settings.getbool("TWISTED_REACTOR_ENABLED")
+        if has_reactor:
+            install_reactor(asyncio.get_running_loop())
+        self._crawler = crawler = Crawler(self.spider_class, settings)
+        if has_reactor:
+            set_up_reactor(crawler)
+        token = OPENING.set(self)
+        self._crawling = asyncio.create_task(crawler.crawl_async(**args))
+        OPENING.reset(token)
+        # The engine has no event for it: it runs a moment after `spider_opened`.
+        while not self._crawling.done() and not is_running(crawler):
+            await asyncio.sleep(OPEN_INTERVAL.total_seconds())
+        if self._crawling.done():
+            await self._crawling
+            raise InvalidInput(f"The spider {self.spider_class.name!r} was closed while it was opened")
+
+    def attach(self, queue: Queue, run: Run) -> None:
+        """Use this queue and this run."""
+        self.queue, self.run = queue, run
+        self.outside = OutsideRequests(queue, run.id, self.on_enqueued)
+        self.start_granted: asyncio.Future[TaskResults | None] = asyncio.get_running_loop().create_future()
+
+    async def shut(self) -> None:
+        """Close the spider because the run is drained, or the worker is stopped."""
+        self.is_drained = True
+        self.deny_start()
+        if self._crawling and self._crawler and not self._crawling.done():
+            if not self.scheduler.engine.is_closing:
+                is_drained = not (await self.queue.stats(self.run.id)).remaining
+                reason = "finished" if is_drained else "shutdown"
+                await self._crawler.engine.close_spider_async(reason=reason)
+            await self._crawling
+        await self.outside.flush()
+
+    def deny_start(self) -> None:
+        """Let `start()` yield nothing here, or give its task up if it has not ended."""
+        if not self.start_granted.done():
+            self.start_granted.set_result(None)
+        elif results := self.start_granted.result():
+            results.give_up()
+
+    async def on_open(self, scheduler: EngineScheduler) -> None:
+        """Connect the engine's parts; called when the engine opens its scheduler."""
+        self.scheduler = scheduler
+        crawler, engine = scheduler.crawler, scheduler.engine
+        self._pacer = HostPacer(self.queue, self.run.settings)
+        engine.around_download(self._turn)
+        crawler.signals.connect(self._on_response, signals.response_downloaded)
+        if (jars := engine.cookie_jars()) is not None:
+            self._cookies = SharedCookies(self.queue, self.run.id, jars)
+        self._spider = crawler.spider
+        self._spider.state = getattr(self._spider, "state", {})  # as Scrapy's extension for JOBDIR does
+        note = (await self.queue.notes(STATE_TOPIC, [self.run.id])).get(self.run.id)
+        if note:
+            self._spider.state.update(json.loads(note.value))
+        self._state = self._state_text()
+
+    async def on_close(self, reason: str) -> None:
+        """End the run if the spider was closed by its own code; called when the engine closes."""
+        self.closed_for = reason
+        self.deny_start()
+        await self.outside.flush()
+        if not self.is_drained and reason not in ("finished", "shutdown"):
+            await self.queue.finish(self.run.id, f"{reason} reached")
+
+    async def run_request(self, task: Task) -> Harvest:
+        """Have the engine process the request of a task."""
+        self._check_open()
+        payload = dict(task.payload)
+        versions = payload.pop(VERSIONS, None)
+        # A task that was typed as a URL has no payload: it is for `parse`.
+        request = self.scheduler.codec.decode(payload or {"url": task.url})
+        if versions and self._cookies:
+            await self._cookies.read(versions)
+        results = TaskResults(_key_of(task), request, own_turn())
+        self.scheduler.hand_out(request, results)
+        return await self._collect(task, results)
+
+    async def run_start(self, task: Task) -> Harvest:
+        """Have the engine read `start()`."""
+        self._check_open()
+        if self.start_granted.done():
+            raise NotNow("start() has begun in this worker already", SECOND)
+        for fate in fates(self.settings):
+            if not fate.is_used:
+                log.warning("%s", fate)
+        results = TaskResults(START_STEP)
+        self.start_granted.set_result(results)
+        harvest = await self._collect(task, results)
+        await self.outside.flush()
+        return harvest
+
+    async def _collect(self, task: Task, results: TaskResults) -> Harvest:
+        """Wait for the end of a task, and return what is to be stored."""
+        try:
+            await results.wait()
+        except asyncio.CancelledError:
+            results.give_up()
+            if self.closed_for:
+                raise SpiderClosed(self.closed_for) from None
+            raise
+        if results.failure and (results.is_empty or isinstance(results.failure, UNFINISHED)):
+            raise results.failure
+        self._keep_errors(task, results)
+        follow = results.follow
+        if self._cookies:
+            await self._cookies.write()
+            if versions := self._cookies.versions:
+                follow = [replace(one, payload={**one.payload, VERSIONS: versions}) for one in follow]
+        await self._write_state()
+        self._unsettled[results.key] = results
+        return Harvest(items=results.items, rejects=results.rejects, follow=follow)
+
+    def _keep_errors(self, task: Task, results: TaskResults) -> None:
+        """Store the exceptions of callbacks as rejects, since Scrapy keeps what was yielded before them."""
+        if results.errors and self.settings.get("SHOAL_ON_ERROR", "keep") == "bury":
+            raise InvalidInput(results.errors[0])
+        failures = [str(results.failure)] if results.failure else []
+        for reason in [*results.errors, *failures]:
+            results.rejects.append(Reject(data={"url": task.url}, reason=reason))
+
+    def on_settle(self, outcome: Outcome, fate: Fate, began: float, ended: float) -> None:
+        """Remember which requests the store has, now that a task is settled."""
+        results = self._unsettled.pop(_key_of(outcome.lease.task), None)
+        if results and isinstance(outcome, Done) and fate is Fate.ACCEPTED:
+            self.scheduler.remember(results.fingerprints)
+            self.on_stored(results.objects)
+
+    def on_stored(self, items: list[Any]) -> None:
+        """Do nothing: the feeds of a run are written from the store when it ends."""
+
+    def on_enqueued(self) -> None:
+        """Do nothing: a worker looks for tasks by itself."""
+
+    def start_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine that nothing waits for."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def _check_open(self) -> None:
+        if self.closed_for or self.scheduler.engine.is_closing:
+            raise SpiderClosed(self.closed_for or "closing")
+
+    @asynccontextmanager
+    async def _turn(self, request: Request) -> AsyncIterator[None]:
+        """Wait until a request may be sent; it is in flight until the end of the context."""
+        assert self._pacer
+        results = current_results()
+        try:
+            async with self._pacer.turn(request, results):
+                yield
+        except NotNow as error:
+            if results:
+                results.failure = error
+            raise
+
+    def _on_response(self, response: Any, request: Request) -> None:
+        if response.status in COMPLAINTS and self._pacer and request.url.startswith("http"):
+            self.start_background(self._complain(request.url, response.headers.get("Retry-After")))
+
+    async def _complain(self, url: str, retry_after: bytes | None) -> None:
+        assert self._pacer
+        try:
+            await self._pacer.complain(url, retry_after)
+        except QueueError as error:
+            log.warning("A host could not be paused for the fleet: %s", error)
+
+    async def _write_state(self) -> None:
+        if self._spider.state and (text := self._state_text()) != self._state:
+            self._state = text
+            await self.queue.write_notes(STATE_TOPIC, {self.run.id: text.encode()})
+
+    def _state_text(self) -> str:
+        return json.dumps(self._spider.state, default=repr, sort_keys=True)
+
+
+def _key_of(task: Task) -> str:
+    """Return the key of a task; one that was typed as a URL has none."""
+    return task.key or task.url or ""

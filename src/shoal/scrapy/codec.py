@@ -1,0 +1,217 @@
+"""Scrapy requests as JSON, and back: what a task of the queue stores of a request."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.serialize import ScrapyJSONEncoder
+
+from shoal.core.errors import InvalidInput
+from shoal.core.text import shorten
+from shoal.scrapy.values import (
+    UnreadableRequest,
+    UnstorableRequest,
+    ValueCodec,
+    describe,
+    load_class,
+    path_of,
+)
+
+# The attributes of a plain GET, which are not stored. Those of subclasses have no defaults.
+_DEFAULTS: dict[str, Any] = {
+    "method": "GET",
+    "body": b"",
+    "cookies": {},
+    "encoding": "utf-8",
+    "priority": 0,
+    "dont_filter": False,
+    "flags": [],
+    "meta": {},
+    "cb_kwargs": {},
+}
+_FUNCTIONS = ("callback", "errback")
+_CLASS = "class"
+NO_CALLBACK_NAME = "~none"
+MAKE_METHOD = (
+    "No other process can find it: make it a method of the spider, and pass what it needs as cb_kwargs."
+)
+
+
+class RequestCodec:
+    """Stores the requests of one spider as JSON."""
+
+    def __init__(self, spider: Spider) -> None:
+        self._spider = spider
+        classes = type(spider).__mro__[:-1]
+        # Functions of Scrapy itself are no callbacks, and calling one is what a forged task could try.
+        self._packages = {_package_of(one.__module__) for one in classes} - {"scrapy"}
+        self._method_names: dict[Callable[..., Any], str | None] = {}
+        self._values = ValueCodec(self.encode, self.decode)
+
+    def encode(self, request: Request) -> dict[str, Any]:
+        """Return a request as JSON; raises UnstorableRequest."""
+        kind = type(request)
+        found: dict[str, Any] = {}
+        defaults = _DEFAULTS
+        try:
+            if kind is not Request:
+                found[_CLASS], defaults = path_of(kind), {}  # a subclass may have others
+            for name in kind.attributes:
+                value = getattr(request, name, None)
+                if value != defaults.get(name):
+                    self._encode_attribute(found, name, value)
+        except UnstorableRequest as error:
+            raise error.within(request) from None
+        except RecursionError:
+            raise UnstorableRequest(f"a value of {request}", "part of itself", "Pass a copy.") from None
+        return found
+
+    def decode(self, stored: dict[str, Any]) -> Request:
+        """Return the request that this JSON stands for; raises UnreadableRequest."""
+        kind = load_class(stored[_CLASS]) if _CLASS in stored else Request
+        if not issubclass(kind, Request):
+            raise UnreadableRequest(f"{stored[_CLASS]} is not a class of requests")
+        fields: dict[str, Any] = {}
+        for name, value in stored.items():
+            if name in _FUNCTIONS:
+                fields[name] = self._find_function(value)
+            elif name == "headers":
+                fields[name] = [(_to_bytes(key), list(map(_to_bytes, values))) for key, values in value]
+            elif name != _CLASS:
+                fields[name] = self._values.decode(value)
+        try:
+            return kind(**fields)
+        except (ValueError, TypeError) as error:
+            raise UnreadableRequest(f"A stored request cannot be restored: {error}") from error
+
+    def _encode_attribute(self, found: dict[str, Any], name: str, value: Any) -> None:
+        if name in _FUNCTIONS:
+            found[name] = self._name_of(name, value)
+        elif name != "headers":
+            found[name] = self._values.encode(name, value)
+        elif value:
+            found[name] = [[_to_text(key), list(map(_to_text, values))] for key, values in value.items()]
+
+    def _name_of(self, where: str, function: Any) -> Any:
+        """Return the name by which another process finds a callback; raises UnstorableRequest."""
+        if function is NO_CALLBACK:
+            return NO_CALLBACK_NAME
+        if isinstance(function, partial):
+            arguments = f"an argument of its {where}"
+            return [
+                self._name_of(where, function.func),
+                self._values.encode(arguments, list(function.args)),
+                self._values.encode(arguments, dict(function.keywords)),
+            ]
+        plain = getattr(function, "__func__", None)
+        if plain is not None and getattr(function, "__self__", None) is self._spider:
+            if name := self._method_name(plain):
+                return name
+        elif self._is_of_project(function):
+            return f"{function.__module__}:{function.__qualname__}"
+        raise UnstorableRequest(f"the {where}", _describe_function(function), MAKE_METHOD)
+
+    def _method_name(self, function: Callable[..., Any]) -> str | None:
+        if function not in self._method_names:
+            self._method_names[function] = self._look_up_method(function)
+        return self._method_names[function]
+
+    def _look_up_method(self, function: Callable[..., Any]) -> str | None:
+        name = str(function.__name__)
+        if getattr(getattr(self._spider, name, None), "__func__", None) is function:
+            return name
+        # A name that begins with two underscores, or one that the method got in the class besides its own.
+        for one in type(self._spider).__mro__:
+            for alias, value in vars(one).items():
+                if value is function:
+                    return alias
+        return None
+
+    def _is_of_project(self, function: Any) -> bool:
+        return (
+            inspect.isfunction(function)
+            and _package_of(function.__module__) in self._packages
+            and _find_in_module(function.__module__, function.__qualname__) is function
+        )
+
+    def _find_function(self, name: Any) -> Any:
+        """Return the callback of a stored name; raises UnreadableRequest."""
+        if name == NO_CALLBACK_NAME:
+            return NO_CALLBACK
+        if isinstance(name, list) and len(name) == 3:
+            function, arguments, keywords = name
+            values = self._values
+            return partial(
+                self._find_function(function), *values.decode(arguments), **values.decode(keywords)
+            )
+        if not isinstance(name, str):
+            raise UnreadableRequest(f"A stored callback is not a name: {shorten(repr(name))}")
+        module, colon, qualname = name.partition(":")
+        if not colon:
+            found = getattr(self._spider, name, None)
+            if inspect.ismethod(found) and found.__self__ is self._spider:
+                return found
+        elif _package_of(module) in self._packages:
+            found = _find_in_module(module, qualname)
+            if inspect.isfunction(found) and found.__module__ == module:
+                return found
+        raise UnreadableRequest(
+            f"A task names the callback {shorten(name)!r}, and {type(self._spider).__name__} has none. "
+            "Was it renamed? Keep the old name as an alias."
+        )
+
+
+def item_as_json(value: Any) -> Any:
+    """Return an item as Scrapy's JSON feeds write it; raises InvalidInput for a value unknown to them."""
+    kind = type(value)
+    if kind is str or kind is int or kind is float or kind is bool or value is None:
+        return value
+    if kind is dict:
+        return {key if type(key) is str else str(key): item_as_json(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [item_as_json(one) for one in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, (str, int, float)):
+        return value
+    try:
+        return item_as_json(_feed_encoder.default(value))
+    except TypeError as error:
+        raise InvalidInput(f"An item holds {describe(value)}, which JSON does not have") from error
+
+
+_feed_encoder = ScrapyJSONEncoder()
+
+
+def _package_of(module: str | None) -> str:
+    return (module or "").partition(".")[0]
+
+
+def _find_in_module(module: str, qualname: str) -> Any:
+    found: Any = sys.modules.get(module)
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def _describe_function(function: Any) -> str:
+    plain = inspect.unwrap(function) if callable(function) else function
+    code = getattr(plain, "__code__", None)
+    where = f" ({Path(code.co_filename).name}:{code.co_firstlineno})" if code else ""
+    name = getattr(function, "__qualname__", "")
+    if name.endswith("<lambda>"):
+        return f"a lambda{where}"
+    return f"the function {name}{where}" if name else describe(function)
+
+
+def _to_text(data: bytes) -> str:
+    return data.decode("latin-1")
+
+
+def _to_bytes(text: str) -> bytes:
+    return text.encode("latin-1")

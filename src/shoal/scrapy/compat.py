@@ -1,0 +1,124 @@
+"""All that this package uses of Scrapy beyond its documented API, with one error if it is missing."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import scrapy
+from scrapy import Request
+from scrapy.core.downloader.handlers import DownloadHandlers
+from scrapy.core.engine import ExecutionEngine
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
+from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
+from twisted.internet import asyncioreactor
+
+from shoal.core.errors import InvalidInput
+
+SUPPORTED = "2.15 to 2.19"
+
+
+class EngineAccess:
+    """The parts of a running engine that have no public name; raises InvalidInput if one is missing."""
+
+    def __init__(self, engine: ExecutionEngine) -> None:
+        slot: Any = getattr(engine, "_slot", None)
+        self._engine: Any = engine
+        try:
+            self._slot, self._wake = slot, slot.nextcall.schedule
+            self._handlers: DownloadHandlers = engine.downloader.handlers
+            self._middlewares = engine.downloader.middleware.middlewares
+            self._logformatter: Any = engine.scraper.logformatter
+            _ = slot.remove_request, engine._start, self._handlers.download_request_async
+        except AttributeError as error:
+            raise InvalidInput(
+                f"Scrapy {scrapy.__version__} is not supported: {error}. Shoal works with {SUPPORTED}. "
+                "Run: pip install 'scrapy<2.20'"
+            ) from error
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the spider is being closed, or is closed."""
+        return self._engine._slot is None or self._slot.closing is not None
+
+    def wake(self) -> None:
+        """Have the engine ask its scheduler for requests soon."""
+        if not self.is_closing:
+            self._wake()
+
+    def on_removed(self, call: Callable[[Request], None]) -> None:
+        """Call a function with each request that the engine is done with, including its items."""
+        remove = self._slot.remove_request
+
+        def remove_request(request: Request) -> None:
+            remove(request)
+            call(request)
+
+        self._slot.remove_request = remove_request
+
+    def replace_start(self, make: Callable[[AsyncIterator[Any]], AsyncIterator[Any]]) -> None:
+        """Replace what the engine reads the start of the spider from."""
+        self._engine._start = make(self._engine._start)
+
+    def around_download(self, turn: Callable[[Request], AbstractAsyncContextManager[None]]) -> None:
+        """Send each request of a download handler, also those of pipelines, within this context."""
+        download = self._handlers.download_request_async
+
+        async def download_request_async(request: Request) -> Any:
+            async with turn(request):
+                return await download(request)
+
+        self._handlers.download_request_async = download_request_async  # type: ignore[method-assign]
+
+    def on_download_error(self, call: Callable[[BaseException], None]) -> None:
+        """Call a function with the error of each download that no errback has handled."""
+        describe = self._logformatter.download_error
+
+        def download_error(failure: Any, *args: Any, **kwargs: Any) -> Any:
+            call(failure.value)
+            return describe(failure, *args, **kwargs)
+
+        self._logformatter.download_error = download_error
+
+    def cookie_jars(self) -> dict[Any, Any] | None:
+        """Return the jars of the cookies middleware by name; None if the project has disabled it."""
+        found = (one for one in self._middlewares if isinstance(one, CookiesMiddleware))
+        middleware = next(found, None)
+        return None if middleware is None else middleware.jars
+
+    def lift_slot_limits(self) -> None:
+        """Remove the delay and limit of hosts from the downloader: the queue has those of the fleet."""
+        downloader = self._engine.downloader
+        downloader._delay, downloader.domain_concurrency = 0.0, downloader.total_concurrency
+
+
+def is_running(crawler: Crawler) -> bool:
+    """Return whether the engine of a crawler takes requests; it is created while the crawler starts."""
+    engine = getattr(crawler, "_engine", None)
+    return engine is not None and engine.running
+
+
+def install_reactor(loop: Any) -> None:
+    """Run Twisted's reactor in this event loop; raises InvalidInput if another one is installed."""
+    if is_reactor_installed():
+        if not is_asyncio_reactor_installed():
+            raise InvalidInput(
+                "A module of the project has installed a Twisted reactor that does not use asyncio. "
+                "Import twisted.internet.reactor inside functions, not at the top of a module"
+            )
+        return
+    asyncioreactor.install(loop)  # type: ignore[no-untyped-call]
+    from twisted.internet import reactor  # importing it installs one
+
+    reactor.startRunning(installSignalHandlers=False)
+
+
+def set_up_reactor(crawler: Crawler) -> None:
+    """Give the reactor the resolver and the threads that the project's settings name."""
+    from twisted.internet import reactor
+
+    resolver: Any = load_object(crawler.settings["DNS_RESOLVER"])
+    build_from_crawler(resolver, crawler, reactor=reactor).install_on_reactor()
+    threads = crawler.settings.getint("REACTOR_THREADPOOL_MAXSIZE")
+    reactor.getThreadPool().adjustPoolsize(maxthreads=threads)

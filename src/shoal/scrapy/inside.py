@@ -1,0 +1,145 @@
+"""`scrapy crawl` with Shoal's scheduler: a worker of Shoal lives in Scrapy's event loop."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+import msgspec
+from scrapy.crawler import Crawler
+
+from shoal.core.errors import InvalidSetting
+from shoal.core.model import Run
+from shoal.fleet.dead_workers import new_worker_id, release_leases_of
+from shoal.fleet.job import Job
+from shoal.fleet.run.open_run import find_unfinished, open_job
+from shoal.queue.contract import Queue
+from shoal.queue.open import open_queue
+from shoal.scrapy.bridge import EngineBridge
+from shoal.scrapy.feeds import StoredFeeds
+from shoal.scrapy.project import SpiderScraper
+from shoal.scrapy.scheduler import START_TASK, EngineScheduler
+from shoal.scrapy.settings import check_settings
+from shoal.worker.ipc.protocol import ExitReason
+from shoal.worker.process.inline import InlineWorker
+
+DEFAULT_QUEUE = "sqlite:///shoal.db"
+RESUMABLE = ("finished", "shutdown")  # other reasons end the run, with the tasks that are left
+
+log = logging.getLogger(__name__)
+
+
+class CrawlScheduler(EngineScheduler):
+    """SCHEDULER = "shoal.scrapy.Scheduler": `scrapy crawl` works on a run of SHOAL_QUEUE."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Return the scheduler of a crawler that `scrapy crawl` has started."""
+        return cls(crawler, CrawlBridge(crawler))
+
+
+class CrawlBridge(EngineBridge):
+    """Runs a worker for an engine that Scrapy has started, until the spider is closed.
+
+    When the run is drained the worker ends, and another one begins if the spider adds requests once more.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler.spidercls, crawler.settings)
+        self._own_crawler, self._stack = crawler, AsyncExitStack()
+        self._more = asyncio.Event()
+        self._worker: InlineWorker | None = None
+        self._working: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._feeds: StoredFeeds | None = None
+
+    async def open(self, *_: Any) -> None:
+        """Do nothing: Scrapy has opened the spider."""
+
+    async def shut(self) -> None:
+        """Do nothing: the spider outlives the worker."""
+
+    async def on_open(self, scheduler: EngineScheduler) -> None:
+        """Open the run, and start a worker on it; raises InvalidSetting."""
+        check_settings(self.settings, but="SCHEDULER")
+        url = self.settings.get("SHOAL_QUEUE") or DEFAULT_QUEUE
+        queue = await self._stack.enter_async_context(open_queue(url))
+        project = self.settings.copy()
+        project.frozen = False
+        scraper = SpiderScraper.of(self.spider_class, project, lambda *_: self)
+        job = Job(scraper=scraper, name=scraper.name, reference="", queue_url=url, joins=True)
+        wanted = self.settings.get("SHOAL_RUN") or await _unfinished(queue, scraper.name)
+        opened = await open_job(queue, job, run_id=wanted)
+        run = opened.run
+        await release_leases_of(queue, run)
+        await queue.enqueue(run.id, [START_TASK])
+        self.attach(queue, run)
+        is_new = not (await queue.stats(run.id)).items
+        self._feeds = StoredFeeds(self._own_crawler, is_new=is_new)
+        await super().on_open(scheduler)
+        scheduler.engine.lift_slot_limits()
+        self._working = asyncio.create_task(self._work(opened.job, run))
+
+    async def on_close(self, reason: str) -> None:
+        """Stop the worker, and end the run if the spider was closed by its own code."""
+        self.closed_for = reason
+        await self.outside.flush()
+        self._more.set()
+        self.deny_start()
+        if self._worker and self._worker.is_running:
+            self._worker.stop()
+        if self._working:
+            await self._working
+        if self._background:
+            await asyncio.wait(self._background)
+        if reason not in RESUMABLE and (await self.queue.stats(self.run.id)).remaining:
+            await self.queue.finish(self.run.id, f"{reason} reached")
+        if self._feeds:
+            await self._feeds.close(self.queue, self.run.id)
+        await self._stack.aclose()
+
+    def on_stored(self, items: list[Any]) -> None:
+        """Write items to the feeds."""
+        if self._feeds:
+            self._feeds.add(items)
+
+    def on_enqueued(self) -> None:
+        """Let the worker look for the requests that came from outside of tasks."""
+        self.is_drained = False
+        self._more.set()
+        if self._worker:
+            self._worker.wake_up()
+
+    async def _work(self, job: Job, run: Run) -> None:
+        while not self.closed_for:
+            self._more.clear()
+            config = msgspec.structs.replace(job.worker_config(run), worker_id=new_worker_id())
+            self._worker = InlineWorker(self.queue, config, run, job.scraper)
+            try:
+                reason = await self._worker.run()
+            except Exception:
+                log.exception("The worker has failed; its tasks go on when the spider is started again")
+                self._close_spider("shutdown")
+                return
+            if reason is ExitReason.BUDGET:
+                self._close_spider("closespider_pagecount")
+                return
+            self.is_drained = not self.outside
+            if not self.start_granted.done():
+                self.start_granted.set_result(None)  # it was read to its end before this process was started
+            if self.is_drained:
+                self.scheduler.engine.wake()
+                await self._more.wait()
+
+    def _close_spider(self, reason: str) -> None:
+        if not self.closed_for:
+            # Not in the background: closing waits for that.
+            self._closing = asyncio.create_task(self._own_crawler.engine.close_spider_async(reason=reason))
+
+
+async def _unfinished(queue: Queue, scraper: str) -> str | None:
+    """Return the run that was not finished, which is continued; None if there is none."""
+    try:
+        return (await find_unfinished(queue, scraper)).id
+    except InvalidSetting:
+        return None

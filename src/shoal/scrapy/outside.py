@@ -1,0 +1,52 @@
+"""Requests that belong to no task: of extensions, of `spider_idle`, and of `start()`, which may take long."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from shoal.core.errors import QueueError
+from shoal.core.model import Task
+from shoal.queue.contract import WorkQueue
+
+LINGER_INTERVAL = timedelta(milliseconds=50)  # in which requests are collected
+RETRY_INTERVAL = timedelta(seconds=1)
+
+log = logging.getLogger(__name__)
+
+
+class OutsideRequests:
+    """Enqueues requests in the background, those of a moment together."""
+
+    def __init__(self, queue: WorkQueue, run_id: str, on_enqueued: Callable[[], None]) -> None:
+        self._queue, self._run_id, self._on_enqueued = queue, run_id, on_enqueued
+        self._tasks: list[Task] = []
+        self._lock = asyncio.Lock()
+        self._sending: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._tasks) + self._lock.locked()
+
+    def add(self, task: Task) -> None:
+        """Add a request; a moment later it is in the queue."""
+        self._tasks.append(task)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+
+    async def flush(self) -> None:
+        """Enqueue what is there; raises the queue's error."""
+        async with self._lock:
+            while self._tasks:
+                tasks = list(self._tasks)
+                await self._queue.enqueue(self._run_id, tasks)
+                del self._tasks[: len(tasks)]
+        self._on_enqueued()
+
+    async def _send(self) -> None:
+        while self._tasks:
+            await asyncio.sleep(LINGER_INTERVAL.total_seconds())
+            try:
+                await self.flush()
+            except QueueError as error:
+                log.warning("Requests cannot be enqueued, and are tried again: %s", error)
+                await asyncio.sleep(RETRY_INTERVAL.total_seconds())

@@ -1,0 +1,189 @@
+"""A Scrapy project, and one of its spiders as a scraper."""
+
+import asyncio
+import configparser
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, Self
+
+from scrapy import Spider
+from scrapy.settings import Settings
+from scrapy.spiderloader import SpiderLoader
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Task
+from shoal.scrape.harvest import Harvest
+from shoal.scrape.hooks import ScraperHooks
+from shoal.scrape.scraper import Scraper
+from shoal.scrape.settings.args import OpenArgs
+from shoal.scrapy.bridge import EngineBridge
+from shoal.scrapy.compat import install_reactor
+from shoal.scrapy.scheduler import REQUEST_STEP, START_STEP, START_TASK
+from shoal.scrapy.settings import check_settings, fates, scraper_settings
+
+START_LEASE = timedelta(days=7)  # `start()` may go on for as long as the crawl
+
+
+MakeBridge = Callable[[type[Spider], Settings], EngineBridge]
+
+
+class SpiderScraper(Scraper):
+    """A spider as a scraper with two steps: one for `start()`, one for each request."""
+
+    bridge: EngineBridge
+    _spider_class: type[Spider]
+    _project: Settings
+    _connect: MakeBridge
+
+    @classmethod
+    def of(cls, spider_class: type[Spider], project: Settings, connect: MakeBridge = EngineBridge) -> Self:
+        """Return the scraper of a spider with the settings of its project; raises InvalidSetting.
+
+        `connect` makes the bridge to the engine, from the spider and its settings.
+        """
+        made = cls(getattr(spider_class, "name", None) or spider_class.__name__)
+        made._spider_class, made._project, made._connect = spider_class, project, connect
+        return made._bind({})
+
+    def group_settings(self, typed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return typed settings with those of Scrapy, which are upper-case, under one name."""
+        own = {name: value for name, value in typed.items() if not name.isupper()}
+        upper = {name: value for name, value in typed.items() if name.isupper()}
+        return own | ({"scrapy": {**own.get("scrapy", {}), **upper}} if upper else {})
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some settings changed, of Shoal or of Scrapy."""
+        other = super().replace(**changes)
+        other._spider_class, other._project, other._connect = self._spider_class, self._project, self._connect
+        return other._bind(changes)
+
+    def parts(self) -> Iterable[tuple[str, bool, str]]:
+        """Return what becomes of the project's settings, middlewares, pipelines and extensions."""
+        return fates(self.bridge.settings)
+
+    def _bind(self, changes: Mapping[str, Any]) -> Self:
+        """Connect the steps with an engine that has the settings of this scraper."""
+        settings = self._project.copy()
+        settings.setdict(dict(self.settings.scrapy), priority="cmdline")
+        self._spider_class.update_settings(settings)
+        follows = scraper_settings(settings)
+        if "rate" in changes:
+            del follows["delay"]
+        if "scrapy" in changes or not self.steps:
+            self.settings = self.settings.replace(**{**follows, **changes})
+        self.bridge = self._connect(self._spider_class, settings)
+        self.steps, self.hooks, self.resources = {}, ScraperHooks(), SimpleNamespace()
+        self.observers = [self.bridge]
+        self.start = (START_TASK,)
+        self.declared_args = OpenArgs(self.name)
+        self.args = self.args or {}
+        self._define_steps()
+        return self
+
+    def _define_steps(self) -> None:
+        bridge = self.bridge
+
+        @self.step(name=REQUEST_STEP, fetch=None)
+        async def send_request(task: Task) -> Harvest:
+            return await bridge.run_request(task)
+
+        @self.step(name=START_STEP, fetch=None, lease=START_LEASE)
+        async def read_start(task: Task) -> Harvest:
+            return await bridge.run_start(task)
+
+        @self.on_start
+        async def open_spider(resources: Any) -> None:
+            await bridge.open(resources.queue, resources.run, self.args or {})
+
+        @self.on_finish
+        async def close_spider(resources: Any) -> None:
+            await bridge.shut()
+
+
+class ScrapyProject:
+    """The folder of a `scrapy.cfg`, its settings and its spiders."""
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.folder, self.settings = folder, settings
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the settings that `scrapy.cfg` names; raises InvalidInput."""
+        config = configparser.ConfigParser()
+        config.read(folder / "scrapy.cfg")
+        wanted = os.environ.get("SCRAPY_PROJECT", "default")
+        module = os.environ.get("SCRAPY_SETTINGS_MODULE") or config.get("settings", wanted, fallback="")
+        if not module:
+            raise InvalidInput(
+                f"{folder / 'scrapy.cfg'} names no settings. Write in it, under [settings]: "
+                f"{wanted} = {folder.name}.settings"
+            )
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))  # it stays: middlewares are imported when a spider is opened
+        settings = Settings()
+        try:
+            settings.setmodule(module, priority="project")
+        except ImportError as error:
+            raise InvalidInput(f"{module} could not be imported: {error}") from error
+        install_in_worker(settings)
+        return cls(folder, settings)
+
+    def scraper(self, name: str) -> SpiderScraper:
+        """Return the scraper of a spider, or of the only one; raises InvalidInput."""
+        loader = SpiderLoader.from_settings(self.settings)
+        known = sorted(loader.list())
+        name = name or (known[0] if len(known) == 1 else "")
+        if name not in known:
+            raise InvalidInput(_unknown(f"The project {self.folder.name}", name, known))
+        return _checked(loader.load(name), self.settings)
+
+
+def install_in_worker(settings: Settings) -> None:
+    """Install the reactor before spiders are imported, which may import it, if this process has a loop."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if settings.getbool("TWISTED_REACTOR_ENABLED"):
+        install_reactor(loop)
+
+
+def spiders_of(module: ModuleType) -> list[type[Spider]]:
+    """Return the spiders that a module defines itself."""
+    found = (one for one in vars(module).values() if inspect.isclass(one) and issubclass(one, Spider))
+    return [one for one in dict.fromkeys(found) if one.__module__ == module.__name__]
+
+
+def standalone(module: ModuleType, spiders: Iterable[type[Spider]], name: str) -> SpiderScraper:
+    """Return the scraper of a spider in a file without a project; raises InvalidInput."""
+    by_name = {getattr(one, "name", None) or one.__name__: one for one in spiders}
+    by_class = {one.__name__: one for one in by_name.values()}
+    chosen = {**by_class, **by_name}.get(name) if name else None
+    if not name and len(by_name) == 1:
+        chosen = next(iter(by_name.values()))
+    if chosen is None:
+        file = Path(module.__file__ or module.__name__).name
+        raise InvalidInput(_unknown(file, name, sorted(by_name)))
+    return _checked(chosen, Settings())
+
+
+def _checked(spider_class: type[Spider], project: Settings) -> SpiderScraper:
+    made = SpiderScraper.of(spider_class, project)
+    check_settings(made.bridge.settings)
+    return made
+
+
+def _unknown(where: str, name: str, known: list[str]) -> str:
+    if not known:
+        return f"{where} has no spider"
+    if not name:
+        return f"{where} has several spiders. Name one: {', '.join(known)}"
+    close = get_close_matches(name, known, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"It has {', '.join(known)}."
+    return f"{where} has no spider {name!r}. {hint}"

@@ -1,0 +1,140 @@
+"""The settings of a Scrapy project: what becomes of each on Shoal's workers."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from scrapy.settings import BaseSettings
+
+from shoal.core.errors import InvalidSetting
+
+SCHEDULER = "shoal.scrapy.scheduler.EngineScheduler"
+FEW_ITEMS = 8  # of one response that pass the pipelines at once: Scrapy's 100 makes as many asyncio tasks
+
+
+class _Refused(NamedTuple):
+    usual: Any
+    advice: str
+
+
+# Settings that must have their default: what they name would take the place of Shoal's queue.
+REFUSED = {
+    "SCHEDULER": _Refused(
+        "scrapy.core.scheduler.Scheduler",
+        "Shoal's queue takes its place: delete the line, and --queue names it",
+    ),
+    "DOWNLOADER": _Refused(
+        "scrapy.core.downloader.Downloader", "Shoal needs Scrapy's own downloader: delete the line"
+    ),
+}
+DUPEFILTERS = ("scrapy.dupefilters.RFPDupeFilter", "scrapy.dupefilters.BaseDupeFilter")
+# What the engine of a worker is told instead, and what the user should know or do.
+_NOT_USED: dict[str, tuple[Any, str]] = {
+    "AUTOTHROTTLE_ENABLED": (False, "hosts are paused for all workers after 429 and 503"),
+    "TELNETCONSOLE_ENABLED": (False, "run: shoal top"),
+    "FEEDS": ({}, "pass --out FILE, or run: shoal export"),
+    "JOBDIR": (None, "runs are always stored; to continue one, pass --resume"),
+}
+_EXPLAINED: dict[str, str] = {
+    "DOWNLOAD_SLOTS": "by each worker for itself, on top of DOWNLOAD_DELAY of the fleet",
+    "DOWNLOAD_DELAY": "for the whole fleet, kept by the queue",
+    "CONCURRENT_REQUESTS_PER_DOMAIN": "for the whole fleet, kept by the queue",
+    "CLOSESPIDER_PAGECOUNT": "max_pages of the run, for the whole fleet",
+    "DUPEFILTER_CLASS": "the queue has each fingerprint once in a run",
+}
+PACKAGES_REFUSED = {
+    "scrapy_redis": "its queue: delete its lines from the settings, and use --queue redis://…",
+    "frontera": "its queue: delete its lines from the settings",
+    "scrapy_deltafetch": "a file of one machine: use the scraper's setting dedup, as in -s dedup=30d",
+}
+
+
+class SettingFate(NamedTuple):
+    """What becomes of a setting, a middleware, a pipeline or an extension."""
+
+    what: str
+    is_used: bool
+    says: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is {self.says}"
+
+
+def check_settings(settings: BaseSettings, *, but: str = "") -> None:
+    """Raise InvalidSetting for the first setting that cannot be used, other than this one."""
+    for name, says in refusals(settings):
+        if name != but:
+            raise InvalidSetting(name, says)
+
+
+def refusals(settings: BaseSettings) -> Iterator[tuple[str, str]]:
+    """Yield the settings that cannot be used, and what to do."""
+    for name, refused in REFUSED.items():
+        if settings[name] not in (refused.usual, SCHEDULER):
+            yield name, f"is {_name_of(settings[name])}. {refused.advice}"
+    if settings["DUPEFILTER_CLASS"] not in DUPEFILTERS:
+        yield (
+            "DUPEFILTER_CLASS",
+            f"is {_name_of(settings['DUPEFILTER_CLASS'])}. The queue filters requests by their fingerprints: "
+            "delete the line, and change what counts as the same with REQUEST_FINGERPRINTER_CLASS",
+        )
+    for group in ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS"):
+        for key, order in settings.getwithbase(group).items():
+            package = _name_of(key).partition(".")[0]
+            if order is not None and package in PACKAGES_REFUSED:
+                yield group, f"has {_name_of(key)}, which needs {PACKAGES_REFUSED[package]}"
+
+
+def fates(settings: BaseSettings) -> Iterator[SettingFate]:
+    """Yield what becomes of every setting that the project has set, and of every component it uses."""
+    refused = dict(refusals(settings))
+    for name in sorted(settings):
+        if (settings.getpriority(name) or 0) == 0 or name in refused:
+            continue
+        if name in _NOT_USED and settings[name] and settings[name] != _NOT_USED[name][0]:
+            yield SettingFate(name, False, f"not used: {_NOT_USED[name][1]}")
+        elif name in _EXPLAINED:
+            yield SettingFate(name, True, _EXPLAINED[name])
+    for group in ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS"):
+        for key, order in settings.getwithbase(group).items():
+            own = not _name_of(key).startswith("scrapy.")
+            if order is not None and own and _name_of(key).partition(".")[0] not in PACKAGES_REFUSED:
+                yield SettingFate(group, True, f"{_name_of(key)}, in each worker")
+
+
+def engine_settings(settings: BaseSettings) -> dict[str, Any]:
+    """Return what differs for the engine of a worker: the queue keeps the pace of hosts, not its slots."""
+    changes: dict[str, Any] = {name: value for name, (value, _) in _NOT_USED.items()}
+    changes |= {
+        "SCHEDULER": SCHEDULER,
+        "DOWNLOAD_DELAY": 0,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": settings.getint("CONCURRENT_REQUESTS"),
+    }
+    if "REMOTE_CONTROL_ENABLED" in settings:
+        changes["REMOTE_CONTROL_ENABLED"] = False
+    return changes | item_settings(settings)
+
+
+def item_settings(settings: BaseSettings) -> dict[str, Any]:
+    """Return how many items of a response pass the pipelines at once, unless the project says it."""
+    return {} if settings.getpriority("CONCURRENT_ITEMS") else {"CONCURRENT_ITEMS": FEW_ITEMS}
+
+
+def scraper_settings(settings: BaseSettings) -> dict[str, Any]:
+    """Return the settings of a scraper that follow from those of a project."""
+    pages = settings.getint("CLOSESPIDER_PAGECOUNT")
+    return {
+        "delay": settings.getfloat("DOWNLOAD_DELAY"),
+        "per_host": settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+        or settings.getint("CONCURRENT_REQUESTS"),
+        "robots": False,  # Scrapy's middleware reads robots.txt
+        "scope": "any",  # and its offsite middleware has the scope
+        "timeout": settings.getfloat("DOWNLOAD_TIMEOUT") or 180,
+        "lease": timedelta(minutes=15),  # for all that a request does, including its pipelines
+        "failed_pages": "off",
+        "max_pages": pages + 1 if pages else None,  # the task of `start()` counts as one
+    }
+
+
+def _name_of(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value.__module__}.{value.__qualname__}"

@@ -1,0 +1,230 @@
+"""The values in a request's `meta` and `cb_kwargs`, as JSON and back.
+
+What JSON has is stored as it is. Any other value is an object with one name, which begins with `~` and names
+its type. Nothing is pickled, and reading imports nothing: a class must be in a module that is imported.
+"""
+
+import base64
+import math
+import sys
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from itemadapter import ItemAdapter
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.loader import ItemLoader
+
+from shoal.core.errors import InvalidInput
+from shoal.core.text import shorten
+
+MARK = "~"
+MAX_INT = 1 << 63  # larger ones are text: not every store has them as numbers
+PASS_PLAIN = "Pass text, numbers, lists and dicts."
+
+
+class UnstorableRequest(InvalidInput):
+    """A request holds something that no other process can restore."""
+
+    def __init__(self, where: str, what: str, advice: str) -> None:
+        self.where, self.what, self.advice = where, what, advice
+        super().__init__(f"{where} is {what}. {advice}")
+
+    def within(self, request: Request) -> "UnstorableRequest":
+        """Return the same error with the request that it is about."""
+        return UnstorableRequest(f"{self.where} of {request}", self.what, self.advice)
+
+
+class UnreadableRequest(InvalidInput):
+    """A stored request cannot be restored here."""
+
+
+class _TextForm(NamedTuple):
+    name: str
+    dump: Callable[[Any], Any]
+    load: Callable[[Any], Any]
+
+
+def _to_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _parts_of(span: timedelta) -> list[int]:
+    return [span.days, span.seconds, span.microseconds]
+
+
+_FORMS: dict[type, _TextForm] = {
+    bytes: _TextForm("bytes", _to_base64, base64.b64decode),
+    datetime: _TextForm("datetime", datetime.isoformat, datetime.fromisoformat),
+    date: _TextForm("date", date.isoformat, date.fromisoformat),
+    time: _TextForm("time", time.isoformat, time.fromisoformat),
+    timedelta: _TextForm("timedelta", _parts_of, lambda parts: timedelta(*parts)),
+    Decimal: _TextForm("decimal", str, Decimal),
+    UUID: _TextForm("uuid", str, UUID),
+    int: _TextForm("int", str, int),
+    float: _TextForm("float", repr, float),
+    str: _TextForm(
+        "text",
+        lambda text: _to_base64(text.encode("utf-8", "surrogatepass")),
+        lambda data: base64.b64decode(data).decode("utf-8", "surrogatepass"),
+    ),
+}
+_COLLECTIONS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
+_BASES: tuple[type[Any], ...] = (
+    str,
+    int,
+    float,
+    bytes,
+    list,
+    dict,
+)  # a value of a subclass is stored as one of these
+_LOADS = {form.name: form.load for form in _FORMS.values()}
+_MAKES: dict[str, Callable[[list[Any]], Any]] = {name: kind for kind, name in _COLLECTIONS.items()}
+
+
+class ValueCodec:
+    """Stores values as JSON; requests among them are stored by the two functions it is given."""
+
+    def __init__(
+        self,
+        encode_request: Callable[[Request], dict[str, Any]],
+        decode_request: Callable[[dict[str, Any]], Request],
+    ) -> None:
+        self._encode_request, self._decode_request = encode_request, decode_request
+
+    def encode(self, where: str, value: Any) -> Any:
+        """Return a value as JSON; raises UnstorableRequest, which says `where` the value is."""
+        kind = type(value)
+        if kind is bool or value is None:
+            return value
+        if kind is str:
+            return value if value.isascii() and "\0" not in value else _plain_or_marked(value)
+        if kind is int:
+            return value if -MAX_INT < value < MAX_INT else _marked(int, value)
+        if kind is float:
+            return value if math.isfinite(value) else _marked(float, value)
+        if kind is list:
+            return [self.encode(f"{where}[{index}]", one) for index, one in enumerate(value)]
+        if kind is dict:
+            return self._encode_dict(where, value)
+        if kind in _FORMS:
+            return _marked(kind, value)
+        if kind in _COLLECTIONS:
+            return {MARK + _COLLECTIONS[kind]: [self.encode(where, one) for one in value]}
+        return self._encode_object(where, value)
+
+    def decode(self, value: Any) -> Any:
+        """Return the value that this JSON stands for; raises UnreadableRequest."""
+        if type(value) is list:
+            return [self.decode(one) for one in value]
+        if type(value) is not dict:
+            return value
+        if len(value) == 1:
+            ((name, inner),) = value.items()
+            if name.startswith(MARK):
+                return self._decode_marked(name[len(MARK) :], inner)
+        return {key: self.decode(one) for key, one in value.items()}
+
+    def _encode_dict(self, where: str, value: dict[Any, Any]) -> Any:
+        if all(type(key) is str and not key.startswith(MARK) and _is_plain(key) for key in value):
+            return {key: self.encode(f"{where}[{key!r}]", one) for key, one in value.items()}
+        pairs = value.items()
+        return {MARK + "dict": [[self.encode(where, key), self.encode(where, one)] for key, one in pairs]}
+
+    def _encode_object(self, where: str, value: Any) -> Any:
+        if isinstance(value, Request):
+            return {MARK + "request": self._encode_request(value)}
+        if isinstance(value, Response):
+            raise UnstorableRequest(where, describe(value), "Pass what you read from it.")
+        if isinstance(value, ItemLoader):
+            advice = "Pass loader.load_item(), and begin the next loader with it."
+            raise UnstorableRequest(where, describe(value), advice)
+        kind = type(value)
+        if isinstance(value, tuple) and hasattr(kind, "_fields"):
+            return {MARK + "named": [path_of(kind, where), [self.encode(where, one) for one in value]]}
+        if not isinstance(value, dict) and ItemAdapter.is_item(value):
+            fields = {name: self.encode(f"{where}.{name}", one) for name, one in ItemAdapter(value).items()}
+            return {MARK + "item": [path_of(kind, where), fields]}
+        for base in _BASES:
+            if isinstance(value, base):
+                return self.encode(where, base.__str__(value) if base is str else base(value))
+        raise UnstorableRequest(where, describe(value), PASS_PLAIN)
+
+    def _decode_marked(self, name: str, inner: Any) -> Any:
+        try:
+            if name in _LOADS:
+                return _LOADS[name](inner)
+            if name in _MAKES:
+                return _MAKES[name]([self.decode(one) for one in inner])
+            if name == "dict":
+                return {self.decode(key): self.decode(one) for key, one in inner}
+            if name == "request":
+                return self._decode_request(inner)
+            if name == "named":
+                return _load_named(inner[0])(self.decode(inner[1]))
+            if name == "item":
+                return _load_item_class(inner[0])(**self.decode(inner[1]))
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+            raise UnreadableRequest(f"A stored {name} cannot be restored: {error}") from error
+        raise UnreadableRequest(f"A stored value has the unknown type {shorten(name)!r}")
+
+
+def describe(value: Any) -> str:
+    """Return what a value is, in a few words."""
+    return f"a value of type {type(value).__name__}"
+
+
+def path_of(kind: type, where: str = "the class") -> str:
+    """Return the module and name of a class; raises UnstorableRequest for one that has no such name."""
+    if "<" in kind.__qualname__ or kind.__module__ == "__main__":
+        advice = "Define the class at the top level of a module."
+        raise UnstorableRequest(where, kind.__qualname__, advice)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+@lru_cache(maxsize=1_000)
+def load_class(path: str) -> type:
+    """Return the class of a module that is imported already; raises UnreadableRequest."""
+    module, _, qualname = path.partition(":")
+    found: Any = sys.modules.get(module)
+    if found is None:
+        raise UnreadableRequest(f"The module of {shorten(path)} is not imported by this project")
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
+    if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, qualname):
+        raise UnreadableRequest(f"There is no class {shorten(path)}. Was it renamed? Keep the old name too")
+    return found
+
+
+def _load_item_class(path: str) -> type:
+    kind = load_class(path)
+    if not ItemAdapter.is_item_class(kind) or issubclass(kind, dict):
+        raise UnreadableRequest(f"{path} is not a class of items")
+    return kind
+
+
+def _load_named(path: str) -> Callable[[list[Any]], Any]:
+    kind: Any = load_class(path)
+    if not issubclass(kind, tuple) or not hasattr(kind, "_fields"):
+        raise UnreadableRequest(f"{path} is not a named tuple")
+    return kind._make  # type: ignore[no-any-return]
+
+
+def _marked(kind: type, value: Any) -> dict[str, Any]:
+    form = _FORMS[kind]
+    return {MARK + form.name: form.dump(value)}
+
+
+def _plain_or_marked(text: str) -> Any:
+    return text if _is_plain(text) else _marked(str, text)
+
+
+def _is_plain(text: str) -> bool:
+    """Tell whether every store keeps a text as it is: no null character, and no lone surrogate."""
+    if "\0" in text:
+        return False
+    return text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text)

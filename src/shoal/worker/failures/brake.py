@@ -1,0 +1,93 @@
+"""The brake of a run: ends it when nearly all of the last tasks of a step became dead letters alike."""
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable
+
+from shoal.core.errors import QueueError
+from shoal.core.failures import error_of
+from shoal.core.model import Bury, Counts, Done, Fate, Outcome, RunState
+from shoal.queue.contract import Queue
+
+SHARE = 0.95  # of the last tasks
+OWN_TASKS, MIN_OWN_TASKS = 20, 5  # of a step, by which a worker suspects that it fails
+CHECK_INTERVAL_SECONDS = 0.1
+# What says nothing about the scraper or its site: a seed is missing, or matches the setting `skip`.
+EXPECTED = ("Skipped: ", *(f"HttpStatus: The host returned status {status}" for status in (404, 410)))
+
+log = logging.getLogger(__name__)
+
+
+class FailureBrake:
+    """Watches the outcomes of one worker, and counts those of all workers once its own nearly all fail alike.
+
+    `on_end` is called after the run was ended.
+    """
+
+    def __init__(self, queue: Queue, run_id: str, last: int | None, on_end: Callable[[], None]) -> None:
+        self._queue, self._run_id, self.last, self._on_end = queue, run_id, last, on_end
+        self._own: dict[
+            str, deque[str]
+        ] = {}  # by step: how its last tasks failed; empty for one that did not
+        self._since: dict[str, Counts] = {}  # by step that is suspected: the counts of the run at that time
+        self._suspected = asyncio.Event()
+
+    def count(self, outcome: Outcome, fate: Fate) -> None:
+        """Count a settled outcome."""
+        if fate is Fate.STALE or not isinstance(outcome, Done | Bury):
+            return
+        error = error_of(str(outcome.error)) if isinstance(outcome, Bury) else ""
+        if error.startswith(EXPECTED):
+            return
+        step = outcome.lease.task.step
+        self._own.setdefault(step, deque(maxlen=OWN_TASKS)).append(error.partition(":")[0])
+        if self._kind_of(step):
+            self._suspected.set()
+        else:
+            self._since.pop(step, None)
+
+    async def run(self) -> None:
+        """Check whenever a step is suspected, until cancelled."""
+        while True:
+            await self._suspected.wait()
+            self._suspected.clear()
+            try:
+                await self._check()
+            except QueueError:
+                self._suspected.set()
+            await asyncio.sleep(CHECK_INTERVAL_SECONDS)
+
+    async def _check(self) -> None:
+        if self.last is None:
+            return
+        stats = await self._queue.stats(self._run_id)
+        for step, now in stats.steps.items():
+            kind = self._kind_of(step)
+            if kind is None:
+                continue
+            before = self._since.setdefault(step, now)
+            dead = now.dead - before.dead
+            ended = now.completed - before.completed + dead
+            if stats.remaining and ended >= self.last and dead >= SHARE * ended:
+                await self._end(step, kind)
+                return
+
+    async def _end(self, step: str, kind: str) -> None:
+        reason = (
+            f"stop_when={self.last}: nearly all of the last tasks of step {step!r} became dead letters with "
+            f"{kind} (--set stop_when=off to go on regardless)"
+        )
+        if (await self._queue.run(self._run_id)).state is RunState.RUNNING:  # else another worker has said so
+            await self._queue.finish(self._run_id, reason)
+            log.error("The run was stopped at %s", reason)
+        self._since.clear()
+        self._on_end()
+
+    def _kind_of(self, step: str) -> str | None:
+        """Return the error class with which nearly all of this worker's last tasks of a step failed."""
+        own = self._own.get(step, ())
+        if len(own) < MIN_OWN_TASKS:
+            return None
+        kind, count = Counter(own).most_common(1)[0]
+        return kind if kind and count >= SHARE * len(own) else None

@@ -1,0 +1,87 @@
+"""A crawl whose processes are killed goes on where it was: nothing is lost, and no item is stored twice."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.cases import long
+from tests.integration.scrapy.crawls import PROJECT, read_items
+
+KILLS = 3
+pytestmark = pytest.mark.timeout(400)
+
+
+def alive(name):
+    """Return the processes of a crawl, whoever their parents are now."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"RUN={name}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
+
+
+def kill_all(name):
+    while pids := alive(name):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def kill_often(crawls, command, again, *, cwd, name):
+    """Run a command, and kill all its processes after some pages, again and again."""
+    pages = 0
+    for number in range(KILLS):
+        process = subprocess.Popen(
+            [sys.executable, *(again if number else command)],
+            cwd=cwd,
+            env=crawls.environment(name),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        pages += 9
+        while crawls.site.count(name) < pages and process.poll() is None:
+            time.sleep(0.01)
+        assert process.poll() is None, "the crawl ended before it was killed"
+        kill_all(name)
+        process.wait()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("store", ["sqlite", *long("postgres_url", "redis_url", "rabbitmq_url")])
+def test_a_run_that_is_killed_three_times_gives_the_items_of_plain_scrapy(crawls, tmp_path, request, store):
+    queue = f"sqlite:///{tmp_path}/q.db" if store == "sqlite" else request.getfixturevalue(store)
+    expected, out, name = crawls.plain("listing"), tmp_path / "items.jsonl", f"kill{store}"
+    crawls.site.delay = 0.1
+    command = ["-m", "shoal", "run", f"{PROJECT}:listing", "--queue", queue, "--workers", "2"]
+    resume = [*command, "--resume", name]
+    kill_often(crawls, [*command, "--run", name], resume, cwd=tmp_path, name=name)
+
+    def stored():
+        export = ["-m", "shoal", "export", name, "--to", str(out), "--queue", queue, "--overwrite"]
+        crawls.run(export, cwd=tmp_path)
+        return read_items(out)
+
+    assert stored() < expected  # what follows would not notice a crawl that was not interrupted
+    crawls.run(resume, cwd=tmp_path, name=name)
+    assert stored() == expected
+
+
+@pytest.mark.long
+def test_scrapy_crawl_that_is_killed_three_times_gives_the_items_of_plain_scrapy(crawls, tmp_path):
+    queue, out = f"sqlite:///{tmp_path}/q.db", tmp_path / "items.jsonl"
+    expected = crawls.plain("listing")
+    crawls.site.delay = 0.1
+    settings = ["-s", "SCHEDULER=shoal.scrapy.Scheduler", "-s", f"SHOAL_QUEUE={queue}"]
+    command = ["-m", "scrapy", "crawl", "listing", *settings, "-O", f"{out}:jsonl"]
+    kill_often(crawls, command, command, cwd=PROJECT, name="killcrawl")
+    crawls.run(command, cwd=PROJECT, name="killcrawl")
+    assert read_items(out) == expected

@@ -1,0 +1,89 @@
+"""Spiders of a Scrapy project give the same items on Shoal's workers as with plain Scrapy."""
+
+import json
+
+import pytest
+
+from tests.cases import long
+from tests.integration.scrapy.crawls import PROJECT, read_items
+
+SPIDERS = ["listing", "rules", "maps", "mixed", "members", "modern", "covers", "old"]
+
+
+@pytest.mark.parametrize("spider", ["mixed", *long("listing", "rules", "maps", "modern", "covers", "old")])
+def test_a_spider_of_a_project_gives_the_items_of_plain_scrapy(crawls, tmp_path, spider):
+    found, _ = crawls.on_shoal(f"{PROJECT}:{spider}", f"sqlite:///{tmp_path}/queue.db")
+    assert found == crawls.plain(spider)
+    assert found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("spider", ["listing", "mixed", "members", "modern"])
+def test_several_workers_share_a_spider_its_cookies_and_its_start(crawls, tmp_path, spider):
+    queue = f"sqlite:///{tmp_path}/queue.db"
+    found, _ = crawls.on_shoal(f"{PROJECT}:{spider}", queue, "--workers", "3")
+    assert found == crawls.plain(spider)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("store", ["postgres_url", "redis_url", "rabbitmq_url"])
+@pytest.mark.parametrize("spider", ["mixed", "members"])
+def test_the_items_are_the_same_on_every_queue(crawls, request, store, spider):
+    queue = request.getfixturevalue(store)
+    found, _ = crawls.on_shoal(f"{PROJECT}:{spider}", queue, "--workers", "2")
+    assert found == crawls.plain(spider)
+
+
+@pytest.mark.long
+def test_arguments_and_settings_are_those_that_were_typed(crawls, tmp_path):
+    options = ["-a", "limit=2", "-s", "ITEM_PIPELINES={}"]
+    found, shown = crawls.on_shoal(f"{PROJECT}:listing", f"sqlite:///{tmp_path}/queue.db", *options)
+    assert found == crawls.plain("listing", *options)
+    assert "Done" in shown
+
+
+@pytest.mark.long
+def test_a_spider_is_found_by_its_name_within_its_project_and_in_a_single_file(crawls, tmp_path):
+    queue = f"sqlite:///{tmp_path}/queue.db"
+    file = tmp_path / "names.py"
+    file.write_text(
+        "import os, scrapy\n"
+        "class Names(scrapy.Spider):\n"
+        "    name = 'names'\n"
+        "    start_urls = [os.environ['SITE'] + '/name/one']\n"
+        "    def parse(self, response):\n"
+        "        yield response.json()\n"
+    )
+    found, _ = crawls.on_shoal(str(file), queue)
+    assert found == {json.dumps({"name": "one"}): 1}
+    out = tmp_path / "maps.jsonl"
+    command = ["-m", "shoal", "run", "maps", "--queue", queue, "--out", str(out)]
+    crawls.run(command, cwd=PROJECT)
+    assert read_items(out) == crawls.plain("maps")
+
+
+@pytest.mark.long
+def test_typed_urls_take_the_place_of_start_and_are_for_parse(crawls, tmp_path):
+    queue, url = f"sqlite:///{tmp_path}/queue.db", f"{crawls.site.url}/list/2"
+    found, _ = crawls.on_shoal(f"{PROJECT}:old", queue, "--url", url, "--url", f"{crawls.site.url}/list/4")
+    assert sorted(found) == ['{"after": "4"}', '{"before": "2"}', '{"before": "4"}']
+
+
+@pytest.mark.long
+def test_an_exception_of_a_callback_is_a_reject_and_a_failed_request_a_dead_letter(crawls, tmp_path):
+    queue = f"sqlite:///{tmp_path}/queue.db"
+    _, shown = crawls.on_shoal(f"{PROJECT}:old", queue)
+    assert "1 rejected" in shown
+    assert "ValueError: two" in shown
+    file = tmp_path / "lost.py"
+    file.write_text(
+        "import scrapy\n"
+        "class Lost(scrapy.Spider):\n"
+        "    name = 'lost'\n"
+        "    start_urls = ['http://127.0.0.1:1/']\n"
+        "    custom_settings = {'RETRY_ENABLED': False}\n"
+    )
+    command = ["-m", "shoal", "run", str(file), "--queue", queue]
+    shown = crawls.run(command, cwd=tmp_path, code=3)
+    assert "1 dead letter" in shown
+    assert "DownloadConnectionRefusedError" in shown

@@ -1,0 +1,103 @@
+"""Spiders are found in folders and files, and become scrapers."""
+
+import sys
+from datetime import timedelta
+
+import pytest
+from scrapy.settings import Settings
+
+from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.fleet.project.file import Project
+from shoal.scrape.load import load_scraper
+from shoal.scrapy.settings import fates
+
+SPIDER = """
+import scrapy
+
+class Quotes(scrapy.Spider):
+    name = "quotes"
+    custom_settings = {"DOWNLOAD_DELAY": 2}
+
+    def parse(self, response):
+        yield {}
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    folder = tmp_path / "shop"
+    (folder / "shopbot" / "spiders").mkdir(parents=True)
+    (folder / "scrapy.cfg").write_text("[settings]\ndefault = shopbot.settings\n")
+    (folder / "shopbot" / "__init__.py").touch()
+    (folder / "shopbot" / "spiders" / "__init__.py").touch()
+    (folder / "shopbot" / "settings.py").write_text(
+        'SPIDER_MODULES = ["shopbot.spiders"]\nFEEDS = {"a.json": {}}\nTWISTED_REACTOR_ENABLED = False\n'
+    )
+    (folder / "shopbot" / "spiders" / "quotes.py").write_text(SPIDER)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield folder
+    for name in [one for one in sys.modules if one.partition(".")[0] == "shopbot"]:
+        del sys.modules[name]
+
+
+def test_a_spider_is_found_by_its_projects_folder_by_its_name_and_in_a_file(project, tmp_path, monkeypatch):
+    assert load_scraper(f"{project}:quotes").name == "quotes"
+    assert load_scraper(str(project)).name == "quotes"
+    monkeypatch.chdir(project)
+    assert load_scraper("quotes").name == "quotes"
+    file = tmp_path / "alone.py"
+    file.write_text(SPIDER)
+    assert load_scraper(str(file)).name == "quotes"
+    assert load_scraper(f"{file}:Quotes").name == "quotes"
+
+
+def test_an_unknown_spider_is_answered_with_the_nearest_one(project, tmp_path):
+    with pytest.raises(InvalidInput, match=r"The project shop has no spider 'qotes'. Did you mean 'quotes'"):
+        load_scraper(f"{project}:qotes")
+    file = tmp_path / "two.py"
+    file.write_text(SPIDER + SPIDER.replace("Quotes", "Books").replace('"quotes"', '"books"'))
+    with pytest.raises(InvalidInput, match=r"two.py has several spiders. Name one: books, quotes"):
+        load_scraper(str(file))
+
+
+def test_a_folder_or_a_file_without_a_spider_is_refused_as_before(tmp_path):
+    with pytest.raises(InvalidInput, match="There is no file"):
+        load_scraper(str(tmp_path))
+    file = tmp_path / "empty.py"
+    file.write_text("import scrapy\n")
+    with pytest.raises(InvalidInput, match="has no scraper"):
+        load_scraper(str(file))
+
+
+def test_settings_of_scrapy_are_those_of_the_run_and_typed_ones_win(project):
+    scraper = load_scraper(f"{project}:quotes")
+    assert scraper.settings.delay == timedelta(seconds=2)
+    typed = scraper.group_settings({"DOWNLOAD_DELAY": "0.5", "per_host": 3})
+    changed = scraper.replace(**typed)
+    assert (changed.settings.delay, changed.settings.per_host) == (timedelta(seconds=0.5), 3)
+    assert changed.bridge.settings["DOWNLOAD_DELAY"] == "0.5"
+    assert changed.replace(max_pages=9).settings.delay == timedelta(seconds=0.5)
+    assert scraper.replace(rate="10/s").settings.delay == timedelta(seconds=0.1)
+    with pytest.raises(InvalidSetting, match="upper-case"):
+        scraper.replace(scrapy={"delay": 1})
+
+
+def test_arguments_of_any_name_are_taken(project):
+    args = load_scraper(f"{project}:quotes").declared_args
+    assert args.read({"tag": "humor"}) == {"tag": "humor"}
+
+
+def test_a_spider_may_be_a_scraper_of_a_project_file(project, tmp_path):
+    (tmp_path / "shoal.toml").write_text('[scrapers.q]\nmodule = "shop:quotes"\nDOWNLOAD_DELAY = 3\n')
+    loaded = Project.find(tmp_path).load("q")
+    assert loaded.reference == f"{tmp_path}/shop:quotes"
+    assert loaded.scraper.settings.delay == timedelta(seconds=3)
+
+
+def test_what_is_not_used_is_listed_with_what_to_do(project):
+    settings = load_scraper(f"{project}:quotes").bridge.settings
+    found = {fate.what: fate for fate in fates(settings)}
+    assert str(found["FEEDS"]) == "FEEDS is not used: pass --out FILE, or run: shoal export"
+    assert found["DOWNLOAD_DELAY"].is_used
+    redis = Settings({"ITEM_PIPELINES": {"scrapy_redis.pipelines.RedisPipeline": 1}})
+    assert "ITEM_PIPELINES" not in {fate.what for fate in fates(redis)}

@@ -1,0 +1,78 @@
+"""What the workers of a run share: cookie jars, and the pace of hosts."""
+
+import asyncio
+from collections import defaultdict
+from datetime import timedelta
+from itertools import pairwise
+
+import scrapy
+from scrapy.http.cookies import CookieJar
+
+from shoal.core.model import RunSettings
+from shoal.scrapy.cookies import SharedCookies
+from shoal.scrapy.pacing import HostPacer
+from shoal.scrapy.results import TaskResults
+
+PAGE = "https://shop.test/1"
+
+
+def set_cookie(jars, name, value, *, jar=None):
+    request = scrapy.Request(PAGE)
+    response = scrapy.http.Response(PAGE, headers={"Set-Cookie": f"{name}={value}; Path=/"})
+    jars[jar].extract_cookies(response, request)
+
+
+def cookies_of(jars, jar=None):
+    return {one.name: one.value for one in jars[jar]}
+
+
+async def test_a_worker_reads_the_cookies_that_the_task_needs(queue):
+    here, there = defaultdict(CookieJar), defaultdict(CookieJar)
+    login, other = SharedCookies(queue, "run", here), SharedCookies(queue, "run", there)
+    set_cookie(here, "session", "1")
+    set_cookie(here, "session", "2", jar="second")
+    await login.write()
+    await other.read(login.versions)
+    assert (cookies_of(there), cookies_of(there, "second")) == ({"session": "1"}, {"session": "2"})
+    before = dict(login.versions)
+    await login.write()
+    assert login.versions == before  # nothing has changed
+
+
+async def test_cookies_that_two_workers_set_at_once_are_both_kept(queue):
+    here, there = defaultdict(CookieJar), defaultdict(CookieJar)
+    one, other = SharedCookies(queue, "run", here), SharedCookies(queue, "run", there)
+    set_cookie(here, "a", "1")
+    set_cookie(there, "b", "2")
+    await one.write()
+    await other.write()
+    await one.read(other.versions)
+    assert cookies_of(here) == cookies_of(there) == {"a": "1", "b": "2"}
+
+
+async def test_a_task_has_one_turn_from_its_claim_and_its_other_requests_wait(queue):
+    gap = 0.2
+    pacer = HostPacer(queue, RunSettings(host_delay=timedelta(seconds=gap), per_host=1))
+    turns = iter([True, False, False])
+    results = TaskResults("key", scrapy.Request(PAGE), lambda: next(turns))
+    sent = []
+    for _ in range(3):
+        async with pacer.turn(scrapy.Request(PAGE), results):
+            sent.append(asyncio.get_running_loop().time())
+    assert min(later - earlier for earlier, later in pairwise(sent)) >= 0.95 * gap
+
+
+async def test_requests_within_tasks_are_bounded_by_the_limit_of_the_host(queue):
+    pacer = HostPacer(queue, RunSettings(host_delay=timedelta(0), per_host=2))
+    most = inside = 0
+
+    async def send():
+        nonlocal most, inside
+        async with pacer.turn(scrapy.Request(PAGE), None):
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.01)
+            inside -= 1
+
+    await asyncio.gather(*(send() for _ in range(8)))
+    assert most == 2

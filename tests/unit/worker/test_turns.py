@@ -1,0 +1,41 @@
+"""A turn of a host is used in time, or given up for another one; the clock is the test's."""
+
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.model import SECOND
+from shoal.worker import turns as module
+from shoal.worker.turns import MAX_TURNS, HostTurns
+
+
+class Machine:
+    """A queue that grants turns, and a clock by which every sleep ends late."""
+
+    def __init__(self, *late):
+        self.now, self.granted, self._late = 100.0, 0, list(late)
+
+    async def take_turn(self, host, gap):
+        self.granted += 1
+        return timedelta(seconds=0.5)
+
+    async def sleep(self, seconds):
+        self.now += seconds + self._late.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("late", "granted"),
+    [
+        ([0.0], 1),
+        ([0.039], 1),
+        ([1.5, 0.0], 2),  # its loop was blocked
+        ([1.5, 0.05, 0.01], 3),
+        ([9.0] * MAX_TURNS, MAX_TURNS),  # such a machine would never send anything
+    ],
+)
+async def test_a_turn_that_has_passed_is_given_up_for_a_new_one(monkeypatch, late, granted):
+    machine = Machine(*late)
+    monkeypatch.setattr(module.asyncio, "sleep", machine.sleep)
+    monkeypatch.setattr(module, "exact_time", lambda: machine.now)
+    await HostTurns(machine).take("a.example", SECOND)
+    assert machine.granted == granted
