@@ -45,6 +45,8 @@ def show(folder: Path, queue: str) -> list[str]:
         work.wait_for_line(LOG, "worker started", WORKERS)
         shared = _check_partitions(work, WORKERS)
         killed = _kill_a_worker(work, site)
+        site.hold_after(0)  # a worker in its pause holds no task, so Ctrl-C might find none in progress
+        _wait_for_tasks(work)
         fleet.press_ctrl_c()
         fleet.expect("Finishing")
         site.go()
@@ -115,6 +117,17 @@ def _kill_a_worker(work: Workspace, site: SiteOfExample) -> str:
     os.kill(victim["info"]["pid"], signal.SIGKILL)
     work.wait_for_line(LOG, "worker restarted")
     return "a worker was killed with kill -9: replaced, its targets went to others by themselves"
+
+
+def _wait_for_tasks(work: Workspace) -> None:
+    """Wait until most workers have a task in progress."""
+    give_up = time.monotonic() + PATIENCE
+    while time.monotonic() < give_up:
+        (status,) = work.read("status", "newest")
+        if status["leased"] > WORKERS // 2:
+            return
+        time.sleep(POLL)
+    raise Failure("Most workers have no task in progress")
 
 
 def _workers(work: Workspace) -> list[dict[str, Any]]:
