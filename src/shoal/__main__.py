@@ -3,6 +3,9 @@
 import gc
 import sys
 
+from shoal.core.version import VERSION
+
+HELP = ([], ["-h"], ["--help"])  # arguments for which neither the configuration nor a command is imported
 INTERRUPTED = 130  # as `Exit` has it, whose import may be what was interrupted
 GARBAGE = 100_000  # objects between two collections, in place of 700
 
@@ -13,9 +16,16 @@ def start() -> None:
     # and once more at the exit, took a fifth of the time of a short run.
     gc.set_threshold(GARBAGE)
     try:
-        from shoal.cli.main import main
+        if sys.argv[1:] == ["--version"]:
+            sys.stdout.write(f"shoal {VERSION}\n")
+        elif sys.argv[1:] in HELP:
+            from shoal.cli.registry import app_for
 
-        main()
+            app_for("--help")()
+        else:
+            from shoal.cli.main import main
+
+            main()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     finally:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shoal.cli.options.help import SectionedCommand, group_with
+from shoal.cli.options.groups import group_with
 from shoal.core.version import VERSION
 from shoal.registry.registry import Registry
 
@@ -164,8 +164,12 @@ def _add(app: typer.Typer, name: str) -> None:
     command = COMMAND_REGISTRY.find(name)
     if isinstance(command, typer.Typer):
         app.add_typer(command, name=name)
+    elif command and name in WITH_MANY_OPTIONS:
+        from shoal.cli.options.help import SectionedCommand
+
+        app.command(name, cls=SectionedCommand)(command)
     elif command:
-        app.command(name, cls=SectionedCommand if name in WITH_MANY_OPTIONS else None)(command)
+        app.command(name)(command)
 
 
 def _version(requested: bool) -> None:

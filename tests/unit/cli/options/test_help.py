@@ -8,7 +8,8 @@ import pytest
 import typer
 
 from shoal.cli.exits import Exit
-from shoal.cli.options.help import NAMES_ELSEWHERE, SECTIONS
+from shoal.cli.options.groups import NAMES_ELSEWHERE
+from shoal.cli.options.help import SECTIONS
 from shoal.cli.registry import COMMANDS, LINES, WITH_MANY_OPTIONS, app_for
 from tests.unit.cli.typed import typed
 
