@@ -5,7 +5,7 @@ import sys
 
 from shoal.core.version import VERSION
 
-HELP = ([], ["-h"], ["--help"])  # arguments for which neither the configuration nor a command is imported
+HELP = ("", "-h", "--help")  # arguments for which neither the configuration nor a command is imported
 INTERRUPTED = 130  # as `Exit` has it, whose import may be what was interrupted
 GARBAGE = 100_000  # objects between two collections, in place of 700
 
@@ -18,7 +18,7 @@ def start() -> None:
     try:
         if sys.argv[1:] == ["--version"]:
             sys.stdout.write(f"shoal {VERSION}\n")
-        elif sys.argv[1:] in HELP:
+        elif " ".join(sys.argv[1:]) in HELP:
             from shoal.cli.registry import app_for
 
             app_for("--help")()

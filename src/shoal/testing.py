@@ -10,13 +10,13 @@ from typing import Any
 from msgspec import structs
 
 from shoal.core.http import Response
-from shoal.core.model import NOTHING, Task
+from shoal.core.model import NOTHING, SEED_STEP, Task
 from shoal.core.urls import canonical
 from shoal.export.archive.warc_read import WarcArchive
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.page import Page, make_page
 from shoal.scrape.requests import sending_without_page
-from shoal.scrape.scraper import SEED_STEP, Scraper
+from shoal.scrape.scraper import Scraper
 from shoal.scrape.step import Step
 from shoal.script.result import RunResult
 

@@ -20,7 +20,7 @@ from rich.text import Text
 from shoal.core.errors import InvalidInput
 from shoal.core.text import printable
 from shoal.core.values import counted as counted
-from shoal.fleet.status.rows import Row, TableColumns, fields_of
+from shoal.fleet.status.rows.row import Row, TableColumns, fields_of
 from shoal.fleet.telemetry.logs import LogStream, Stream, descriptor_of
 
 GAP = 2  # spaces between two columns

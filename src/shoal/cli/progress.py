@@ -14,7 +14,7 @@ from shoal.core.commands import shoal_command
 from shoal.core.model import Counts, Run, RunState
 from shoal.fleet.run.pool import RunObserver, WorkerPool
 from shoal.fleet.status.progress import Snapshot
-from shoal.fleet.status.rows import fields_of
+from shoal.fleet.status.rows.row import fields_of
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.worker_log import Warned
 from shoal.queue.address import shown_queue

@@ -17,6 +17,8 @@ ZERO = timedelta(0)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 
+SEED_STEP = "main"  # the step of a task that names none
+INVALID_SEED = "invalid-seed"  # the step of the placeholder task for a seed that could not be queued
 LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 9
 # In the payload of a task that downloads a file. It may carry an item, so it is never left out because an
 # earlier run knows its key, and never expires.
@@ -27,7 +29,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One unit of work: a URL to fetch, or a payload without one. `step` is a step or its name."""
 
     url: str | None = None
-    step: str = "main"
+    step: str = SEED_STEP
     payload: Mapping[str, Any] = NOTHING
     key: str | None = None
     partition: str = ""

@@ -14,6 +14,7 @@ from shoal.core.text import shorten
 
 MAX_DURATION = timedelta(days=36_500)
 MAX_HINTS = 20
+LOOPBACK = "127.0.0.1"
 
 _UNITS = {
     "ms": timedelta(milliseconds=1),
@@ -209,6 +210,14 @@ def _spelled(text: str) -> timedelta | None:
             return None
         total, end = total + float(part[1]) * _UNITS[part[2]], part.end()
     return total if text and end == len(text) else None
+
+
+def read_host_port(key: str, text: str) -> tuple[str, int]:
+    """Read HOST:PORT or PORT, which means loopback; raises InvalidSetting."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise InvalidSetting(key, f"takes HOST:PORT or PORT, such as 127.0.0.1:9464, not {text!r}")
+    return host.strip("[]") or LOOPBACK, int(port)
 
 
 def _ends(value: Any) -> tuple[Any, Any]:

@@ -27,7 +27,7 @@ from shoal.core.model import (
     WorkerStatus,
 )
 from shoal.core.values import read_duration, read_positive_duration
-from shoal.fleet.build_job import check_served, job_of_run, load, make_job, with_declared_hosts
+from shoal.fleet.build_job import check_served, job_of_run, make_job, with_declared_hosts
 from shoal.fleet.command_hints import messages_on
 from shoal.fleet.handle import RunHandle, gather_items, payload_tasks
 from shoal.fleet.job import Job
@@ -37,6 +37,7 @@ from shoal.fleet.ondemand.standing_run import ANY_PORT, bound_standing_run, list
 from shoal.fleet.partitions.membership import admit
 from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.file import Project
+from shoal.fleet.project.scrapers import load
 from shoal.fleet.run.background import BackgroundWorkers, LocalPools, LogObserver
 from shoal.fleet.run.enqueue import ends_as_nothing_new, note_hosts_to_allow
 from shoal.fleet.run.feed import InvalidSeeds, OnInvalid
@@ -50,7 +51,7 @@ from shoal.fleet.sources.seeds import Seeds, Stream
 from shoal.fleet.status.all_runs import FromRun, all_items, all_letters
 from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.find import AUTO, NEWEST, find_run
-from shoal.fleet.status.rows import CacheRow
+from shoal.fleet.status.rows.fetchers import CacheRow
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.setup import open_telemetry

@@ -1,33 +1,20 @@
 """Build a job from a scraper's name: the same for commands, programs and the JSON API."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 from shoal.core.errors import InvalidSetting, ShoalError, UnknownScraper
 from shoal.core.model import NOTHING, Run
 from shoal.core.text import shorten
 from shoal.fleet.job import Job
-from shoal.fleet.project.file import LoadedScraper, Project, ProjectScraper
+from shoal.fleet.project.file import Project
+from shoal.fleet.project.scrapers import LoadedScraper, load
 from shoal.fleet.sources.declared import declared_private_hosts
-from shoal.fleet.status.rows import ScraperRow
 from shoal.scrape.scraper import HTTP_ONLY, Scraper
 from shoal.worker.fetchers.chain import check_fetchers
 from shoal.worker.partitions import PartitionMode
 from shoal.worker.run_settings import replaced
-
-# Loading a file changes the module search path.
-_loading = Lock()
-RELOAD_INTERVAL_SECONDS = 10.0  # between two attempts to load a broken scraper
-
-
-def load(project: Project, name: str) -> LoadedScraper:
-    """Load a scraper by its name in the project, or by its file or module; safe in several threads."""
-    with _loading:
-        return project.load(name)
 
 
 def make_job(
@@ -133,48 +120,3 @@ def job_of_run(project: Project, queue_url: str, run: Run) -> Job:
             if (job := project_job(project, queue_url, entry.name)).scraper.name == run.scraper:
                 return job
     raise UnknownScraper(run.scraper, list(project.scrapers))
-
-
-class ScraperRows:
-    """The scrapers of a project as in `shoal scrapers --json`; a file is reloaded when it changes."""
-
-    def __init__(self, project: Project) -> None:
-        self._project = project
-        self._known: dict[str, _KnownScraper] = {}
-
-    def all(self) -> list[ScraperRow]:
-        """Return a row for each scraper; safe in several threads."""
-        with _loading:
-            return [self._row(entry) for entry in self._project.scrapers.values()]
-
-    def name_of(self, scraper: str) -> str | None:
-        """Return the project's name for a run's scraper, if `all` has loaded it."""
-        rows = [known.row for known in self._known.values()]
-        return next((row.name for row in rows if row.scraper == scraper), None)
-
-    def _row(self, entry: ProjectScraper) -> ScraperRow:
-        known, stamp = self._known.get(entry.name), _stamp(entry, self._project.folder)
-        if known and known.stamp == stamp and time.monotonic() < known.until:
-            return known.row
-        row = ScraperRow.load(entry, self._project.folder)
-        # A broken file may be fixed elsewhere: in a module that it imports.
-        until = time.monotonic() + RELOAD_INTERVAL_SECONDS if row.says else float("inf")
-        self._known[entry.name] = _KnownScraper(stamp, until, row)
-        return row
-
-
-class _KnownScraper(NamedTuple):
-    stamp: tuple[int, int] | None
-    until: float
-    row: ScraperRow
-
-
-def _stamp(entry: ProjectScraper, folder: Path) -> tuple[int, int] | None:
-    """Return the modification time and size of a file; None for a module, which is imported once anyway."""
-    reference = entry.reference(folder)
-    path = Path(reference) if reference.endswith(".py") else Path(reference.rpartition(":")[0])
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size

@@ -18,7 +18,6 @@ from shoal.core.tasks import repeat, wait_for_event
 from shoal.core.values import hint, read_choice, read_positive_duration
 from shoal.fleet import lock as single
 from shoal.fleet.app import App
-from shoal.fleet.build_job import load
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.job import Job
 from shoal.fleet.left_to_others import LeftToOthers, left_to_others
@@ -26,6 +25,7 @@ from shoal.fleet.places import take_places
 from shoal.fleet.project.cluster import PLACEHOLDERS, fill_pattern
 from shoal.fleet.project.config import DEFAULT_HEARTBEAT, Config
 from shoal.fleet.project.file import FILES, Project, ProjectScraper
+from shoal.fleet.project.scrapers import load
 from shoal.fleet.run.feed import InvalidSeeds
 from shoal.fleet.run.host import RunHost, open_logs
 from shoal.fleet.run.launch import Summary, summarize

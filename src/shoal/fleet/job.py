@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 from shoal.core.events import Level
-from shoal.core.model import MINUTE, ZERO, Run
+from shoal.core.model import MINUTE, SEED_STEP, ZERO, Run
 from shoal.fleet.command_hints import option_text
 from shoal.fleet.telemetry.logs import LogPlan
-from shoal.scrape.scraper import SEED_STEP, Scraper
+from shoal.scrape.scraper import Scraper
 from shoal.worker.ipc.calls import Listening
 from shoal.worker.ipc.protocol import WorkerConfig
 from shoal.worker.partitions import HEARTBEAT, PartitionMode, PartitionRole

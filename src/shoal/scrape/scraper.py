@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask
-from shoal.core.model import NOTHING, RunSettings, Task
+from shoal.core.model import INVALID_SEED, NOTHING, SEED_STEP, RunSettings, Task
 from shoal.core.retry_policy import RetryPolicy
 from shoal.core.text import shorten
 from shoal.core.urls import canonical
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from shoal.script.run import ItemStream
 
 MAX_NAME = 200
-SEED_STEP = "main"  # the step of a task that names none
 HTTP_ONLY = frozenset({None, "http"})  # what `fetchers` has if its steps and sites use no other one
-INVALID_SEED = "invalid-seed"  # the step of the placeholder task for a seed that could not be queued
 
 _SCRAPER_DEFAULT: Any = object()
 

@@ -12,7 +12,8 @@ from shoal.core.text import shorten
 from shoal.core.values import hint, read_whole
 from shoal.fleet.build_job import make_job, with_declared_hosts
 from shoal.fleet.job import Job
-from shoal.fleet.project.file import LoadedScraper, Project
+from shoal.fleet.project.file import Project
+from shoal.fleet.project.scrapers import LoadedScraper
 from shoal.fleet.run.feed import OnInvalid, read_policy
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import SOURCE_NAMES, read_sources

@@ -12,14 +12,15 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidUrl, UnknownScraper
-from shoal.core.model import ZERO, DeadFilter, DeadLetter, EnqueueReport, Run, Task
+from shoal.core.model import SEED_STEP, ZERO, DeadFilter, DeadLetter, EnqueueReport, Run, Task
 from shoal.core.redact import bare_url
 from shoal.core.urls import host_of
 from shoal.core.values import hint
-from shoal.fleet.build_job import check_served, job_of_run, load, project_job
+from shoal.fleet.build_job import check_served, job_of_run, project_job
 from shoal.fleet.job import Job
 from shoal.fleet.ondemand.dispatch import Scraped
 from shoal.fleet.project.file import Project
+from shoal.fleet.project.scrapers import load
 from shoal.fleet.run import letters, lifecycle, retention
 from shoal.fleet.run.enqueue import ends_as_nothing_new, fill, filled_row
 from shoal.fleet.run.feed import InvalidSeeds
@@ -32,7 +33,6 @@ from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.letter_ids import whole_ids
 from shoal.queue.contract import Queue
-from shoal.scrape.scraper import SEED_STEP
 from shoal.scrape.settings.scraper import SETTINGS
 from shoal.web.audit import record_action
 from shoal.web.auth import Principal, check_operator, principal_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.fleet.status.rows import Row
+from shoal.fleet.status.rows.row import Row
 from shoal.queue.contract import SharedNotes
 from shoal.web.auth import Principal
 

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from shoal.core.errors import NotNow, ShoalError
 from shoal.core.failures import error_text, message_of
 from shoal.core.http import Response
-from shoal.core.model import ZERO, Bury, Lease, Release, Retry, Run, Task
+from shoal.core.model import SEED_STEP, ZERO, Bury, Lease, Release, Retry, Run, Task
 from shoal.core.pacing import recovered
 from shoal.core.redact import Redact
 from shoal.core.retry_policy import RetryPolicy, judge
 from shoal.core.secrets import hidden
 from shoal.fetch.robots.robots import Robots
 from shoal.fetch.singleflight import LruCache
-from shoal.scrape.scraper import SEED_STEP, Scraper
+from shoal.scrape.scraper import Scraper
 from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.failures.tracebacks import TracebackFormatter, explain_quit
 from shoal.worker.left_out import LeftOutPages

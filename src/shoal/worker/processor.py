@@ -13,7 +13,7 @@ from msgspec import structs
 from shoal.core.errors import NoProxyLeft, NotAPage, NotNow, PrivateAddress, QueueError, StepEnded
 from shoal.core.failures import message_of
 from shoal.core.http import OnHop, OnRequest, Request, Response
-from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Run, Task
+from shoal.core.model import SEED_STEP, Bury, Done, Fate, Lease, Outcome, Release, Run, Task
 from shoal.core.redact import shown_address
 from shoal.core.request_options import POST
 from shoal.core.retry_policy import AT_MOST_ONCE
@@ -30,7 +30,7 @@ from shoal.scrape.hooks import FailedTask
 from shoal.scrape.page import Page
 from shoal.scrape.parsing import names_text
 from shoal.scrape.requests import sending_without_page
-from shoal.scrape.scraper import SEED_STEP, Scraper
+from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.sites import NO_SETTINGS
 from shoal.scrape.step import Step, Subject
 from shoal.worker.attempts import (

@@ -24,7 +24,7 @@ from tests.integration.fork_workers import QUEUES, reap
 # Nothing of `shoal.cli`: it may look at the environment when it is imported.
 MODULES = (
     *("typer", "rich.console", "rich.live", "rich.progress", "rich.table", "uvloop"),
-    *("shoal.fleet.app", "shoal.fleet.run.launch", "shoal.fleet.status.rows"),
+    *("shoal.fleet.app", "shoal.fleet.run.launch", "shoal.fleet.status.progress"),
     *(
         "shoal.worker.process.main",
         "shoal.export.follow",

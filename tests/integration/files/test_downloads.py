@@ -16,7 +16,8 @@ import pytest
 
 from shoal import Scraper, open_queue
 from shoal.core.errors import StorageFailed
-from shoal.fleet.status.rows import FilesRow, as_json
+from shoal.fleet.status.rows.row import as_json
+from shoal.fleet.status.rows.runs import FilesRow
 from shoal.worker.files.store import Spool
 from tests.integration.files.conftest import content_of
 
@@ -247,7 +248,8 @@ async def test_secret_headers_of_the_scraper_do_not_go_to_another_host(site, tmp
 SCRIPT = """\
 from shoal import Scraper, open_queue
 from shoal.core.errors import StorageFailed
-from shoal.fleet.status.rows import FilesRow, as_json
+from shoal.fleet.status.rows.row import as_json
+from shoal.fleet.status.rows.runs import FilesRow
 from shoal.worker.files.store import Spool
 shop = Scraper("shop", rate=None, per_host=8, robots=False, allow_private="127.0.0.1", 
     retry={{"delay": "10ms"}})

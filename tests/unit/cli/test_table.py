@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from shoal.cli.console import choose_columns, draw, put_rows
-from shoal.fleet.status.rows import TableColumns
+from shoal.fleet.status.rows.row import TableColumns
 
 RUN = "20261116_024225_ab12"
 WORKER = "a-very-long-host-name.of-a-cluster.example.internal-1234567-0123abcd"

@@ -11,6 +11,7 @@ from jsonschema import Draft7Validator
 
 from shoal.cli.signals import FINISH_TIMEOUT_SECONDS, RELEASE_TIMEOUT_SECONDS
 from shoal.fleet.project.file import Project
+from shoal.fleet.project.scrapers import load
 from shoal.queue.rabbitmq import address as rabbitmq_address
 from shoal.queue.redis import address as redis_address
 from tests.unit.deploy.files import DEPLOY, compose
@@ -87,7 +88,7 @@ def test_images_are_pinned():
 
 def test_the_example_is_a_project():
     project = Project.find(DEPLOY / "example")
-    assert project.load("quotes").scraper.name == "quotes"
+    assert load(project, "quotes").scraper.name == "quotes"
     assert project.cluster.storage.results.startswith("/results/")
     assert "SHOAL_QUEUE" not in project.variables
 

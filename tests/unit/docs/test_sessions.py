@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.fleet.status.rows import TokenRow
+from shoal.fleet.status.rows.fetchers import TokenRow
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.sessions import BROWSERS, SessionSettings
 

@@ -8,6 +8,7 @@ from scrapy.settings import Settings
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.fleet.project.file import Project
+from shoal.fleet.project.scrapers import load
 from shoal.scrape.load import load_scraper
 from shoal.scrapy.settings import fates
 
@@ -89,7 +90,7 @@ def test_arguments_of_any_name_are_taken(project):
 
 def test_a_spider_may_be_a_scraper_of_a_project_file(project, tmp_path):
     (tmp_path / "shoal.toml").write_text('[scrapers.q]\nmodule = "shop:quotes"\nDOWNLOAD_DELAY = 3\n')
-    loaded = Project.find(tmp_path).load("q")
+    loaded = load(Project.find(tmp_path), "q")
     assert loaded.reference == f"{tmp_path}/shop:quotes"
     assert loaded.scraper.settings.delay == timedelta(seconds=3)
 

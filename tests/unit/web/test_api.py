@@ -17,7 +17,8 @@ from shoal.core.http import Headers
 from shoal.core.http import Response as HttpResponse
 from shoal.core.model import MINUTE, Bury, Done, Release, Task
 from shoal.fleet.status.overview import OverviewReader
-from shoal.fleet.status.rows import CountsRow, as_json, fields_of
+from shoal.fleet.status.rows.row import as_json, fields_of
+from shoal.fleet.status.rows.runs import CountsRow
 from shoal.scrape.harvest import Harvest
 from shoal.worker.recrawl import VisitStore
 from tests.unit.builders import make_worker

@@ -9,8 +9,7 @@ import pytest
 
 from shoal.core.errors import QueueUnavailable
 from shoal.core.http import Headers, Response
-from shoal.core.model import Bury, Retry, Task, TaskState
-from shoal.scrape.scraper import INVALID_SEED
+from shoal.core.model import INVALID_SEED, Bury, Retry, Task, TaskState
 from shoal.web.pages import dead, fleet, lists
 from shoal.web.views import paging
 from shoal.web.views.format import duration, preview, safe_href

@@ -11,10 +11,11 @@ from shoal.cli.configuration import current_project
 from shoal.cli.options import common
 from shoal.core.events import read_level
 from shoal.core.values import read_choice, read_pair, read_positive_duration, read_size, read_typed
-from shoal.fleet.build_job import check_served, load, make_job
+from shoal.fleet.build_job import check_served, make_job
 from shoal.fleet.job import Job
 from shoal.fleet.partitions.table import read_table_file
 from shoal.fleet.project.config import DEFAULT_HEARTBEAT, DEFAULT_MEMORY
+from shoal.fleet.project.scrapers import load
 from shoal.fleet.sources.declared import declared_private_hosts
 from shoal.fleet.sources.names import allowed_private_hosts
 from shoal.fleet.telemetry.logs import LogFormat, LogPlan, read_log_target

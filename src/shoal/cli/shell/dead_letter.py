@@ -13,7 +13,8 @@ from shoal.cli.shell.session import ShellSession
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, UnknownScraper
 from shoal.core.model import DeadLetter, Run
-from shoal.fleet.build_job import job_of_run, load
+from shoal.fleet.build_job import job_of_run
+from shoal.fleet.project.scrapers import load
 from shoal.queue.contract import Queue
 from shoal.queue.run_args import stored_args
 from shoal.scrape.page import Page

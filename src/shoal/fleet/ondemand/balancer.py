@@ -10,7 +10,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidTask, NobodyListens, NotAnswered, UnknownRun
-from shoal.core.model import SECOND, Task
+from shoal.core.model import SECOND, SEED_STEP, Task
 from shoal.core.tasks import restarted, watched
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.ondemand.client import HEALTH_INTERVAL, CallClient, WorkerDirectory
@@ -18,7 +18,6 @@ from shoal.fleet.ondemand.dispatch import CallPartition, Dispatch, PendingCall, 
 from shoal.fleet.status.find import standing_run_id
 from shoal.queue.contract import Queue
 from shoal.queue.intake import task_id
-from shoal.scrape.scraper import SEED_STEP
 from shoal.worker.ipc.calls import Signer
 from shoal.worker.ondemand import shared_secret
 

@@ -8,22 +8,22 @@ from datetime import timedelta
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, NobodyListens
 from shoal.core.model import SECOND, Run, RunSettings
+from shoal.core.values import LOOPBACK, read_host_port
 from shoal.fleet.job import Job
 from shoal.fleet.run.open_run import bind_args, store_args
 from shoal.fleet.status.find import standing_run_id
-from shoal.fleet.telemetry.setup import HERE, read_address
 from shoal.queue.contract import Queue, QueueAdmin, SharedNotes
 from shoal.scrape.scraper import Scraper
 from shoal.worker.ipc.calls import ListenerRecord, Listening, read_listener, topic_of
 
-ANY_PORT = f"{HERE}:0"
+ANY_PORT = f"{LOOPBACK}:0"
 ALL_INTERFACES = ("0.0.0.0", "::")
 POLL_INTERVAL = timedelta(seconds=0.02)
 
 
 def listening_job(job: Job, at: str = ANY_PORT, announce: str | None = None) -> Job:
     """Return a job whose workers listen on consecutive ports from the given one, or on any free port."""
-    host, port = read_address("--at", at)
+    host, port = read_host_port("--at", at)
     name = socket.gethostname() if host in ALL_INTERFACES else "{host}"
     address = announce or f"http://{name}:{{port}}"
     try:

@@ -12,6 +12,7 @@ from shoal.core.values import (
     hint,
     read_choice,
     read_flag,
+    read_host_port,
     read_positive_duration,
     read_size,
     read_text,
@@ -19,7 +20,6 @@ from shoal.core.values import (
     read_words,
 )
 from shoal.fleet.telemetry.logs import LogFormat
-from shoal.fleet.telemetry.setup import read_address
 
 PLACEHOLDERS = ("scraper", "run")  # allowed in file names, in braces
 _IMAGE = re.compile(r"[a-z0-9][\w.\-/:@]{0,254}")
@@ -111,7 +111,7 @@ class WorkersSettings:
     steps: tuple[str, ...] | None = setting(read_words)
     partitions: tuple[str, ...] | None = setting(read_words)
     heartbeat: str | None = setting(_checked(read_positive_duration))
-    metrics: str | None = setting(_checked(read_address))
+    metrics: str | None = setting(_checked(read_host_port))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

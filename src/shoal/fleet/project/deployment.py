@@ -17,6 +17,7 @@ from shoal.core.values import hint
 from shoal.core.version import VERSION
 from shoal.fleet.project.cluster import TASKS_PER_WORKER, ServiceSettings
 from shoal.fleet.project.file import Project
+from shoal.fleet.project.scrapers import load_entry
 from shoal.scrape.scraper import Scraper
 
 PROJECT = "/project"  # where images have it
@@ -59,7 +60,7 @@ class Deployment:
             raise InvalidInput(
                 f"No shoal.toml with scrapers in {project.folder} or a parent folder. Run: shoal new shop"
             )
-        scrapers = {name: entry.load(project.folder) for name, entry in project.scrapers.items()}
+        scrapers = {name: load_entry(entry, project.folder) for name, entry in project.scrapers.items()}
         places = [one.settings.files for one in scrapers.values() if one.settings.files]
         name = re.sub(r"[^a-z0-9]+", "-", project.folder.name.lower()).strip("-")[:40].rstrip("-") or "shoal"
         return cls(

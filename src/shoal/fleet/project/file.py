@@ -7,12 +7,11 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dotenv import dotenv_values
 
 from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.core.model import NOTHING
 from shoal.core.values import hint
 from shoal.discover.routing import Routes
 from shoal.fleet.partitions.table import read_table
@@ -20,8 +19,6 @@ from shoal.fleet.project.cluster import ClusterSettings, DeploySettings, read_fi
 from shoal.fleet.telemetry.logs import read_log_target
 from shoal.queue.address import ONE_SERVER
 from shoal.registry.extras import install_command
-from shoal.scrape.load import load_scraper
-from shoal.scrape.scraper import Scraper
 from shoal.worker.partitions import PartitionMode
 
 # They choose a program to start, or code that it loads; only the real environment may set them.
@@ -110,30 +107,10 @@ class ProjectScraper:
     homes: Mapping[str, int] = field(default_factory=dict)  # the worker number of each partition
     args: Mapping[str, Any] = field(default_factory=dict)  # the arguments of its runs
 
-    def load(self, folder: Path) -> "Scraper":
-        """Load the scraper with the project's settings; an error names the file and the key."""
-        scraper = load_scraper(self.reference(folder))
-        try:
-            scraper.declared_args.check(self.args)
-            return scraper.replace(**scraper.group_settings(self.overrides))
-        except InvalidSetting as error:
-            raise InvalidSetting(f"{self.where}: scrapers.{self.name}.{error.key}", error.reason) from error
-
     def reference(self, folder: Path) -> str:
         """Return where a worker on this machine loads the scraper from."""
         place = folder / self.module.partition(":")[0]
         return str(folder / self.module) if ".py" in self.module or place.is_dir() else self.module
-
-
-class LoadedScraper(NamedTuple):
-    """A scraper, where workers of this machine load it from, and the settings that the project changes."""
-
-    scraper: "Scraper"
-    reference: str
-    overrides: dict[str, Any]
-    homes: Mapping[str, int] = NOTHING
-    args: Mapping[str, Any] = NOTHING
-    mode: PartitionMode | None = None  # how the project's workers share all partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +153,6 @@ class Project:
         raise InvalidInput(
             f"{self.file and self.file.name} names no scraper {name!r}. {hint(name, self.scrapers)}"
         )
-
-    def load(self, name: str) -> LoadedScraper:
-        """Load a scraper by its name in the project, or by its file or module."""
-        entry = self.entry(name)
-        if entry is None:
-            return LoadedScraper(load_scraper(name), name, {}, mode=self.partition_mode)
-        reference, changes = entry.reference(self.folder), dict(entry.overrides)
-        scraper = entry.load(self.folder)
-        return LoadedScraper(scraper, reference, changes, entry.homes, entry.args, self.partition_mode)
 
     @property
     def partition_mode(self) -> PartitionMode | None:

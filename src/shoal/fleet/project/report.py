@@ -10,7 +10,7 @@ from typing import Any
 from shoal.core.redact import redacted, shown_address
 from shoal.core.values import rate_of, spelled
 from shoal.fleet.project.config import VARIABLES, WITHOUT_OPTION, Config
-from shoal.fleet.project.file import LoadedScraper
+from shoal.fleet.project.scrapers import LoadedScraper
 from shoal.queue.address import shown_queue
 from shoal.scrape.scope import Scope
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings, same_names

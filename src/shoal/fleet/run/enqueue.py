@@ -15,7 +15,7 @@ from shoal.fleet.job import Job
 from shoal.fleet.run.feed import InvalidSeeds, OnInvalid
 from shoal.fleet.run.open_run import RunEnqueueReport, StartOptions, open_run
 from shoal.fleet.sources.seeds import Seeds
-from shoal.fleet.status.rows import as_json
+from shoal.fleet.status.rows.row import as_json
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.fetchers.private_refusals import MAX_HOSTS

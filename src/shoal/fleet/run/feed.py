@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Literal, Self, get_args
 
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask
-from shoal.core.model import MINUTE, Bury, Run, RunSettings, Task
+from shoal.core.model import INVALID_SEED, MINUTE, Bury, Run, RunSettings, Task
 from shoal.core.redact import bare_url
 from shoal.core.values import counted, hint
 from shoal.discover.feed import Feed
@@ -25,7 +25,7 @@ from shoal.fleet.sources.declared import is_marked, mark_seeded, mark_seeding
 from shoal.fleet.sources.seeds import OnReport, Seeds, task_of
 from shoal.queue.contract import Queue, WorkQueue
 from shoal.queue.intake import Intake
-from shoal.scrape.scraper import INVALID_SEED, Scraper
+from shoal.scrape.scraper import Scraper
 
 MAX_REPORTED = 10  # invalid seeds in a report, and lines about them
 LINE_INTERVAL_SECONDS = 10.0  # between two lines while sources are read

@@ -17,7 +17,7 @@ from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.status.find import deletion_named
 from shoal.fleet.status.findings import RunFindings, read_findings
 from shoal.fleet.status.progress import Snapshot
-from shoal.fleet.status.rows import as_json
+from shoal.fleet.status.rows.row import as_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

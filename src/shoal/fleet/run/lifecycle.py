@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, QueueError, RunConflict, ScraperBusy, UnknownRun
-from shoal.core.model import Run, RunState, Stats
+from shoal.core.model import INVALID_SEED, SEED_STEP, Run, RunState, Stats
 from shoal.core.values import counted
 from shoal.fleet.command_hints import PAGE_LIMIT, export_words
 from shoal.fleet.sources.declared import mark_seeded
@@ -16,7 +16,7 @@ from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.fleet.status.rates import forget_rates
 from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import write_args
-from shoal.scrape.scraper import INVALID_SEED, SEED_STEP, Scraper
+from shoal.scrape.scraper import Scraper
 from shoal.worker.failures.pages import forget_failed_pages
 from shoal.worker.left_out import forget_cuts, left_out_topic
 from shoal.worker.page_limit import BUDGETS, PageLimit, raise_page_limit

@@ -14,10 +14,9 @@ from shoal.core.errors import InvalidInput, QueueError, RunConflict, UnknownRun
 from shoal.core.model import ZERO, Run, RunState, WorkerState
 from shoal.core.values import counted
 from shoal.fleet.run.lifecycle import purge
-from shoal.fleet.status.at_work import is_at_work
+from shoal.fleet.status.at_work import FINAL_STATES, is_at_work, state_of
 from shoal.fleet.status.progress import Snapshot, snapshot_of
-from shoal.fleet.status.rows import Row
-from shoal.fleet.status.stale import FINAL_STATES, state_of
+from shoal.fleet.status.rows.row import Row
 from shoal.queue.contract import Queue, QueueReports
 from shoal.scrape.scraper import Scraper
 

@@ -21,7 +21,7 @@ from msgspec import structs
 
 from shoal.core.errors import ShoalError
 from shoal.core.failures import error_with_place
-from shoal.core.model import Task
+from shoal.core.model import SEED_STEP, Task
 from shoal.core.tasks import iterate
 from shoal.discover.combine.axes import Axis
 from shoal.discover.combine.combine import combine
@@ -34,7 +34,7 @@ from shoal.discover.routing import Routes
 from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.source import Found, OpenSource, Refusal, Source, SourceOptions, shown
 from shoal.queue.contract import Queue, QueueReports
-from shoal.scrape.scraper import SEED_STEP, Scraper
+from shoal.scrape.scraper import Scraper
 from shoal.scrape.seeds import iterate_seeds, user_code
 
 BATCH, BATCH_SECONDS = 500, 0.1

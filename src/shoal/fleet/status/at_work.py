@@ -2,15 +2,22 @@
 
 from datetime import timedelta
 
-from shoal.core.model import MINUTE, Stats, WorkerStatus
+from shoal.core.model import INVALID_SEED, MINUTE, SEED_STEP, Stats, WorkerState, WorkerStatus
 from shoal.fleet.dead_workers import MAX_SILENCE, is_dead
-from shoal.fleet.status.stale import FINAL_STATES
 from shoal.queue.contract import Queue, QueueReports
-from shoal.scrape.scraper import INVALID_SEED, SEED_STEP
 from shoal.worker.left_out import LeftOut, read_left_out
 
+ENDINGS = (WorkerState.ENDED, WorkerState.DIED)
+FINAL_STATES = (*ENDINGS, WorkerState.FINISHED)  # after which no heartbeat follows
 RECENT = MINUTE  # a worker that has been silent for longer counts as gone
 GONE_SHOWN = timedelta(days=1)  # how long a gone worker can be listed
+
+
+def state_of(worker: WorkerStatus) -> str:
+    """Return a worker's last reported state; `late` if its heartbeats are missing."""
+    if worker.state not in FINAL_STATES and worker.last_beat > MAX_SILENCE:
+        return WorkerState.LATE
+    return worker.state
 
 
 def is_live(worker: WorkerStatus) -> bool:

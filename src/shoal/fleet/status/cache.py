@@ -9,7 +9,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.model import WorkerStatus
 from shoal.fetch.cache.queue_store import TOPIC
 from shoal.fetch.cache.store import DiskStore
-from shoal.fleet.status.rows import CacheRow, CacheUseRow
+from shoal.fleet.status.rows.fetchers import CacheRow, CacheUseRow
 from shoal.queue.contract import NotesSize, Queue
 from shoal.worker.process.heartbeat import whole_number
 

@@ -9,10 +9,10 @@ import msgspec
 
 from shoal.core.model import ZERO, Counts, HostStatus, Run, WorkerState, WorkerStatus
 from shoal.core.tasks import first
-from shoal.fleet.status.at_work import RECENT, is_at_work
+from shoal.fleet.status.at_work import RECENT, is_at_work, state_of
 from shoal.fleet.status.progress import ProgressReader, Snapshot, live_counts, snapshot_of
-from shoal.fleet.status.rows import HostRow, OverviewRow, RunInOverview, WorkerRow
-from shoal.fleet.status.stale import state_of
+from shoal.fleet.status.rows.runs import RunInOverview
+from shoal.fleet.status.rows.workers import HostRow, OverviewRow, WorkerRow
 from shoal.queue.contract import Queue, StoreSize
 from shoal.queue.encoding import COUNTER_NAMES
 from shoal.worker.process.heartbeat import last_hour_of, whole_number

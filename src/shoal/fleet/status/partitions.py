@@ -6,7 +6,7 @@ import msgspec
 
 from shoal.core.model import ZERO, Counts
 from shoal.fleet.partitions.membership import members_of
-from shoal.fleet.status.rows import PartitionRow
+from shoal.fleet.status.rows.workers import PartitionRow
 from shoal.queue.contract import Queue
 from shoal.worker.partitions import PLAN, Holding, read_plan, topic_of
 

@@ -16,7 +16,8 @@ from shoal.core.values import counted
 from shoal.fleet.status.at_work import has_lost_counts, has_workers, unserved_steps
 from shoal.fleet.status.hook_records import HookRecord, hook_records
 from shoal.fleet.status.rates import read_rates
-from shoal.fleet.status.rows import (
+from shoal.fleet.status.rows.row import as_json
+from shoal.fleet.status.rows.runs import (
     CountsRow,
     FilesRow,
     HookRow,
@@ -24,7 +25,6 @@ from shoal.fleet.status.rows import (
     RunRow,
     RunStatusRow,
     SkippedLinksRow,
-    as_json,
 )
 from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue

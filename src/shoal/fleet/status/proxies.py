@@ -24,7 +24,7 @@ from shoal.fetch.proxies.sync import (
     topic,
 )
 from shoal.fleet.status.at_work import is_at_work
-from shoal.fleet.status.rows import ProxyRow
+from shoal.fleet.status.rows.fetchers import ProxyRow
 from shoal.queue.contract import Queue
 
 MAX_CONCURRENT = 50

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.core.model import Run, Task, TaskState, TaskStatus
-from shoal.fleet.status.rows import RecordRow, StageRow
+from shoal.fleet.status.rows.tasks import RecordRow, StageRow
 from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.intake import Intake
 

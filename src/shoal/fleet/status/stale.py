@@ -8,13 +8,12 @@ import msgspec
 from shoal.core.model import MINUTE, ZERO, Run, TaskState, TaskStatus, WorkerState, WorkerStatus
 from shoal.core.redact import bare_url
 from shoal.fleet.dead_workers import MAX_SILENCE, is_at_most_once, is_dead
-from shoal.fleet.status.rows import StaleRow, StaleTaskRow
+from shoal.fleet.status.at_work import ENDINGS
+from shoal.fleet.status.rows.workers import StaleRow, StaleTaskRow
 from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.process.dead_worker import release_leases
 
 OLD = 10 * MINUTE
-ENDINGS = (WorkerState.ENDED, WorkerState.DIED)
-FINAL_STATES = (*ENDINGS, WorkerState.FINISHED)  # after which no heartbeat follows
 MAX_SHOWN = 100  # tasks per holder
 
 
@@ -43,13 +42,6 @@ class StaleHolder(msgspec.Struct, frozen=True, kw_only=True):
                 for task in self.tasks[:MAX_SHOWN]
             ],
         )
-
-
-def state_of(worker: WorkerStatus) -> str:
-    """Return a worker's last reported state; `late` if its heartbeats are missing."""
-    if worker.state not in FINAL_STATES and worker.last_beat > MAX_SILENCE:
-        return WorkerState.LATE
-    return worker.state
 
 
 async def stale_holders(

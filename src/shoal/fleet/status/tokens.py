@@ -8,7 +8,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.values import hint
 from shoal.fetch.tokens.budget import TokenBudget
 from shoal.fetch.tokens.local_quota import TOPIC, read_budget
-from shoal.fleet.status.rows import TokenRow
+from shoal.fleet.status.rows.fetchers import TokenRow
 from shoal.queue.contract import Queue
 
 ALL = "all"  # tokens, to forget them

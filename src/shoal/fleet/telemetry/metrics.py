@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Counts, RunState, WorkerState, WorkerStatus
-from shoal.fleet.status.at_work import is_at_work
+from shoal.fleet.status.at_work import ENDINGS, is_at_work, state_of
 from shoal.fleet.status.find import is_standing
 from shoal.fleet.status.progress import Snapshot, live_counts
-from shoal.fleet.status.stale import ENDINGS, state_of
 from shoal.queue.contract import Queue
 from shoal.registry.extras import install_command
 from shoal.worker.counters import BUCKETS, MetricCounters, WorkerCounters

@@ -7,25 +7,15 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, Self
 
-from shoal.core.errors import InvalidSetting, ShoalError
+from shoal.core.errors import ShoalError
 from shoal.core.events import RUN_BEGUN, RUN_ENDED, Level
 from shoal.core.model import Run
+from shoal.core.values import read_host_port
 from shoal.fleet.telemetry.logs import LogDirectory, LogPlan
 from shoal.fleet.telemetry.metrics import PoolMetrics, WorkerCountsSource, need_library
 from shoal.worker.ipc.http_server import HttpReply, HttpRequest, SmallHttpServer
 from shoal.worker.telemetry.events import LogForwarder
 from shoal.worker.telemetry.tracing import check_tracing
-
-HERE = "127.0.0.1"
-
-
-def read_address(key: str, text: str) -> tuple[str, int]:
-    """Read HOST:PORT or PORT, which means loopback; raises InvalidSetting."""
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65_535:
-        raise InvalidSetting(key, f"takes HOST:PORT or PORT, such as 127.0.0.1:9464, not {text!r}")
-    return host.strip("[]") or HERE, int(port)
-
 
 RENDER_TIMEOUT = timedelta(seconds=5)
 MAX_CONNECTIONS = 16
@@ -91,7 +81,7 @@ def open_telemetry(plan: LogPlan | None, metrics: str | None, trace: bool, *, ke
         need_library()
     if trace:
         check_tracing()
-    return {"logs": plan, "metrics": read_address(key, metrics) if metrics else None, "trace": trace}
+    return {"logs": plan, "metrics": read_host_port(key, metrics) if metrics else None, "trace": trace}
 
 
 @contextmanager

@@ -10,21 +10,16 @@ import msgspec
 from fastapi import APIRouter, Path, Query
 
 from shoal.core.model import DeadFilter
+from shoal.fleet.project.scraper_rows import ScraperRow
 from shoal.fleet.status.all_runs import all_items, all_letters, run_item_row, run_letter_row
+from shoal.fleet.status.at_work import state_of
 from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.overview import host_row, worker_row
-from shoal.fleet.status.rows import (
-    CacheRow,
-    CountsRow,
-    HostRow,
-    OverviewRow,
-    RunItemRow,
-    RunLetterRow,
-    ScraperRow,
-    TokenRow,
-    WorkerRow,
-)
-from shoal.fleet.status.stale import state_of
+from shoal.fleet.status.rows.fetchers import CacheRow, TokenRow
+from shoal.fleet.status.rows.letters import RunLetterRow
+from shoal.fleet.status.rows.results import RunItemRow
+from shoal.fleet.status.rows.runs import CountsRow
+from shoal.fleet.status.rows.workers import HostRow, OverviewRow, WorkerRow
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.web.actions import Operator
 from shoal.web.api.responses import (

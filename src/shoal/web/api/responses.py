@@ -6,7 +6,8 @@ from typing import Any
 from shoal.discover.source import Refusal
 from shoal.fleet.run.letters import EditReport
 from shoal.fleet.run.settings import SettingRow
-from shoal.fleet.status.rows import CountsRow, Row
+from shoal.fleet.status.rows.row import Row
+from shoal.fleet.status.rows.runs import CountsRow
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from shoal.fleet.run.retention import PurgeReport
 from shoal.fleet.run.settings import list_settings
 from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader, Snapshot, read_run_row, with_details
-from shoal.fleet.status.rows import RunReport, RunRow, RunStateRow
+from shoal.fleet.status.rows.runs import RunReport, RunRow, RunStateRow
 from shoal.web.actions import Operator
 from shoal.web.api.responses import (
     EnqueueResponse,

@@ -15,7 +15,7 @@ from shoal.fleet.sources.recrawl import compared
 from shoal.fleet.status.changes import list_changes, read_change_kind
 from shoal.fleet.status.proxies import TROUBLED
 from shoal.fleet.status.proxies import proxies as proxies_of
-from shoal.fleet.status.rows import ProxyRow, TokenRow
+from shoal.fleet.status.rows.fetchers import ProxyRow, TokenRow
 from shoal.fleet.status.tokens import tokens as tokens_of
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, render_tab

@@ -11,7 +11,7 @@ import msgspec
 from shoal.core.model import Counts
 from shoal.core.redact import shown_address
 from shoal.core.values import counted
-from shoal.fleet.status.rows import join_names
+from shoal.fleet.status.rows.workers import join_names
 
 NOTHING = "\u2013"  # a dash
 MAX_COLUMNS = 12

@@ -8,10 +8,10 @@ from shoal.core.model import Counts, HostStatus, ReportedState, RunState, Worker
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.partitions.membership import planned_mode
 from shoal.fleet.run.lifecycle import used_page_limit
+from shoal.fleet.status.at_work import state_of
 from shoal.fleet.status.overview import Overview, errors_of, worker_row
 from shoal.fleet.status.partitions import partitions as read_partitions
 from shoal.fleet.status.progress import Snapshot, with_details
-from shoal.fleet.status.stale import state_of
 from shoal.web.context import WebContext
 from shoal.web.sampler import DeadErrors, Sample
 from shoal.web.views.paging import take

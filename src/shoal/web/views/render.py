@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from shoal.core.commands import shoal_command
 from shoal.core.errors import QueueUnavailable
 from shoal.core.redact import redacted
-from shoal.fleet.status.rows import invalid_seed
+from shoal.fleet.status.rows.letters import invalid_seed
 from shoal.web.auth import may_act, principal_of
 from shoal.web.context import WebContext, context_of
 from shoal.web.errors import path_of

@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.model import MINUTE, Lease
-from shoal.scrape.scraper import SEED_STEP
+from shoal.core.model import MINUTE, SEED_STEP, Lease
 
 WINDOW = MINUTE  # maximum difference between the clocks of two machines
 MAX_NONCES = 100_000

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 from shoal.core.errors import QueueError
 from shoal.core.failures import message_of
-from shoal.core.model import Lease, Release, Run, WorkerState
+from shoal.core.model import SEED_STEP, Lease, Release, Run, WorkerState
 from shoal.fetch.singleflight import LruCache
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
-from shoal.scrape.scraper import SEED_STEP, Scraper
+from shoal.scrape.scraper import Scraper
 from shoal.worker.attempts import ProcessorTools
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.failures.tracebacks import TracebackFormatter, library_of

@@ -10,7 +10,7 @@ import shoal
 from shoal.core.errors import TaskDied
 from shoal.fleet.ondemand.client import CallClient, CallLost
 from shoal.fleet.status.overview import worker_row
-from shoal.fleet.status.rows import fields_of
+from shoal.fleet.status.rows.row import fields_of
 from tests.integration.engine.calls import PAGES, first_holder, stored
 from tests.integration.engine.origin import Answer
 

@@ -18,6 +18,7 @@ from shoal.fleet import cluster_roles
 from shoal.fleet.cluster_roles import Coordinator
 from shoal.fleet.job import Job
 from shoal.fleet.project.file import Project
+from shoal.fleet.project.scrapers import load
 from shoal.fleet.run.open_run import OpenedRun
 from shoal.fleet.telemetry.logs import LogFormat, LogPlan
 from shoal.queue.open import open_queue
@@ -94,7 +95,7 @@ async def test_a_machine_of_a_cluster_counts_all_runs_that_it_serves_and_keeps_t
 async def test_a_coordinator_says_again_and_again_that_it_is_there(folder, monkeypatch):
     monkeypatch.setattr(cluster_roles, "HEARTBEAT_INTERVAL", timedelta(seconds=0.05))
     monkeypatch.chdir(folder)
-    names = Project.find(folder).load("names")
+    names = load(Project.find(folder), "names")
     url = f"sqlite:///{folder}/queue.db"
     job = Job(scraper=names.scraper, name="names", reference=names.reference, queue_url=url)
     async with open_queue(url) as queue:

@@ -7,11 +7,11 @@ import pytest
 from shoal.cli.main import add_source
 from shoal.core.errors import InvalidSetting, UnknownQueue
 from shoal.core.values import read_duration, spelled
-from shoal.fleet.build_job import load
 from shoal.fleet.command_hints import DEFAULT_QUEUE
 from shoal.fleet.connect import connect
 from shoal.fleet.project.config import VARIABLES, Config
 from shoal.fleet.project.report import config_rows, setting_rows
+from shoal.fleet.project.scrapers import load
 from shoal.scrape.settings.scraper import SETTINGS
 
 FILE = """\
@@ -86,7 +86,7 @@ def test_the_rows_show_every_value_with_its_source_and_no_secret(folder):
 
 def test_the_rows_of_a_scraper_tell_the_file_from_the_scraper_and_the_default(folder):
     config = Config.read(folder, {})
-    rows = {row["setting"]: row for row in setting_rows(config, "shop", config.project.load("shop"))}
+    rows = {row["setting"]: row for row in setting_rows(config, "shop", load(config.project, "shop"))}
     assert rows["delay"] == {"setting": "delay", "value": "100ms", "source": "shoal.toml: scrapers.shop.rate"}
     assert rows["rate"] == {"setting": "rate", "value": "10/s", "source": "shoal.toml: scrapers.shop.rate"}
     assert rows["retries"]["source"] == "scraper"

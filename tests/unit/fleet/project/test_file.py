@@ -4,6 +4,7 @@ import pytest
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.fleet.project.file import Project
+from shoal.fleet.project.scrapers import load, load_entry
 
 SCRAPER = """
 from shoal import Scraper
@@ -43,7 +44,7 @@ def test_a_project_names_its_queue_its_workers_and_its_scrapers(write):
     folder = write(FULL)
     project = Project.find(folder)
     assert project.variables == {"SHOAL_QUEUE": "sqlite:///books.db", "SHOAL_WORKERS": "4"}
-    scraper = project.entry("books").load(folder)
+    scraper = load_entry(project.entry("books"), folder)
     assert scraper.settings.mode == "distributed"
     assert scraper.settings.delay.total_seconds() == pytest.approx(0.2)
 
@@ -59,10 +60,10 @@ def test_a_project_says_what_a_scraper_begins_with_and_describes_a_cluster(write
 
 def test_a_scraper_is_loaded_by_its_name_or_by_its_file(write):
     folder = write(FULL)
-    named = Project.find(folder).load("books")
+    named = load(Project.find(folder), "books")
     assert named.reference == f"{folder}/books.py:books"
     assert named.overrides == {"rate": "5/s", "mode": "distributed"}
-    by_file = Project.find(folder).load(f"{folder}/books.py")
+    by_file = load(Project.find(folder), f"{folder}/books.py")
     assert by_file.overrides == {} and by_file.scraper.settings.mode == "single"
 
 
@@ -128,7 +129,7 @@ def test_a_mistake_is_named_with_its_file_and_key(write, text, said):
 def test_a_wrong_setting_of_a_scraper_is_named_with_its_file_and_key(write):
     folder = write(FULL.replace("rate", "rat"))
     with pytest.raises(InvalidSetting, match=r"shoal.toml: scrapers.books.rat is not a setting"):
-        Project.find(folder).entry("books").load(folder)
+        load_entry(Project.find(folder).entry("books"), folder)
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one(write):

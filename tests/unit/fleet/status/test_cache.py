@@ -8,7 +8,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.fetch.cache.queue_store import TOPIC
 from shoal.fetch.cache.store import DiskStore
 from shoal.fleet.status.cache import cache_status, cache_uses
-from shoal.fleet.status.rows import CacheRow, CacheUseRow
+from shoal.fleet.status.rows.fetchers import CacheRow, CacheUseRow
 from shoal.queue.sqlite.queue import SqliteQueue
 from tests.unit.builders import make_worker
 

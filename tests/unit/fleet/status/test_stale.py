@@ -7,7 +7,8 @@ import pytest
 
 from shoal.core.model import MINUTE, TaskState, TaskStatus
 from shoal.fleet.dead_workers import MAX_SILENCE
-from shoal.fleet.status.stale import judge, state_of
+from shoal.fleet.status.at_work import state_of
+from shoal.fleet.status.stale import judge
 from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL
 from shoal.worker.process.procfs import pid_scope
 from tests.unit.builders import make_worker

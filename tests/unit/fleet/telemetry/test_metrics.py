@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shoal.core.errors import InvalidInput, InvalidSetting, QueueUnavailable
 from shoal.core.model import Counts, Done, Task
-from shoal.fleet.status import stale
+from shoal.core.values import read_host_port
+from shoal.fleet.status import at_work
 from shoal.fleet.status.progress import ProgressReader
 from shoal.fleet.telemetry import setup
 from shoal.fleet.telemetry.metrics import (
@@ -25,7 +26,7 @@ from shoal.fleet.telemetry.metrics import (
     queue_family,
     tally_families,
 )
-from shoal.fleet.telemetry.setup import MetricsServer, read_address
+from shoal.fleet.telemetry.setup import MetricsServer
 from shoal.queue.open import open_queue
 from shoal.registry.extras import install_command
 from shoal.worker.counters import MetricCounters, WorkerCounters
@@ -138,7 +139,7 @@ async def test_the_demand_is_what_is_ready_or_leased_and_rises_when_a_delay_is_o
 
 
 async def test_a_silent_worker_is_late_until_its_run_is_finished(tmp_path, monkeypatch):
-    monkeypatch.setattr(stale, "MAX_SILENCE", -timedelta(1))
+    monkeypatch.setattr(at_work, "MAX_SILENCE", -timedelta(1))
     async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
         run = await queue.start_run("books")
         await queue.enqueue(run.id, [Task(payload={"n": 1})])
@@ -233,13 +234,13 @@ async def test_a_port_that_is_taken_is_refused_with_what_to_do():
     [("9464", ("127.0.0.1", 9464)), ("0.0.0.0:1", ("0.0.0.0", 1)), ("[::1]:80", ("::1", 80))],
 )
 def test_an_address_is_read(text, address):
-    assert read_address("--metrics", text) == address
+    assert read_host_port("--metrics", text) == address
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "host:99999", "host:-1"])
 def test_an_address_without_a_port_is_refused(text):
     with pytest.raises(InvalidSetting, match="takes HOST:PORT or PORT"):
-        read_address("--metrics", text)
+        read_host_port("--metrics", text)
 
 
 def test_without_the_library_it_is_said_what_to_type(monkeypatch):

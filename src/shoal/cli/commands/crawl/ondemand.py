@@ -34,6 +34,7 @@ from shoal.fleet.ondemand.standing_run import (
     outdated_notice,
     until_listening,
 )
+from shoal.fleet.project.scrapers import load
 from shoal.fleet.run.launch import Summary, launch
 from shoal.fleet.run.open_run import OpenedRun
 from shoal.queue.contract import Queue
@@ -123,7 +124,7 @@ def scrape(
     """
     patience = read_positive_duration("--timeout", timeout)
     task = read_task(url, payload, step)
-    loaded = current_project().load(scraper).scraper
+    loaded = load(current_project(), scraper).scraper
     check_served([step] if step else [], loaded)
     scraped = with_queue(queue, lambda opened: _scrape(opened, loaded.name, task, strategy, patience))
     if as_json:

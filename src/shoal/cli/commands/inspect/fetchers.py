@@ -11,7 +11,8 @@ from shoal.fetch.tor.sync import TorState, order_renewal, read_states
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.proxies import proxies as read_proxies
-from shoal.fleet.status.rows import CacheRow, CacheUseRow, ProxyRow, TableColumns, TokenRow, fields_of
+from shoal.fleet.status.rows.fetchers import CacheRow, CacheUseRow, ProxyRow, TokenRow
+from shoal.fleet.status.rows.row import TableColumns, fields_of
 from shoal.fleet.status.tokens import forget as forget_tokens
 from shoal.fleet.status.tokens import tokens as read_tokens
 from shoal.queue.address import shown_queue

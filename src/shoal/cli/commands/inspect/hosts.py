@@ -16,7 +16,7 @@ from shoal.core.values import read_positive_duration
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.status.find import describe_unknown_host
 from shoal.fleet.status.overview import host_row
-from shoal.fleet.status.rows import HostRow
+from shoal.fleet.status.rows.workers import HostRow
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 

@@ -16,9 +16,10 @@ from shoal.cli.console import say
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.values import read_host_port
 from shoal.fleet.app import App
 from shoal.fleet.telemetry.metrics import QueueMetrics, need_library
-from shoal.fleet.telemetry.setup import MetricsServer, read_address
+from shoal.fleet.telemetry.setup import MetricsServer
 from shoal.queue.contract import Queue
 from shoal.registry.extras import install_command
 from shoal.web.sampler import Sampler
@@ -174,7 +175,7 @@ def metrics(
     Example: shoal metrics --listen 0.0.0.0:9464 --queue postgresql://db/shoal
     """
     need_library()
-    address = read_address("--listen", listen) if listen else None
+    address = read_host_port("--listen", listen) if listen else None
     with_queue(queue, lambda opened: _serve_metrics(opened, address))
 
 

@@ -25,7 +25,9 @@ from shoal.fleet.status.at_work import GONE_SHOWN, is_live, runs_at_work, unserv
 from shoal.fleet.status.overview import worker_row
 from shoal.fleet.status.progress import ProgressReader, Snapshot, read_run_row
 from shoal.fleet.status.rates import recent_rate
-from shoal.fleet.status.rows import RunRow, TableColumns, WorkerRow, fields_of
+from shoal.fleet.status.rows.row import TableColumns, fields_of
+from shoal.fleet.status.rows.runs import RunRow
+from shoal.fleet.status.rows.workers import WorkerRow
 from shoal.fleet.status.tokens import tokens
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue, StoreSize

@@ -19,7 +19,8 @@ from shoal.fleet.status.partitions import PartitionStatus
 from shoal.fleet.status.partitions import partitions as read_partitions
 from shoal.fleet.status.records import Record
 from shoal.fleet.status.records import records as read_records
-from shoal.fleet.status.rows import PartitionRow, StaleRow, TableColumns
+from shoal.fleet.status.rows.row import TableColumns
+from shoal.fleet.status.rows.workers import PartitionRow, StaleRow
 from shoal.fleet.status.stale import StaleHolder
 from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.run_settings import read_note

@@ -24,10 +24,10 @@ from shoal.core.errors import QueueUnavailable
 from shoal.core.model import HostStatus, ReportedState, WorkerState, WorkerStatus
 from shoal.core.tasks import wait_for_event
 from shoal.core.text import printable
+from shoal.fleet.status.at_work import state_of
 from shoal.fleet.status.overview import Overview, OverviewReader, worker_row
 from shoal.fleet.status.progress import Snapshot
-from shoal.fleet.status.rows import join_names
-from shoal.fleet.status.stale import state_of
+from shoal.fleet.status.rows.workers import join_names
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 

@@ -19,8 +19,8 @@ from shoal.export.tables.address import display_location
 from shoal.export.target import STDOUT
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.status.changes import ListedChange, list_changes, read_change_kind
-from shoal.fleet.status.rows import ChangeRow
-from shoal.fleet.status.rows import as_json as row_json
+from shoal.fleet.status.rows.results import ChangeRow
+from shoal.fleet.status.rows.row import as_json as row_json
 from shoal.queue.contract import Queue
 from shoal.worker.recrawl import PageChange
 

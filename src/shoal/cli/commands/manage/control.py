@@ -13,13 +13,13 @@ from shoal.cli.options.workers import read_change
 from shoal.core.errors import InvalidInput
 from shoal.core.model import ZERO, Run, RunState
 from shoal.core.values import read_positive_duration
-from shoal.fleet.build_job import load
 from shoal.fleet.command_hints import command_on, export_command, joined
+from shoal.fleet.project.scrapers import load
 from shoal.fleet.run import lifecycle
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old, purge_run, words_of
 from shoal.fleet.run.settings import NO_TASKS_LEFT, NOW, change_settings, list_settings, next_step, shown
 from shoal.fleet.status.progress import Snapshot
-from shoal.fleet.status.rows import TableColumns
+from shoal.fleet.status.rows.row import TableColumns
 from shoal.queue.contract import Queue
 
 SETTING_COLUMNS = TableColumns(("setting", "value", "source", "change"))

@@ -19,14 +19,14 @@ from shoal.fleet.command_hints import command_on, joined
 from shoal.fleet.run.settings import next_step
 from shoal.fleet.status.all_runs import FromRun, all_letters, run_letter_row
 from shoal.fleet.status.letter_ids import whole_ids
-from shoal.fleet.status.rows import (
+from shoal.fleet.status.rows.letters import (
     AttemptRow,
     DeadLetterRow,
     RunLetterRow,
-    fields_of,
     letter_row,
     whole_letter_row,
 )
+from shoal.fleet.status.rows.row import fields_of
 from shoal.queue.contract import Queue, QueueReports
 
 app = typer.Typer(no_args_is_help=True, help="List, show, edit, replay and drop dead letters.")

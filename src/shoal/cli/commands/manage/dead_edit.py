@@ -22,9 +22,10 @@ from shoal.cli.options import common
 from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter, Run
 from shoal.core.values import read_json_or_text, read_pair
-from shoal.fleet.build_job import job_of_run, load, make_job
+from shoal.fleet.build_job import job_of_run, make_job
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.job import Job
+from shoal.fleet.project.scrapers import load
 from shoal.fleet.run.letters import (
     EditReport,
     LetterChange,
@@ -34,7 +35,7 @@ from shoal.fleet.run.letters import (
     read_headers,
 )
 from shoal.fleet.status.letter_ids import find_letter
-from shoal.fleet.status.rows import fields_of
+from shoal.fleet.status.rows.row import fields_of
 from shoal.queue.contract import Queue
 
 HIDDEN = "***"  # stands for the value of a header, which may be a secret

@@ -14,7 +14,8 @@ from shoal.core.tasks import first
 from shoal.core.values import no_match
 from shoal.fleet.status.all_runs import FromRun, all_items, run_item_row
 from shoal.fleet.status.findings import sample_of
-from shoal.fleet.status.rows import ItemRow, RejectRow, RunItemRow, TableColumns
+from shoal.fleet.status.rows.results import ItemRow, RejectRow, RunItemRow
+from shoal.fleet.status.rows.row import TableColumns
 from shoal.queue.contract import Queue, QueueReports
 
 HEAD = 10

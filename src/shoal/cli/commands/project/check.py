@@ -14,8 +14,9 @@ from shoal.cli.options.workers import read_change
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.fleet.job import Job
+from shoal.fleet.project.scrapers import load
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
-from shoal.fleet.status.rows import TableColumns
+from shoal.fleet.status.rows.row import TableColumns
 from shoal.fleet.table_check import check_tables
 
 CHECK_COLUMNS = TableColumns(("what", "health", "says"))
@@ -73,7 +74,7 @@ def load_jobs(
     found: list[Job | ShoalError] = []
     for name in names:
         try:
-            loaded = project.load(name)
+            loaded = load(project, name)
             changed = loaded.scraper.replace(**changes)
             homes, reference = dict(loaded.homes), loaded.reference
             found.append(Job(scraper=changed, name=name, reference=reference, queue_url=queue, homes=homes))

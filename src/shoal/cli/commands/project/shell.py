@@ -10,7 +10,7 @@ from shoal.cli.options import common
 from shoal.cli.shell.interact import interact
 from shoal.cli.shell.session import ShellSession
 from shoal.core.errors import InvalidInput, InvalidSetting
-from shoal.fleet.build_job import load
+from shoal.fleet.project.scrapers import load
 from shoal.scrape.node import Node
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper

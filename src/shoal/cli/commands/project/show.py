@@ -11,10 +11,11 @@ from shoal.cli.options import common
 from shoal.cli.registry import COMMAND_REGISTRY
 from shoal.core.values import spelled
 from shoal.export.exporters import EXPORTERS
-from shoal.fleet.build_job import load
 from shoal.fleet.project.report import config_rows, setting_rows
+from shoal.fleet.project.scraper_rows import ScraperRow
+from shoal.fleet.project.scrapers import load
 from shoal.fleet.sources.kinds import SOURCES
-from shoal.fleet.status.rows import ScraperRow, TableColumns
+from shoal.fleet.status.rows.row import TableColumns
 from shoal.queue.open import QUEUES
 from shoal.registry.installed import installed_elsewhere
 from shoal.registry.registry import Registry

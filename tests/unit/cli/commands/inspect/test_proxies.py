@@ -7,7 +7,7 @@ from shoal.cli.options.workers import read_job
 from shoal.fetch.proxies.sync import ProxyBan, ProxyStats
 from shoal.fleet.command_hints import command_for_job
 from shoal.fleet.status.proxies import ProxyStatus
-from shoal.fleet.status.rows import ProxyRow
+from shoal.fleet.status.rows.fetchers import ProxyRow
 
 SCRAPER = """
 from shoal import Page, Scraper

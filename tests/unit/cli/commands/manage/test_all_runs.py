@@ -4,9 +4,8 @@ import asyncio
 import json
 import shlex
 
-from shoal.core.model import Bury, Done, Task
+from shoal.core.model import INVALID_SEED, Bury, Done, Task
 from shoal.queue.open import open_queue
-from shoal.scrape.scraper import INVALID_SEED
 from tests.unit.cli.typed import typed
 
 
