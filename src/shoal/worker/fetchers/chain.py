@@ -2,21 +2,15 @@
 
 import asyncio
 import os
-import secrets
 from collections.abc import Collection, Iterable
-from datetime import timedelta
-from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shoal.core.errors import ShoalError
 from shoal.core.failures import error_with_place
-from shoal.core.http import Response
-from shoal.core.model import MINUTE, ZERO, Run, Task
-from shoal.core.proxies import ProxyRules
-from shoal.export.archive.warc import WarcWriter
-from shoal.export.archive.warc_read import WarcArchive
-from shoal.fetch.archive import PlaybackFetcher, RecordingFetcher
-from shoal.fetch.browser.auto import AutoFetcher, RenderHints, RenderingFetcher
-from shoal.fetch.browser.fetcher import BrowserFetcher
+from shoal.core.model import MINUTE, Run
+from shoal.core.secrets import secret_headers
 from shoal.fetch.cache.fetcher import CachingFetcher
 from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.cache.store import CacheStore, DiskStore
@@ -24,28 +18,21 @@ from shoal.fetch.contract import Fetcher, FetcherOptions, Limits, OpenFetcher
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.engines import open_engine
 from shoal.fetch.named import BROWSER, ChoosingFetcher, GuardedFetcher, NamingFetcher, SentFetcher
-from shoal.fetch.proxies.fetcher import ProxiesFetcher, RetryingFetcher, SiteProxiesFetcher
-from shoal.fetch.proxies.pool import CountProxy, ProxyPool
-from shoal.fetch.proxies.source import ProxySource
-from shoal.fetch.proxies.sync import ProxySync
 from shoal.fetch.robots.robots import Robots
-from shoal.fetch.shared_state import secret_of
-from shoal.fetch.tor.fetcher import TorEgress, TorFetcher
-from shoal.fetch.tor.sync import TorSync
-from shoal.fetch.tor.tor import Tor
 from shoal.queue.contract import Queue
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call, is_async
 from shoal.scrape.login import Login
-from shoal.scrape.page import Page, needs_javascript
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.scrape.settings.storage import CacheSettings
 from shoal.worker.failures.pages import FailedPageStore
-from shoal.worker.fetchers.credentials import realm_of, with_sessions, with_tokens
 from shoal.worker.files.downloads import Downloads, KnownFiles
 from shoal.worker.files.store import open_files
 from shoal.worker.recrawl import VisitStore
+
+if TYPE_CHECKING:
+    from shoal.fetch.proxies.pool import CountProxy
 
 
 def _read_opener(value: object) -> OpenFetcher:
@@ -63,11 +50,17 @@ def _reuse_http(options: FetcherOptions) -> Fetcher:
     return options.http
 
 
+def _load_browser() -> OpenFetcher:
+    from shoal.worker.fetchers.rendering import open_browser
+
+    return open_browser
+
+
 # What each one opens below the proxies, sessions and tokens of a run; "auto" uses HTTP and the browser.
 FETCHERS: Registry[OpenFetcher] = Registry(
     "shoal.fetchers",
     "fetcher",
-    {"http": lambda: _reuse_http, BROWSER: lambda: open_browser, "auto": lambda: open_browser},
+    {"http": lambda: _reuse_http, BROWSER: _load_browser, "auto": _load_browser},
     _read_opener,
 )
 
@@ -87,7 +80,7 @@ def with_named(options: FetcherOptions, wanted: Collection[str | None]) -> Fetch
     """Return a fetcher that uses the one that a request names; raises PluginFailed, BrowserMissing."""
     others: dict[str, Fetcher] = {}
     if RENDERED & set(wanted):
-        others[BROWSER] = open_browser(options)
+        others[BROWSER] = _load_browser()(options)
     for name in plugin_fetchers(wanted):
         if opener := FETCHERS.find(name):
             fetcher = _open_plugin(name, opener, options)
@@ -114,92 +107,10 @@ def name_fetchers(
     """Return the fetchers by the names that steps use: `http` may have a cache, the others have none."""
     named: dict[str, Fetcher] = {"http": http}
     if RENDERED & set(wanted):
-        named["browser"] = rendering = RenderingFetcher(uncached)
-        needs_browser = partial(_needs_browser, settings.browser.selector)
-        named["auto"] = AutoFetcher(http, rendering, RenderHints(queue), needs_browser, gap=settings.delay)
+        from shoal.worker.fetchers.rendering import name_rendering
+
+        named |= name_rendering(settings, queue, http, uncached)
     return named | {name: NamingFetcher(uncached, name) for name in plugin_fetchers(wanted)}
-
-
-SALT = "proxies"  # the key of the secret that salts the names of proxies with credentials
-
-
-async def with_proxies(
-    settings: ScraperSettings,
-    queue: Queue | None,
-    fetcher: Fetcher,
-    *,
-    run_id: str = "",
-    worker_id: str = "",
-    count: CountProxy | None = None,
-) -> Fetcher:
-    """Return the fetcher with the proxies of the settings; without a queue their state is not shared."""
-    me = worker_id or secrets.token_hex(8)
-    usual = fetcher
-    if settings.proxies:
-        usual = await _open_proxies(settings.proxies, settings, queue, fetcher, run_id, me, count=count)
-    if not settings.sites.have_proxies:
-        return usual
-
-    by_rules = [
-        (rules, await _open_proxies(rules, settings, queue, fetcher, run_id, me, group=pattern, count=count))
-        for pattern, rules in settings.sites.proxies.items()
-    ]
-    return SiteProxiesFetcher(fetcher, usual, by_rules, lambda url: settings.sites.find(url).proxies)
-
-
-async def _open_proxies(
-    rules: ProxyRules,
-    settings: ScraperSettings,
-    queue: Queue | None,
-    fetcher: Fetcher,
-    run_id: str,
-    me: str,
-    *,
-    group: str = "",
-    count: CountProxy | None = None,
-) -> Fetcher:
-    source = ProxySource(rules, salt=await secret_of(queue, SALT) if queue else secrets.token_bytes(32))
-    gap = settings.delay.total_seconds() if rules.per_exit else 0.0
-    pool = ProxyPool(rules, await source.read(), gap=gap, count=count)
-    sync = ProxySync(queue, run_id, f"{me} {group}".strip(), pool, group=group) if queue else None
-    proxied = ProxiesFetcher(
-        fetcher, pool, source=source, sync=sync, statuses=settings.statuses, block=settings.block
-    )
-    await proxied.start()
-    return proxied
-
-
-async def with_tor(
-    settings: ScraperSettings,
-    queue: Queue | None,
-    fetcher: Fetcher,
-    *,
-    run_id: str = "",
-    wait: timedelta = ZERO,
-) -> Fetcher:
-    """Return the fetcher with its own Tor process, if the settings ask for one; `wait` until it is up.
-
-    Without a queue its state is not shared. Raises InvalidSetting, and TorDown if it is not up in time.
-    """
-    if settings.tor is None:
-        return fetcher
-    tor = await Tor.open(settings.tor.torrc)
-    try:
-        if wait:
-            await tor.wait_until_up(wait)
-    except BaseException:
-        await tor.close()
-        raise
-    proxied = TorFetcher(
-        fetcher,
-        tor,
-        renew=settings.tor.renew,
-        statuses=settings.statuses,
-        block=settings.block,
-    )
-    if queue:
-        proxied.start_sync(TorSync(queue, run_id))
-    return proxied
 
 
 RENDERED = frozenset({"browser", "auto"})
@@ -215,26 +126,6 @@ def sandbox_notice(wanted: Collection[str | None]) -> str | None:
     )
 
 
-def open_browser(options: FetcherOptions) -> Fetcher:
-    """Return the fetcher that renders pages; raises BrowserMissing.
-
-    Where some tasks are attempted once at most, no page is fetched again when a browser crashes.
-    """
-    settings = options.settings
-    return BrowserFetcher(
-        settings.browser,
-        Limits(max_body=settings.max_body),
-        egress=options.egress,
-        agent=options.user_agent,
-        user_agent=settings.user_agent,
-        may_return=not (options.once or settings.at_most_once),
-    )
-
-
-def _needs_browser(selector: str | None, response: Response) -> bool:
-    return needs_javascript(Page(response, Task(url=response.url)), selector)
-
-
 MAX_ROBOTS_BYTES = 64 << 20  # of robots.txt files in the shared cache
 TOR_TIMEOUT = 2 * MINUTE  # for a fetcher without a queue
 
@@ -246,7 +137,7 @@ async def open_fetchers(
     user_agent: str,
     run_id: str,
     worker_id: str = "",
-    count_proxy: CountProxy | None = None,
+    count_proxy: "CountProxy | None" = None,
     login: Login | None = None,
     wanted: Collection[str | None] = ("http",),
     once: bool = False,
@@ -259,17 +150,35 @@ async def open_fetchers(
     """
     limits = Limits(max_body=settings.max_body)
     if settings.playback:
+        from shoal.export.archive.warc_read import WarcArchive
+        from shoal.fetch.archive import PlaybackFetcher
+
         record = WarcArchive(settings.playback, max_body=settings.max_body)
         played = PlaybackFetcher(record.find, record=record.name, limits=limits)
         return dict.fromkeys(("http", "browser", "auto", *plugin_fetchers(wanted)), played)
     fetcher = _open_direct(settings, limits, wanted, user_agent, once=once, egress=egress)
-    fetcher = await with_tor(settings, queue, fetcher, run_id=run_id)
-    fetcher = await with_proxies(
-        settings, queue, fetcher, run_id=run_id, worker_id=worker_id, count=count_proxy
-    )
-    fetcher = with_sessions(settings, queue, fetcher, login)
-    fetcher = await with_tokens(settings, queue, fetcher, run_id=run_id)
+    if settings.tor:
+        from shoal.worker.fetchers.tor import with_tor
+
+        fetcher = await with_tor(settings, queue, fetcher, run_id=run_id)
+    if settings.proxies or settings.sites.have_proxies:
+        from shoal.worker.fetchers.proxies import with_proxies
+
+        fetcher = await with_proxies(
+            settings, queue, fetcher, run_id=run_id, worker_id=worker_id, count=count_proxy
+        )
+    if settings.sessions:
+        from shoal.worker.fetchers.sessions import with_sessions
+
+        fetcher = with_sessions(settings, queue, fetcher, login)
+    if settings.tokens:
+        from shoal.worker.fetchers.tokens import with_tokens
+
+        fetcher = await with_tokens(settings.tokens, queue, fetcher, run_id=run_id)
     if settings.warc:
+        from shoal.export.archive.warc import WarcWriter
+        from shoal.fetch.archive import RecordingFetcher
+
         writer = WarcWriter.open(settings.warc, user_agent=user_agent, run_id=run_id)
         fetcher = RecordingFetcher(fetcher, writer)
     uncached = fetcher
@@ -288,7 +197,11 @@ async def open_fetchers(
 
 def open_egress(settings: ScraperSettings) -> Egress:
     """Return the exit to the network for these settings; that of Tor opens no direct connection."""
-    return TorEgress(settings.allow_private) if settings.tor else Egress(settings.allow_private)
+    if settings.tor:
+        from shoal.fetch.tor.fetcher import TorEgress
+
+        return TorEgress(settings.allow_private)
+    return Egress(settings.allow_private)
 
 
 async def open_fetcher(
@@ -300,6 +213,10 @@ async def open_fetcher(
     """
     fetcher = _open_direct(settings, limits or Limits(max_body=settings.max_body), {fetch}, user_agent)
     if settings.tor or settings.proxies or settings.sites.proxies:
+        from shoal.fetch.proxies.fetcher import RetryingFetcher
+        from shoal.worker.fetchers.proxies import with_proxies
+        from shoal.worker.fetchers.tor import with_tor
+
         fetcher = await with_tor(settings, None, fetcher, wait=TOR_TIMEOUT)
         fetcher = RetryingFetcher(await with_proxies(settings, None, fetcher))
     return fetcher
@@ -375,3 +292,33 @@ def _open_cache_store(cache: CacheSettings, queue: Queue) -> CacheStore:
     if cache.folder is None:
         return QueueCacheStore(queue, max_bytes=cache.size)
     return DiskStore(cache.folder, max_bytes=cache.size)
+
+
+def realm_of(settings: ScraperSettings, run_id: str) -> str:
+    """Return the realm: runs share pages and files if they access the same hosts with equal credentials."""
+    parts = sorted(settings.allow_private)
+    if own := sorted(secret_headers(settings.headers).items()):
+        parts.append("headers " + blake2b(repr(own).encode(), digest_size=16).hexdigest())
+    if by_site := [(name, sorted(site.headers.items())) for name, site in settings.sites.rules.items()]:
+        parts.append("sites " + blake2b(repr(by_site).encode(), digest_size=16).hexdigest())
+    if settings.tokens:
+        tokens = settings.tokens
+        given = tokens.given or os.environ.get(tokens.variable or "", "")
+        in_file = _digest(tokens.file) if tokens.file else ""
+        # The tokens of a function are not known before it is called, and may be another account's next time.
+        dynamic = run_id if tokens.provider else ""
+        shown = repr(
+            (sorted(tokens.origins), given, str(tokens.file), in_file, dynamic, tokens.header, tokens.query)
+        )
+        parts.append("tokens " + blake2b(shown.encode(), digest_size=16).hexdigest())
+    if settings.sessions:
+        parts.append(f"sessions of {run_id}")
+    return " ".join(parts)
+
+
+def _digest(file: Path) -> str:
+    """Return the digest of a file; empty if it cannot be read."""
+    try:
+        return blake2b(file.read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return ""

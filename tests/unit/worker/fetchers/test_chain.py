@@ -13,7 +13,7 @@ from shoal.fetch.http.client import RedirectingClient
 from shoal.fetch.http.wreq import WreqEngine
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.fetchers import chain
-from shoal.worker.fetchers.chain import FETCHERS, sandbox_notice, with_named
+from shoal.worker.fetchers.chain import FETCHERS, realm_of, sandbox_notice, with_named
 from tests.packages import install
 
 URL = "https://shop.test/"
@@ -131,3 +131,39 @@ def test_a_fetcher_that_cannot_be_opened_is_named_with_its_package(tmp_path, mon
         PluginFailed, match=f"The fetcher '{name}' of the package gateways 1.0 cannot be used: {reason}"
     ):
         with_named(Options, [name])
+
+
+def realm(run_id="r", **tokens):
+    settings = ScraperSettings.read(tokens={"hosts": "api.test", **tokens})
+    return realm_of(settings, run_id)
+
+
+def test_runs_with_the_same_tokens_share_pages_and_others_do_not(tmp_path, monkeypatch):
+    file = tmp_path / "tokens.txt"
+    for place, give in (
+        ("env:MINE", lambda text: monkeypatch.setenv("MINE", text)),
+        (f"file:{file}", file.write_text),
+    ):
+        give("of-alice")
+        alice = realm(**{"from": place})
+        assert realm("another", **{"from": place}) == alice
+        give("of-bob")
+        assert realm(**{"from": place}) != alice
+
+
+def test_tokens_from_a_function_are_for_one_run():
+    given = {"from": lambda: ["x"]}
+    assert realm("a", **given) == realm("a", **given) != realm("b", **given)
+
+
+def test_runs_with_the_same_secret_headers_share_files_and_others_do_not():
+    def of(**headers):
+        return realm_of(ScraperSettings.read(headers=headers), "r")
+
+    assert of(Authorization="alice") == of(Authorization="alice", Accept="x") != of(Authorization="bob")
+    assert of() == of(Accept="x") and "alice" not in of(Authorization="alice")
+
+
+@pytest.mark.parametrize("token", ["of-alice", "of-bob"])
+def test_a_realm_contains_no_token(token):
+    assert token not in realm(**{"from": [token]})

@@ -1,54 +1,21 @@
-"""Credentials that a worker sends to hosts: API tokens shared by the fleet, and sessions with cookies."""
-
-import os
-from hashlib import blake2b
-from pathlib import Path
+"""Opens the sessions of a worker and logs them in; imported only for a scraper that has some."""
 
 from shoal.core.errors import LoginBroken, LoginFailed
 from shoal.core.http import Request, Response
 from shoal.core.redact import redacted
-from shoal.core.secrets import secret_headers
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.sessions.fetcher import Fill, Send, SessionFetcher
 from shoal.fetch.sessions.pool import Session, SessionRules
 from shoal.fetch.shared_state import HostPauser
 from shoal.fetch.status import accepted
-from shoal.fetch.tokens.fetcher import TokenFetcher
-from shoal.fetch.tokens.pool import TokenPool
-from shoal.fetch.tokens.token import TokenPlacement, TokenSource
 from shoal.queue.contract import Queue
 from shoal.scrape.login import Login, LoginSession
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.scrape.settings.tokens import TokenSettings
 from shoal.worker.failures.tracebacks import TracebackFormatter
 
 # Errors in code, such as a variable that is not set; a login that is refused raises others.
 CODE_ERRORS = (ImportError, NameError, AttributeError, TypeError, LookupError)
 MAX_CODE_ERRORS = 3  # logins of a worker; a page that is broken for a moment can cause one, too
-
-
-async def with_tokens(settings: ScraperSettings, queue: Queue, fetcher: Fetcher, *, run_id: str) -> Fetcher:
-    """Return the fetcher with the tokens of the settings, or unchanged without any."""
-    tokens = settings.tokens
-    if tokens is None:
-        return fetcher
-
-    pool = await TokenPool.open(queue, token_source(tokens), run_id=run_id)
-    placement = TokenPlacement(
-        origins=tokens.origins, header=tokens.header, form=tokens.form, query=tokens.query
-    )
-    return TokenFetcher(fetcher, pool, placement, queue=queue)
-
-
-def token_source(tokens: TokenSettings) -> "TokenSource":
-    """Return the source of the tokens in the settings."""
-    return TokenSource(
-        given=tokens.given,
-        file=tokens.file,
-        variable=tokens.variable,
-        provider=tokens.provider,
-        bucket=tokens.bucket,
-    )
 
 
 def with_sessions(settings: ScraperSettings, queue: Queue, fetcher: Fetcher, login: Login | None) -> Fetcher:
@@ -80,10 +47,10 @@ def with_sessions(settings: ScraperSettings, queue: Queue, fetcher: Fetcher, log
     )
 
 
-def _log_in_with(login: Login, settings: ScraperSettings) -> "Fill":
+def _log_in_with(login: Login, settings: ScraperSettings) -> Fill:
     call = _stop_if_broken(login)
 
-    async def fill(session: "Session", origin: str, send: "Send") -> None:
+    async def fill(session: Session, origin: str, send: Send) -> None:
         async def fetch(request: Request) -> Response:
             return accepted(await send(request), also=settings.statuses)
 
@@ -119,33 +86,3 @@ def _stop_if_broken(login: Login) -> Login:
         return returned
 
     return call
-
-
-def realm_of(settings: ScraperSettings, run_id: str) -> str:
-    """Return the realm: runs share pages and files if they access the same hosts with equal credentials."""
-    parts = sorted(settings.allow_private)
-    if own := sorted(secret_headers(settings.headers).items()):
-        parts.append("headers " + blake2b(repr(own).encode(), digest_size=16).hexdigest())
-    if by_site := [(name, sorted(site.headers.items())) for name, site in settings.sites.rules.items()]:
-        parts.append("sites " + blake2b(repr(by_site).encode(), digest_size=16).hexdigest())
-    if settings.tokens:
-        tokens = settings.tokens
-        given = tokens.given or os.environ.get(tokens.variable or "", "")
-        in_file = _digest(tokens.file) if tokens.file else ""
-        # The tokens of a function are not known before it is called, and may be another account's next time.
-        dynamic = run_id if tokens.provider else ""
-        shown = repr(
-            (sorted(tokens.origins), given, str(tokens.file), in_file, dynamic, tokens.header, tokens.query)
-        )
-        parts.append("tokens " + blake2b(shown.encode(), digest_size=16).hexdigest())
-    if settings.sessions:
-        parts.append(f"sessions of {run_id}")
-    return " ".join(parts)
-
-
-def _digest(file: Path) -> str:
-    """Return the digest of a file; empty if it cannot be read."""
-    try:
-        return blake2b(file.read_bytes(), digest_size=16).hexdigest()
-    except OSError:
-        return ""

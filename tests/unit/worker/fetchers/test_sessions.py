@@ -1,4 +1,4 @@
-"""Which runs share cached pages, and which logins end their worker."""
+"""Which logins end their worker."""
 
 import asyncio
 from datetime import timedelta
@@ -10,43 +10,7 @@ from shoal.core.http import Request
 from shoal.fetch.sessions.pool import Session
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.background import Background
-from shoal.worker.fetchers.credentials import MAX_CODE_ERRORS, _log_in_with, realm_of, with_sessions
-
-
-def realm(run_id="r", **tokens):
-    settings = ScraperSettings.read(tokens={"hosts": "api.test", **tokens})
-    return realm_of(settings, run_id)
-
-
-def test_runs_with_the_same_tokens_share_pages_and_others_do_not(tmp_path, monkeypatch):
-    file = tmp_path / "tokens.txt"
-    for place, give in (
-        ("env:MINE", lambda text: monkeypatch.setenv("MINE", text)),
-        (f"file:{file}", file.write_text),
-    ):
-        give("of-alice")
-        alice = realm(**{"from": place})
-        assert realm("another", **{"from": place}) == alice
-        give("of-bob")
-        assert realm(**{"from": place}) != alice
-
-
-def test_tokens_from_a_function_are_for_one_run():
-    given = {"from": lambda: ["x"]}
-    assert realm("a", **given) == realm("a", **given) != realm("b", **given)
-
-
-def test_runs_with_the_same_secret_headers_share_files_and_others_do_not():
-    def of(**headers):
-        return realm_of(ScraperSettings.read(headers=headers), "r")
-
-    assert of(Authorization="alice") == of(Authorization="alice", Accept="x") != of(Authorization="bob")
-    assert of() == of(Accept="x") and "alice" not in of(Authorization="alice")
-
-
-@pytest.mark.parametrize("token", ["of-alice", "of-bob"])
-def test_a_realm_contains_no_token(token):
-    assert token not in realm(**{"from": [token]})
+from shoal.worker.fetchers.sessions import MAX_CODE_ERRORS, _log_in_with, with_sessions
 
 
 class Pauses:
@@ -81,7 +45,7 @@ async def test_a_login_whose_code_fails_each_time_ends_the_worker_and_names_its_
         logins.append(session)
         return {}["PASSWORD"]
 
-    with pytest.raises(LoginBroken, match=r"failed 3 times.*KeyError: 'PASSWORD' \(test_credentials"):
+    with pytest.raises(LoginBroken, match=r"failed 3 times.*KeyError: 'PASSWORD' \(test_sessions"):
         await fetch_until_it_ends(log_in, monkeypatch, tries=6)
     assert len(logins) == MAX_CODE_ERRORS
 
