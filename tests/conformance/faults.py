@@ -1,9 +1,10 @@
 """Queues that break one rule each: negative controls for the random histories."""
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import ClassVar, Literal, Unpack
+
+from msgspec.structs import replace
 
 from shoal.core.model import ZERO, DeadLetter, Grant, Note, Run
 from shoal.queue.contract import DEFAULT_LEASE, EditFate, Fence, LetterEdit, RunLimits

@@ -1,9 +1,10 @@
 """The queue contract in plain Python: the specification that every backend is compared with."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from shoal.core.failures import failure_text
 from shoal.core.model import (

@@ -1,8 +1,10 @@
 """The table of scenarios: what is measured, and the bar it is held to."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from shoal.queue.open import open_queue
 from tools.bench.cells import Cell, cell, compare, together

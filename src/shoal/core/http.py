@@ -186,13 +186,12 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
         return fields if self.error is None else {**fields, "error": self.error}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hop:
+class Hop(msgspec.Struct, frozen=True, kw_only=True):
     """A redirect response."""
 
     url: str
     status: int
-    headers: Headers = field(default_factory=Headers)
+    headers: Headers = msgspec.field(default_factory=Headers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

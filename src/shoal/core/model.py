@@ -50,8 +50,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, step=name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a run that the queue enforces."""
 
     host_delay: timedelta = SECOND
@@ -88,8 +87,7 @@ class ReportedState(StrEnum):
     STOPPED = "stopped"  # tasks or seeds are left, and no worker is running
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of a scraper; owns its tasks and settings."""
 
     id: str

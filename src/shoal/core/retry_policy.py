@@ -4,9 +4,11 @@ The limit is `max_attempts`, one more than what other tools call max_retries or 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Self
+
+import msgspec
+from msgspec.structs import replace
 
 from shoal.core.errors import (
     Blocked,
@@ -47,8 +49,7 @@ CODE_ERRORS = (NameError, ImportError, SyntaxError, TypeError, AttributeError)
 PAGE_ERRORS = (TypeError, AttributeError, LookupError, UnboundLocalError)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryRule:
+class RetryRule(msgspec.Struct, frozen=True, kw_only=True):
     """Retry settings of one error class, or of all; None means the default."""
 
     attempts: int | None = None
@@ -61,8 +62,7 @@ class RetryRule:
 NO_RULE = RetryRule()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Number of attempts and delays between them.
 
     `rules` are exceptions by status ("429"), group of statuses ("5xx") or error class name.
@@ -73,7 +73,7 @@ class RetryPolicy:
     cap: timedelta = 5 * MINUTE
     factor: float = 2.0
     jitter: float = 1.0  # the random share of a delay
-    rules: Mapping[str, RetryRule] = field(default_factory=lambda: NOTHING)
+    rules: Mapping[str, RetryRule] = msgspec.field(default_factory=lambda: NOTHING)
 
     def rule_for(self, error: Exception) -> RetryRule:
         """Return the rule of the error's status, else of its class or the nearest base class that has one."""

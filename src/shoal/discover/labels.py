@@ -1,9 +1,9 @@
 """The partition and priority that an operator sets on tasks: one value for all, or from a column."""
 
 from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from shoal.core.model import Task
@@ -14,8 +14,7 @@ from shoal.discover.source import Found, Source
 CONSTANT = ":"  # the prefix of a partition that is a literal value
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(msgspec.Struct, frozen=True):
     """A partition and a priority as the operator typed them.
 
     For a source with columns, a partition is a column name unless it begins with a colon; for other sources

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -22,8 +21,7 @@ _BREAK = re.compile(r"[\t\r\n]")
 _USERINFO = re.compile(r"//[^/?#\s@]*@")
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """An entry that could not become a task: its position, its beginning, and the reason."""
 
     where: str

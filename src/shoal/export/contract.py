@@ -5,8 +5,9 @@ That each item is written exactly once is the work of their caller, `fleet/run/r
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from shoal.core.model import StoredItem
 from shoal.export.target import OutputTarget
@@ -59,8 +60,7 @@ class Writer(ABC):
             raise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportOptions:
+class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to write."""
 
     columns: Sequence[str] | None = None  # those to write, in this order; None: all
@@ -72,8 +72,7 @@ class ExportOptions:
     by_step: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exporter:
+class Exporter(msgspec.Struct, frozen=True, kw_only=True):
     """How items are written to files with a suffix, or to addresses with a scheme.
 
     `open_file` gets the open file, which appears under its name when it is committed; `open_address` gets

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from types import MethodType
 from typing import Any
+
+from msgspec.structs import replace
 
 from shoal.core.errors import ExportFailed, ShoalError
 from shoal.core.failures import error_with_place

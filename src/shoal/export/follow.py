@@ -7,8 +7,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+import msgspec
 
 from shoal.core.errors import ExportUnavailable, QueueError, QueueUnavailable
 from shoal.core.model import StoredItem
@@ -16,13 +17,12 @@ from shoal.core.tasks import wait_for_event
 from shoal.export.contract import Writer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(msgspec.Struct, frozen=True, kw_only=True):
     """How many items were written per step, and how many were skipped."""
 
-    steps: Mapping[str, int] = field(default_factory=dict)
+    steps: Mapping[str, int] = {}
     skipped: int = 0
-    locations: Mapping[str, str] = field(default_factory=dict)  # file or table of each step, if split by step
+    locations: Mapping[str, str] = {}  # file or table of each step, if split by step
     is_complete: bool = True  # False if it was stopped early
 
     @property

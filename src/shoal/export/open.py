@@ -1,10 +1,11 @@
 """Opens a writer for a file name or an address."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
+
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.urls import is_object_url

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from msgspec import structs
+
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, RunConflict, ShoalError, UnknownRun
 from shoal.core.model import (
@@ -172,7 +174,7 @@ class App:
             workers = 1 if job.scraper.settings.mode_given and job.scraper.settings.mode == "single" else 0
         if not workers and (given.logs or given.metrics or given.trace):
             raise InvalidInput("Logs, metrics and traces need workers here; start one with: workers=1")
-        job = replace(job, **open_telemetry(given.logs, given.metrics, given.trace, key="metrics"))
+        job = structs.replace(job, **open_telemetry(given.logs, given.metrics, given.trace, key="metrics"))
         if given.resume and given.run_id:
             raise InvalidInput("A run has one id: give `resume` or `run_id`")
         if not seeds and given.again in (None, AUTO):
@@ -231,7 +233,7 @@ class App:
         job = await asyncio.to_thread(handle.job_of, handle.info)
         check_served(steps, job.scraper, option="steps")
         named = [partitions] if isinstance(partitions, str) else partitions
-        job = replace(
+        job = structs.replace(
             job, steps=list(steps or ()) or None, partitions=list(named) if named else job.partitions
         )
         await self.local_workers.start(handle.info, job, workers)

@@ -5,10 +5,12 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, chdir, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, InvalidSetting, QueueUnavailable, RunConflict, ScraperBusy

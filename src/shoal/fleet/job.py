@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from shoal.core.events import Level
 from shoal.core.model import MINUTE, SEED_STEP, ZERO, Run
@@ -26,25 +28,24 @@ LEASE = MINUTE
 FETCHES_PER_TASK = 4  # at most
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A scraper with the settings its workers run with."""
 
     scraper: Scraper
     name: str  # as it was typed: FILE[:NAME], or a name in the project file
     reference: str  # where workers on this machine load it from: FILE[:NAME]
     queue_url: str
-    overrides: dict[str, Any] = field(default_factory=dict)  # settings that differ from the scraper's file
-    typed: dict[str, Any] = field(default_factory=dict)  # the part of `overrides` that was typed
-    args: dict[str, Any] = field(default_factory=dict)  # the arguments of a new run, as they were given
-    typed_args: dict[str, Any] = field(default_factory=dict)  # the part of `args` that was typed
+    overrides: dict[str, Any] = {}  # settings that differ from the scraper's file
+    typed: dict[str, Any] = {}  # the part of `overrides` that was typed
+    args: dict[str, Any] = {}  # the arguments of a new run, as they were given
+    typed_args: dict[str, Any] = {}  # the part of `args` that was typed
     workers: int = 1
     concurrency: int | None = None  # requests in flight and running steps per worker; None: the default
     batch: int = 50
     memory: int = MAX_PAGE_BYTES
     steps: list[str] | None = None
     partitions: list[str] | None = None  # or the single word `auto` or `exclusive`: assigned by a plan
-    homes: dict[str, int] = field(default_factory=dict)  # a fixed plan: worker number of each partition
+    homes: dict[str, int] = {}  # a fixed plan: worker number of each partition
     heartbeat: timedelta = HEARTBEAT
     logs: LogPlan | None = None
     reports_warnings: bool = False  # its workers report what is logged as a warning, rather than print it

@@ -10,10 +10,12 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, NamedTuple, TypedDict
+
+import msgspec
+from msgspec.structs import replace
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidNote, InvalidSetting, InvalidTask, RunConflict
@@ -81,8 +83,7 @@ class RunLimits(TypedDict, total=False):
     max_attempts: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LetterEdit:
+class LetterEdit(msgspec.Struct, frozen=True, kw_only=True):
     """A dead letter as it was read, its new task, and who changed it; `note` is the entry in its history."""
 
     letter: DeadLetter

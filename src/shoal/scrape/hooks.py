@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from types import CodeType, SimpleNamespace
@@ -103,8 +102,7 @@ Subject = Any  # a page, or the task of a step without one
 ItemChain = Generator[Any, Any, list[Any]]  # yields what is to be awaited
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
+class Hook(msgspec.Struct, frozen=True):
     """A function of the user, the kind of hook that it is, and whether it takes the second argument too."""
 
     kind: str

@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
+from msgspec import structs
+
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask
 from shoal.core.model import INVALID_SEED, NOTHING, SEED_STEP, RunSettings, Task
 from shoal.core.retry_policy import RetryPolicy
@@ -237,7 +239,7 @@ class Scraper:
         max_retries = max((step.retries or 0 for step in self.steps.values()), default=0)
         once = all(map(self.at_most_once, self.steps.values())) if self.steps else None
         settings = self.settings.run_settings(retries=max_retries, once=once)
-        return replace(settings, dedup_steps=self._dedup_steps(settings.dedup_steps))
+        return structs.replace(settings, dedup_steps=self._dedup_steps(settings.dedup_steps))
 
     def _dedup_steps(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names of the steps whose tasks later runs skip; raises InvalidSetting."""

@@ -6,7 +6,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
@@ -155,8 +154,7 @@ class TooSoon(Exception):
 OnError = Callable[[Lease, Exception], Outcome | None]
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessorTools:
+class ProcessorTools(msgspec.Struct, frozen=True):
     """The fetchers and other resources that tasks are processed with."""
 
     fetchers: Mapping[str, Fetcher]

@@ -1,9 +1,9 @@
 """Many processes at once, with the database itself as the referee; tests for all servers are in `queues`."""
 
 from contextlib import AsyncExitStack
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from shoal.core.model import ZERO, RunSettings, Task
 from tests.integration.programs import reports_of, run_programs

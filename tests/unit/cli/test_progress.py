@@ -1,7 +1,8 @@
 """What the progress of a run says while it runs."""
 
-from dataclasses import replace
 from types import SimpleNamespace
+
+from msgspec.structs import replace
 
 from shoal.cli.progress import ProgressView
 from shoal.core.commands import commands_use

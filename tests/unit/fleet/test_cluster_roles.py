@@ -2,7 +2,8 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from shoal.core.model import Task
 from shoal.fleet import cluster_roles

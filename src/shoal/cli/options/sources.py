@@ -1,10 +1,10 @@
 """The options for the seeds of a run, defined once for every command that takes them."""
 
 import inspect
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from shoal.cli.configuration import current_project
 from shoal.cli.console import put_message, say

@@ -2,10 +2,11 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
+
+import msgspec
 
 from shoal.cli.configuration import current_project
 from shoal.cli.options import common
@@ -188,8 +189,7 @@ def _worker_options(
     """Declare the options; the signature is all that matters."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
+class WorkerOptions(msgspec.Struct, frozen=True):
     """The worker options as typed; a command may leave some of them out."""
 
     typed: dict[str, Any]

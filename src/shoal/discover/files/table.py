@@ -1,8 +1,9 @@
 """URL files with columns: which cell is the URL, and how the others are used."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import NOTHING, Task
@@ -16,8 +17,7 @@ NO_URL = "-"
 URL_NAMES = ("url", "link", "href")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class Columns(msgspec.Struct, frozen=True, kw_only=True):
     """The column for each part of a task, by name or by number from 1; for JSON lines, the field.
 
     `url` defaults to the column called url, link or href, or else the only one; "-" means that no column

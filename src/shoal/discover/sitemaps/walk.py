@@ -3,8 +3,10 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
 
 from shoal.core.errors import FetchError, HttpStatus, InvalidUrl, ParseFailed, TooLarge
 from shoal.core.model import MINUTE, SECOND, Task
@@ -27,8 +29,7 @@ MAX_URL = 2_048  # bytes of the URL of a file; pending files are held in memory
 MAX_ROBOTS = 50  # hosts whose robots.txt is fetched to confirm a sitemap on another host
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
+class _File(msgspec.Struct, frozen=True, kw_only=True):
     """A pending file and the hosts that it may list."""
 
     url: str

@@ -1,8 +1,10 @@
 """Table addresses: a database URL with the table and its key."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
+
+import msgspec
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import redacted
@@ -13,8 +15,7 @@ SCHEMES = {"sqlite": "sqlite", "postgresql": "postgresql", "postgres": "postgres
 EXAMPLE = "postgresql://user@host/database?table=books"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableAddress:
+class TableAddress(msgspec.Struct, frozen=True, kw_only=True):
     """A table in a database; `url` may contain a password, `shown` never does."""
 
     scheme: str

@@ -7,6 +7,8 @@ from copy import copy
 from dataclasses import replace
 from urllib.parse import quote
 
+from msgspec import structs
+
 from shoal.core.errors import FetchError, NotNow, OutOfScope, TokensResting
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import ZERO
@@ -127,7 +129,7 @@ class TokenFetcher:
         if self._placement.query is None:
             return response
         hops = [
-            replace(hop, url=remove_token(hop.url), headers=_hide(hop.headers, secret))
+            structs.replace(hop, url=remove_token(hop.url), headers=_hide(hop.headers, secret))
             for hop in response.hops
         ]
         return replace(

@@ -2,8 +2,9 @@
 
 import asyncio
 import socket
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, NobodyListens

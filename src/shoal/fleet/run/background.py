@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from shoal.core.errors import DutyFailed, InvalidInput, QueueError, ShoalError
 from shoal.core.model import Run, RunState

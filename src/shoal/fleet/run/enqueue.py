@@ -1,8 +1,9 @@
 """Adds tasks to an existing run, and reports what was queued: the same for commands, programs and the API."""
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from shoal.core.errors import OutOfScope, PrivateAddress, UnknownRun
 from shoal.core.model import Run

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from shoal.core.errors import ExportFailed
 from shoal.core.model import Run
@@ -20,8 +21,7 @@ from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.rows.row import as_json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ended, or how far it got."""
 
     run: Run
@@ -32,7 +32,7 @@ class Summary:
     ending: PoolExit
     seconds: float
     compared: Comparison | None = None  # with the run that is recrawled
-    findings: RunFindings = field(default_factory=RunFindings)
+    findings: RunFindings = msgspec.field(default_factory=RunFindings)
 
     def __repr__(self) -> str:
         counts = self.snapshot.stats

@@ -15,7 +15,10 @@ A run that was created is deleted if its start is refused after that, before any
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, UnknownRun
@@ -57,23 +60,21 @@ class RunEnqueueReport(EnqueueReport):
         return self._read_ids()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartOptions:
+class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a run is opened."""
 
     run_id: str | None = None  # of an existing run to go on with, or of the new one
     resume: bool = False  # the run must exist; without an id it is the newest unfinished one
     or_new: bool = False  # with `resume` and without an id: if there is none, a new run
     lock: ScraperLock | None = None  # held while the run is open
-    routes: Routes = field(default_factory=Routes)
-    invalid: InvalidSeeds = field(default_factory=InvalidSeeds)
+    routes: Routes = msgspec.field(default_factory=Routes)
+    invalid: InvalidSeeds = msgspec.field(default_factory=InvalidSeeds)
     adds: bool = False  # adds seeds to an existing run, even if all of its own are enqueued
     keeps_empty: bool = False  # a new run that got no task stays: tasks are added later
     creates_first: bool = False  # the run is there while its sources are read: a page shows it
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedRun:
+class OpenedRun(msgspec.Struct, frozen=True):
     """A run, the job with the settings of the run, and what is to be enqueued into it."""
 
     queue: Queue
@@ -84,7 +85,7 @@ class OpenedRun:
     lock: ScraperLock | None = None
     feed: RunFeed | None = None
     known: Iterable[Task] = ()  # pages to recrawl
-    invalid: InvalidSeeds = field(default_factory=InvalidSeeds)
+    invalid: InvalidSeeds = msgspec.field(default_factory=InvalidSeeds)
     _close_sources: Callable[[], Awaitable[None]] | None = None
 
     async def enqueue(

@@ -16,7 +16,6 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -47,8 +46,7 @@ class _LastWriter(msgspec.Struct):
     end: int | None = None  # of a file that is written at once, when the run has ended
 
 
-@dataclass(frozen=True, slots=True)
-class OutputFile:
+class OutputFile(msgspec.Struct, frozen=True):
     """A file of this machine, or an object in object storage, that runs of a queue write to.
 
     An object is the same from every machine, and it is replaced whole.

@@ -9,11 +9,11 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from shoal.core.errors import HookFailed, QueueError
 from shoal.core.model import MINUTE, SECOND, Note

@@ -1,12 +1,12 @@
 """The settings of a run: as it was made, as given when it is resumed, and as changed while it runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from shlex import quote
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, InvalidSetting, RunConflict
@@ -190,8 +190,7 @@ async def _apply_limits(queue: Queue, run: Run, used: _Use) -> None:
         await raise_page_limit(queue, run.id, used.job.scraper.settings.max_pages)
 
 
-@dataclass(frozen=True, slots=True)
-class SettingRow:
+class SettingRow(msgspec.Struct, frozen=True):
     """A setting of a run, and when it may be changed, as `shoal set --json` lists it."""
 
     setting: str

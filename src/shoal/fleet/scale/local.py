@@ -3,10 +3,10 @@
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from shoal.core.errors import QueueError
 from shoal.core.model import Run

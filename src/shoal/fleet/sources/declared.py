@@ -2,10 +2,11 @@
 
 import logging
 import re
-from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from shoal.core.model import Task
 from shoal.fleet.job import Job

@@ -1,10 +1,11 @@
 """Reads the sources of a run, by the names that options and project files use, into `Seeds`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any
+
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidSetting, InvalidUrl
 from shoal.core.urls import host_of

@@ -13,11 +13,12 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from msgspec import structs
+from msgspec.structs import replace
 
 from shoal.core.errors import ShoalError
 from shoal.core.failures import error_with_place
@@ -111,8 +112,7 @@ Stream = Iterable[str | Task] | AsyncIterable[str | Task]
 OnReport = Callable[["SitemapReport"], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seeds:
+class Seeds(msgspec.Struct, frozen=True, kw_only=True):
     """The sources of a run, as the user named them."""
 
     urls: Sequence[str] = ()  # as typed

@@ -1,13 +1,16 @@
 """Progress of a run: its counts, its rate and the estimated time left."""
 
 import asyncio
+import dataclasses
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from shoal.core.errors import QueueError
 from shoal.core.model import ZERO, Counts, HostStatus, ReportedState, Run, RunState, Stats
@@ -41,8 +44,7 @@ IDLE_HOSTS_INTERVAL_SECONDS = 30.0
 GONE = "because RabbitMQ no longer has their messages: they were purged there, or its data was lost"
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """A run at one moment."""
 
     run: Run
@@ -52,15 +54,15 @@ class Snapshot:
     eta: timedelta | None
     # Hosts with work that are paused, the soonest to resume first.
     paused: Sequence[HostStatus] = ()
-    not_followed: Mapping[str, SkippedLinks] = field(default_factory=dict)  # by reason
+    not_followed: Mapping[str, SkippedLinks] = {}  # by reason
     at_work: bool = True  # whether a live worker works on it
-    missing: MissingPages = field(default_factory=MissingPages)
+    missing: MissingPages = msgspec.field(default_factory=MissingPages)
     cuts: Sequence[str] = ()  # by what links were cut; known once no task is left
-    files: FileCounts = field(default_factory=FileCounts)
-    hooks: Mapping[str, HookRecord] = field(default_factory=dict)  # of the run, by kind
+    files: FileCounts = msgspec.field(default_factory=FileCounts)
+    hooks: Mapping[str, HookRecord] = {}  # of the run, by kind
     lost_counts: bool = False  # whether what it has left out is a lower bound; known while it is not at work
     private: Sequence[str] = ()  # private hosts that workers have to allow; known while it is stopped
-    unserved: Mapping[str, int] = field(default_factory=dict)  # tasks left of steps that its workers lack
+    unserved: Mapping[str, int] = {}  # tasks left of steps that its workers lack
     lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
     duration: timedelta | None = None  # from its start until workers were last at work; None if none were
 
@@ -186,7 +188,7 @@ class Snapshot:
 
 def live_counts(run: Run, counts: Counts) -> Counts:
     """Return the counts of a run for a sum over runs: without tasks that wait in one that has ended."""
-    return replace(counts, pending=0, delayed=0) if run.state.has_ended else counts
+    return dataclasses.replace(counts, pending=0, delayed=0) if run.state.has_ended else counts
 
 
 async def read_run_row(queue: Queue, run: Run, *, at_work: bool = True) -> RunRow:

@@ -10,13 +10,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self, TextIO
 
 import msgspec
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.events import STDOUT, Event, Level, level_name
@@ -242,8 +242,7 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPlan:
+class LogPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Log settings: target (a folder, or a stream for containers), format, level and rotation."""
 
     folder: Path | Stream

@@ -5,9 +5,12 @@ and whether reports show it; its option on the command line. Everything else is 
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, field, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.urls import is_object_url
@@ -21,8 +24,7 @@ OFF, ON = frozenset({"off", "none", "false", "no"}), frozenset({"on", "true", "y
 FETCHING, SEEDS, RECORDING = "Fetching", "Seeds", "Caching and recording"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingOption:
+class SettingOption(msgspec.Struct, frozen=True):
     """The option of a setting on the command line, which does what `--set NAME=VALUE` does."""
 
     section: str
@@ -31,8 +33,7 @@ class SettingOption:
     variable: str | None = None  # of the environment, which has its value if it is not typed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """What is declared of a setting, besides its type."""
 
     read: Reader  # raises InvalidSetting, which says what to write
@@ -74,8 +75,7 @@ def declared(kind: type[Any]) -> dict[str, Setting]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactSetting(Generic[T]):
+class CompactSetting(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """The forms in which one setting can be written.
 
     None, False and "off" turn it off; True and "on" take every default. Text consists of words: NAME=VALUE,
@@ -88,7 +88,7 @@ class CompactSetting(Generic[T]):
     main: str | None = None  # the field of a value that is neither text nor a mapping
     name_of: Callable[[str], str | None] = lambda word: None  # the field of a bare word
     lists: Collection[str] = ()  # fields with several values, separated by commas
-    build: Callable[[str, dict[str, Any]], T] | None = field(default=None)  # if `kind(**fields)` will not do
+    build: Callable[[str, dict[str, Any]], T] | None = None  # if `kind(**fields)` will not do
 
     def read(self, key: str, value: Any) -> T | None:
         """Return the setting, None if it is off; raises InvalidSetting."""

@@ -13,12 +13,12 @@ import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
 
 import uvloop
+from msgspec.structs import replace
 
 from shoal.core.commands import commands_use
 from shoal.core.errors import InvalidSetting, ShoalError

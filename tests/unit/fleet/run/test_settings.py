@@ -1,8 +1,7 @@
 """A run is opened with the settings it was made with; what is given again changes them, or is refused."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from shoal.cli.options.workers import read_change, read_job
 from shoal.core.errors import InvalidSetting, RunConflict

@@ -1,11 +1,11 @@
 """Progress of a run, and what it waits for."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from unittest.mock import AsyncMock
 
 import pytest
+from msgspec.structs import replace
 
 from shoal.core.model import Counts, RunState, Stats
 from shoal.fleet.status import progress

@@ -1,8 +1,9 @@
 """The options of `shoal run` for caching, recording, playing back and recrawling."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from shoal.core.errors import InvalidSetting
 from shoal.export.archive.warc import warcio

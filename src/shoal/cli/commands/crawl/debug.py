@@ -4,11 +4,11 @@ import asyncio
 import signal
 import sys
 from contextlib import AsyncExitStack, ExitStack, suppress
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import msgspec
 import typer
+from msgspec.structs import replace
 
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit

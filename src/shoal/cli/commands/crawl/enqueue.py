@@ -1,10 +1,10 @@
 """`shoal enqueue`: create a run and stream its tasks in; workers join it later."""
 
-from dataclasses import replace
 from shlex import quote
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from shoal.cli.console import counted, put_json, put_message, say
 from shoal.cli.open_queue import with_queue

@@ -1,13 +1,13 @@
 """`shoal fleet`: check, preview, confirm, and start many workers."""
 
 import sys
-from dataclasses import replace
 from shlex import quote
 from typing import Annotated, Any
 
 import msgspec
 import typer
 import uvloop
+from msgspec.structs import replace
 from rich import box
 from rich.table import Table
 

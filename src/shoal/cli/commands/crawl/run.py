@@ -3,10 +3,10 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from shlex import quote
 
 import typer
+from msgspec.structs import replace
 
 from shoal.cli.commands.crawl.cache_options import check_settings, playback_seeds
 from shoal.cli.commands.crawl.enqueue import fill, report

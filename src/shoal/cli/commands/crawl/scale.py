@@ -1,11 +1,11 @@
 """`shoal scale`: scale the workers of a run between a minimum and a maximum."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.open_queue import with_run

@@ -4,8 +4,9 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.commands.inspect.status import line_of

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
+from msgspec import structs
 
 from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say, shown
 from shoal.cli.left_out import (
@@ -187,7 +188,7 @@ async def _with_tokens(queue: "Queue", run_id: str, url: str) -> "tuple[Snapshot
     unserved = await unserved_steps(queue, snapshot.run.id, snapshot.stats)
     retired = sum(bool(one.budget.retired) for one in await tokens(queue, snapshot.run.id))
     again = await command_to_resume(queue, url, snapshot.run)
-    return replace(snapshot, unserved=unserved), retired, await queue.size(), again
+    return structs.replace(snapshot, unserved=unserved), retired, await queue.size(), again
 
 
 async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":

@@ -1,9 +1,9 @@
 """How `shoal run` ends: its exit code, and the first words of its summary."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from shoal import Scraper
 from shoal.cli.commands.crawl.run import exit_code, summary_text
