@@ -1,86 +1,23 @@
-"""Terminal output: messages on stderr, data on stdout as JSON or as tables that fit."""
+"""Output: messages on stderr, data on stdout."""
 
 import io
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 import msgspec
 import typer
-from rich import box
-from rich.cells import cell_len
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from shoal.core.errors import InvalidInput
 from shoal.core.text import printable
 from shoal.core.values import counted as counted
-from shoal.fleet.status.rows.row import Row, TableColumns, fields_of
+from shoal.fleet.status.rows.row import fields_of
 from shoal.fleet.telemetry.logs import LogStream, Stream, descriptor_of
 
-GAP = 2  # spaces between two columns
-MIN_FOLDED = 18  # characters of a column that wraps
-MIN_ANY = 8  # in a terminal that is too narrow even so
-
 _C1 = re.compile("[\x7f-\x9f]")
-NO_WIDTH = 10_000
 MEGABYTE = 1 << 20
-
-
-Cells = Mapping[str, Sequence[str]]  # the texts of each column
-
-
-def choose_columns(
-    cells: Cells, width: int, *, drops: Sequence[str] = (), folds: Collection[str] = ()
-) -> list[str]:
-    """Return the columns that are shown in a width.
-
-    Columns in `drops` are left out in that order until the rest fits, where those in `folds` may wrap.
-    """
-    left_out = list[str]()
-    for name in drops:
-        if _fits(cells, width, left_out, folds):
-            break
-        if name in cells:
-            left_out.append(name)
-    for name in reversed(left_out):  # a narrow column may fit where a wide one was
-        if _fits(cells, width, without := [one for one in left_out if one != name], folds):
-            left_out = without
-    return [name for name in cells if name not in left_out]
-
-
-def _fits(
-    cells: Cells, width: int, without: Collection[str], folds: Collection[str], least: int = MIN_FOLDED
-) -> bool:
-    widths = [
-        min(wide, least) if name in folds else wide
-        for name, texts in cells.items()
-        if name not in without and (wide := max(map(cell_len, (_header(name), *texts))))
-    ]
-    return sum(widths) + GAP * (len(widths) - 1) <= width
-
-
-def draw(cells: Cells, width: int, *, folds: Collection[str] = (), numeric: Collection[str] = ()) -> Table:
-    """Return a table that fits a width: columns in `folds` wrap, or all of them if that is not enough."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    is_wide = _fits(cells, width, (), folds, least=MIN_ANY)
-    for name in cells:
-        justify: Literal["left", "right"] = "right" if name in numeric else "left"
-        table.add_column(
-            Text(_header(name)), justify=justify, overflow="fold", no_wrap=is_wide and name not in folds
-        )
-    for row in zip(*cells.values(), strict=True):
-        table.add_row(*map(Text, row))  # rich would parse a plain str as markup, as above
-    return table
-
-
-def _header(name: str) -> str:
-    return printable(name.replace("_", " "))  # a page may have chosen it: the columns of a table
 
 
 class MessageStream(io.TextIOBase):
@@ -127,19 +64,15 @@ def messages_without_waiting() -> Iterator[None]:
         stream.drain()
 
 
-@cache
-def console() -> "Console":
-    """Return the console for messages: stderr."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
-
-
-def say(text: str) -> None:
-    """Print a message to stderr."""
+def say(text: str, *, label: str = "", style: str = "") -> None:
+    """Print a message to stderr; a terminal shows its label in a style, or all of it without a label."""
     text = "\n".join(map(printable, text.split("\n")))
     if sys.stderr.isatty():
-        console().print(text, markup=False)
-    else:  # rich is slow to import
-        sys.stderr.write(f"{text}\n")
+        from shoal.cli.terminal import print_styled  # rich is slow to import
+
+        print_styled(text, label, style)
+    else:
+        sys.stderr.write(f"{label}{text}\n")
 
 
 def put_message(text: str) -> None:
@@ -154,7 +87,7 @@ def put_line(record: Mapping[str, Any]) -> None:
 
 def print_error(message: str) -> None:
     """Print an error: what went wrong and what to type next."""
-    console().print(f"[bold red]error:[/] {escaped(message)}")
+    say(message, label="error: ", style="bold red")
 
 
 def confirm(question: str) -> None:
@@ -169,11 +102,6 @@ def confirm(question: str) -> None:
         raise typer.Abort
 
 
-def escaped(text: object) -> str:
-    """Return untrusted text without control characters and markup."""
-    return escape(printable(str(text)))
-
-
 def put_text(text: str) -> None:
     """Write untrusted text to stdout, without control characters if stdout is a terminal."""
     if sys.stdout.isatty():
@@ -183,69 +111,15 @@ def put_text(text: str) -> None:
 
 def put_json(record: Any, **more: Any) -> None:
     """Write a row of a report, with more fields behind its own, as one line of JSON to stdout."""
-    line = msgspec.json.encode(_fields(record) | more if more else record).decode()
+    line = msgspec.json.encode(record_fields(record) | more if more else record).decode()
     # JSON need not escape these, but some terminals interpret them.
     sys.stdout.write(_C1.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
     sys.stdout.flush()
 
 
-def put_rows(
-    rows: Iterable[Any],
-    table: TableColumns,
-    *,
-    as_json: bool,
-    nothing: str,
-    wide: bool = False,
-    **more: Any,
-) -> None:
-    """Write the rows of a report to stdout: one line of JSON each, with `more` fields, or a table."""
-    if as_json:
-        for row in rows:
-            put_json(row, **more)
-        return
-    listed = list(rows)
-    if not listed:
-        say(nothing)
-        return
-
-    values = {column: [_value(row, column) for row in listed] for column in table.names}
-    cells = {column: [printable(shown(value)) for value in found] for column, found in values.items()}
-    numeric = {
-        column for column, found in values.items() if all(isinstance(value, int | float) for value in found)
-    }
-    # A pipe has no width, and its reader wants each row on one line.
-    width = Console().width if sys.stdout.isatty() and not wide else NO_WIDTH
-    chosen = {
-        name: cells[name] for name in choose_columns(cells, width, drops=table.drops, folds=table.folds)
-    }
-    drawn = draw(chosen, width, folds=table.folds, numeric=numeric)
-    Console(highlight=False, width=width, soft_wrap=True).print(drawn)
-    if len(chosen) < len(cells):
-        left_out = ", ".join(_header(name) for name in table.drops if name in cells and name not in chosen)
-        say(f"Left out in this width: {left_out}. To see all columns, add --wide or --json")
-
-
-def _fields(row: Any) -> dict[str, Any]:
+def record_fields(row: Any) -> dict[str, Any]:
+    """Return the fields of a row of a report, or of a mapping."""
     return dict(row) if isinstance(row, Mapping) else fields_of(row)
-
-
-def _value(row: Any, column: str) -> Any:
-    """Return what a table shows of a row in a column, see `TableColumns`."""
-    found = _fields(row) | (row.cells() if isinstance(row, Row) else {})
-    if column in found:
-        return found[column]
-    if f"{column}_bytes" in found:
-        return megabytes(found[f"{column}_bytes"])
-    return duration(found.get(f"{column}_seconds"))
-
-
-def put_table(table: "Table") -> None:
-    """Print a table to stderr; without a terminal, nothing is cut to a width."""
-    if sys.stderr.isatty():
-        console().print(table)
-        return
-
-    Console(stderr=True, highlight=False, width=NO_WIDTH).print(table)
 
 
 def shown(value: Any) -> str:

@@ -4,38 +4,14 @@ import shlex
 from collections.abc import Collection
 
 from shoal.cli.console import counted, size_text
-from shoal.cli.resume_command import again_command
-from shoal.fleet.job import Job
+from shoal.core.model import Counts
 from shoal.fleet.status.findings import EmptyFields, RunFindings
 from shoal.fleet.status.progress import Snapshot
-from shoal.worker.counters import FileCounts, format_counts, top_counts
-from shoal.worker.left_out import DEPTH, LOST, SKIPPED, TRAPS
+from shoal.worker.counters import FileCounts, WorkerCounters, top_counts
+from shoal.worker.left_out import LOST, SKIPPED
 
-MAX_SHOWN = 3  # examples of missing pages
 MAX_ERRORS = 5  # error classes of dead letters
-
-
-def left_out_lines(snapshot: "Snapshot", job: "Job") -> list[str]:
-    """Return the closing lines of a run: its cuts, its missing pages, its skipped links and their options."""
-    reason = snapshot.reason if snapshot.is_cut else snapshot.lost_tasks
-    lines = [f"Not complete: {reason}."] if reason else []
-    if snapshot.stats.lost:
-        lines.append(
-            "To restore lost seeds, enqueue the same source into the run; lost links need a new run, "
-            "because the pages that contain them are done."
-        )
-    lines += missing_lines(snapshot)
-    lines += _links_not_followed(snapshot)
-    lines += reservation_lines(snapshot)
-    if DEPTH in snapshot.cuts:
-        deepest = job.scraper.settings.max_depth
-        deeper = f"max_depth={5 * deepest or 1}"
-        again = again_command(job, snapshot.run.id, deeper)
-        lines.append(f"Deeper:   {again or f'--set {deeper} (now {deepest}), in a new run'}")
-    if TRAPS in snapshot.cuts:
-        again = again_command(job, snapshot.run.id, "max_per_pattern=1000000")
-        lines.append(f"Traps:    {again or '--set max_per_pattern=1000000 follows them too, in a new run'}")
-    return lines
+MAX_SHOWN = 3  # examples of missing pages
 
 
 def hook_lines(snapshot: "Snapshot") -> list[str]:
@@ -87,24 +63,15 @@ def skipped_link_lines(snapshot: "Snapshot") -> list[str]:
     return lines
 
 
-def _links_not_followed(snapshot: "Snapshot") -> list[str]:
-    lines, shown = [], []
-    for title, by_step in (("Skipped by a step", True), ("Links not followed", False)):
-        found = {
-            reason.removeprefix(SKIPPED): links
-            for reason, links in snapshot.not_followed.items()
-            if reason.startswith(SKIPPED) == by_step
-        }
-        if not found:
-            continue
-        counts = {reason: links.count for reason, links in found.items()}
-        first = next(iter(found.values())).example
-        example = f", for example {first}" if first else ""
-        lines.append(f"{title}: {format_counts(counts)}{example}.")
-        shown += [(reason, found[reason]) for reason, _ in top_counts(counts)]
-    # Those of a cut have a line of their own.
-    rules = [(reason, links.option) for reason, links in shown if links.option and not links.is_cut]
-    return lines + [f"To follow those {reason} in a new run: {option}" for reason, option in rules]
+def first_error_lines(tally: WorkerCounters) -> list[str]:
+    """Return the first error of the most frequent classes, with its traceback."""
+    lines = []
+    for kind, count in top_counts(tally.errors):
+        if kind in tally.first_errors:
+            first, *traceback = tally.first_errors[kind].split("\n")
+            lines.append(f"First of {count:,} {kind}: {first}" if count > 1 else f"{kind}: {first}")
+            lines += [f"  {line}" for line in traceback]
+    return lines
 
 
 def error_lines(found: RunFindings, *, shown: Collection[str]) -> list[str]:
@@ -114,6 +81,17 @@ def error_lines(found: RunFindings, *, shown: Collection[str]) -> list[str]:
         more = counted(len(new) - MAX_ERRORS, "more error class", "more error classes")
         return [*new[:MAX_ERRORS], f"Not shown here: {more}."]
     return new
+
+
+def retry_words(stats: Counts, tally: WorkerCounters, now: float) -> str | None:
+    """Return which tasks a run waits for, if all that are left wait for a retry; `now` is the time of day."""
+    if not stats.delayed or stats.pending or stats.leased or not tally.first_errors:
+        return None
+    kind = top_counts(tally.errors, 1)[0][0]
+    error = tally.first_errors.get(kind, "").partition("\n")[0]
+    left = tally.last_retry_at - now
+    when = f", all within {left:,.0f} s" if left >= 1 else ""
+    return f"a retry of {counted(stats.delayed, 'task')}{when} ({kind}{f': {error}' if error else ''})"
 
 
 def item_lines(found: RunFindings, snapshot: Snapshot, first_page: str | None) -> list[str]:

@@ -2,117 +2,24 @@
 
 import sys
 import time
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from rich.console import Group
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
-from rich.text import Text
-
-from shoal.cli.console import console, counted, duration, escaped, put_line, put_message, say
+from shoal.cli.console import counted, duration, put_line, put_message, say
+from shoal.cli.left_out import retry_words
 from shoal.core.commands import shoal_command
-from shoal.core.model import Counts, Run, RunState
+from shoal.core.model import Run, RunState
 from shoal.fleet.run.pool import RunObserver, WorkerPool
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.rows.row import fields_of
 from shoal.fleet.telemetry.logs import LogPlan
 from shoal.fleet.telemetry.worker_log import Warned
 from shoal.queue.address import shown_queue
-from shoal.worker.counters import WorkerCounters, format_counts, postponed_words, top_counts
+from shoal.worker.counters import format_counts, postponed_words
+
+if TYPE_CHECKING:
+    from shoal.cli.live_view import RunView
 
 LINE_INTERVAL_SECONDS = 10.0  # without a terminal
-
-
-def first_error_lines(tally: WorkerCounters) -> list[str]:
-    """Return the first error of the most frequent classes, with its traceback."""
-    lines = []
-    for kind, count in top_counts(tally.errors):
-        if kind in tally.first_errors:
-            first, *traceback = tally.first_errors[kind].split("\n")
-            lines.append(f"First of {count:,} {kind}: {first}" if count > 1 else f"{kind}: {first}")
-            lines += [f"  {line}" for line in traceback]
-    return lines
-
-
-def retry_words(stats: Counts, tally: WorkerCounters, now: float) -> str | None:
-    """Return which tasks a run waits for, if all that are left wait for a retry; `now` is the time of day."""
-    if not stats.delayed or stats.pending or stats.leased or not tally.first_errors:
-        return None
-    kind = top_counts(tally.errors, 1)[0][0]
-    error = tally.first_errors.get(kind, "").partition("\n")[0]
-    left = tally.last_retry_at - now
-    when = f", all within {left:,.0f} s" if left >= 1 else ""
-    return f"a retry of {counted(stats.delayed, 'task')}{when} ({kind}{f': {error}' if error else ''})"
-
-
-class RunView:
-    """A progress bar with lines of counts under it."""
-
-    def __init__(self) -> None:
-        self._bar = Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=36),
-            TaskProgressColumn(),
-            MofNCompleteColumn(),
-            console=console(),
-        )
-        self._task = self._bar.add_task("", total=None)
-        self._live = Live(self._bar, console=console(), refresh_per_second=8, transient=True)
-
-    def start(self) -> None:
-        """Start drawing."""
-        self._live.start()
-
-    def stop(self) -> None:
-        """Remove the view."""
-        self._live.stop()
-
-    def name(self, scraper: str) -> None:
-        """Set the scraper's name."""
-        self._bar.update(self._task, description=escaped(scraper))
-
-    def show(self, snapshot: Snapshot, pool: WorkerPool) -> None:
-        """Draw the current progress."""
-        stats = snapshot.stats
-        self._bar.update(self._task, completed=stats.tasks - stats.remaining, total=stats.tasks or None)
-        self._live.update(Group(self._bar, *view(snapshot, pool)))
-
-
-def view(snapshot: Snapshot, pool: WorkerPool) -> list[Text]:
-    """Return the lines below the bar."""
-    stats, tally = snapshot.stats, pool.tally
-    hosts = f"{snapshot.hosts:,}" if snapshot.hosts < 1000 else "1,000+"
-    lines = [
-        _pairs(
-            ("pages/s", f"{snapshot.rate:,.1f}"),
-            ("ETA", duration(snapshot.eta_seconds)),
-            ("items", f"{stats.items:,}"),
-            ("rejected", f"{stats.rejected:,}"),
-            ("dead", f"{stats.dead:,}"),
-        ),
-        _pairs(
-            ("pending", f"{stats.pending:,}"),
-            ("delayed", f"{stats.delayed:,}"),
-            ("in progress", f"{stats.leased:,}"),
-            ("hosts", hosts),
-            ("workers", f"{len(pool.pids)}"),
-        ),
-    ]
-    for counts in (tally.errors, postponed_words(tally.postponed)):
-        if counts:
-            lines.append(
-                _pairs(*((name, f"{count:,}") for name, count in top_counts(counts)), style="yellow")
-            )
-    if waits_for := snapshot.waits_for or retry_words(stats, tally, time.time()):
-        lines.append(_pairs(("waiting for", waits_for), style="yellow"))
-    return lines
-
-
-def _pairs(*pairs: tuple[str, str], style: str = "cyan") -> Text:
-    text = Text("  ")
-    for name, value in pairs:
-        text.append(f"{name} ", style="dim").append(value, style=style).append("   ")
-    return text
 
 
 class Printer(RunObserver):
@@ -193,10 +100,7 @@ class ProgressView(Printer):
 
     def on_message(self, text: str) -> None:
         """Print an event of a worker; in a terminal, it stands out from the output of steps."""
-        if self.as_json:
-            put_message(text)
-        else:
-            console().print(f"[yellow]{escaped(text)}")
+        put_message(text) if self.as_json else say(text, style="yellow")
 
     def _line(self, snapshot: Snapshot, pool: WorkerPool) -> None:
         waits_for = snapshot.waits_for or retry_words(snapshot.stats, pool.tally, time.time())
@@ -219,6 +123,8 @@ def open_view() -> "RunView | None":
     """Return a live view of a run, None without a terminal."""
     if not sys.stderr.isatty():
         return None
+    from shoal.cli.live_view import RunView
+    from shoal.cli.terminal import console
 
     return RunView() if console().is_terminal else None
 

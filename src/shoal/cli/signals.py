@@ -3,13 +3,13 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Protocol
 
-from shoal.cli.console import console
 from shoal.cli.exits import Exit
 from shoal.core.values import counted
 
@@ -22,6 +22,7 @@ HINTS = {
     signal.SIGTERM: "send SIGTERM again",
     signal.SIGHUP: "send SIGHUP again",
 }
+SHOW_CURSOR = "\x1b[?25h"  # which the live view hides
 MAX_SIGNALS = 3  # until the workers are killed, and the command ends
 OUTPUTS = (1, 2)  # stdout and stderr
 _handled: ContextVar[list[str] | None] = ContextVar("handled", default=None)  # signals so far
@@ -125,5 +126,7 @@ def obey_signals(pool: SignalledPool, say: Callable[[str], None]) -> None:
 
 def _end_now() -> None:
     """End this process: no exception ends a thread that waits for the reader of stdout."""
-    console().show_cursor()
+    if sys.stderr.isatty():
+        sys.stderr.write(SHOW_CURSOR)
+        sys.stderr.flush()
     os._exit(Exit.INTERRUPTED)

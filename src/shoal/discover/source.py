@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -21,7 +22,8 @@ _BREAK = re.compile(r"[\t\r\n]")
 _USERINFO = re.compile(r"//[^/?#\s@]*@")
 
 
-class Refusal(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Refusal:
     """An entry that could not become a task: its position, its beginning, and the reason."""
 
     where: str

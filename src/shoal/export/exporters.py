@@ -13,13 +13,6 @@ from shoal.core.failures import error_with_place
 from shoal.export.contract import Exporter, ExportOptions, Writer
 from shoal.export.files.csv import CsvWriter, read_header
 from shoal.export.files.jsonl import GzipJsonlWriter, JsonlWriter
-from shoal.export.files.parquet import ParquetWriter
-from shoal.export.steps import StepWriter, step_table
-from shoal.export.tables.address import TableAddress, read_address
-from shoal.export.tables.database import Table
-from shoal.export.tables.postgres import PostgresLink, PostgresTable
-from shoal.export.tables.sqlite import SqliteLink, SqliteTable
-from shoal.export.tables.upsert import TableWriter
 from shoal.export.target import OutputTarget, has_content
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call
@@ -84,41 +77,15 @@ def _open_csv(target: OutputTarget, options: ExportOptions) -> Writer:
 
 
 def _open_parquet(target: OutputTarget, options: ExportOptions) -> Writer:
+    from shoal.export.files.parquet import ParquetWriter
+
     return ParquetWriter(target, columns=options.columns, envelope=options.envelope)
 
 
 def _open_tables(location: str, options: ExportOptions) -> Writer:
-    address = read_address(location, options.key)
-    table = _table_factory(address)
+    from shoal.export.open_tables import open_tables
 
-    def open_table(address: TableAddress) -> Writer:
-        return TableWriter(
-            table(address),
-            key=address.key,
-            columns=options.columns,
-            envelope=options.envelope or address.envelope,
-            live=options.live,
-            may_lack_key=options.by_step,  # the key of one step may be missing in another
-        )
-
-    def step_address(step: str) -> TableAddress:
-        return address.renamed(step_table(address.table, step))
-
-    if not options.by_step:
-        return open_table(address)
-    return StepWriter(
-        lambda step: step_address(step).location,
-        lambda step: open_table(step_address(step)),
-        survey=not options.live,
-    )
-
-
-def _table_factory(address: TableAddress) -> "Callable[[TableAddress], Table]":
-    """Return a factory for the tables of one database; they share a connection and a transaction."""
-    if address.scheme == "sqlite":
-        return partial(SqliteTable, link=SqliteLink(address.path))
-
-    return partial(PostgresTable, link=PostgresLink(address))
+    return open_tables(location, options)
 
 
 def _read_exporter(value: object) -> Exporter:

@@ -10,13 +10,11 @@ from shoal.core.errors import InvalidItem, InvalidTask
 from shoal.core.model import Reject, Task
 from shoal.scrape.files import Download, HasDownloads, check_not_download, item_task, read_plan
 from shoal.scrape.items import Check, is_item, make_reject, take_downloads, validate_item
+from shoal.scrape.links.filter import Dropped
 from shoal.scrape.node import Node
 
 Route = Callable[[Task], Task]
 MAX_RESULTS = 1_000_000  # items and tasks of one page: no page holds as many, so the step never ends
-
-
-Dropped = defaultdict[str, int]  # skipped links by reason; not a Counter, which is slower to create
 
 
 class Harvest(msgspec.Struct):

@@ -25,8 +25,9 @@ from shoal.fetch.contract import Fetcher, begin_task
 from shoal.fetch.deadlines import Deadlines
 from shoal.fetch.status import accepted
 from shoal.scrape.files import is_download, payload_for_step, read_plan
-from shoal.scrape.harvest import Dropped, Harvest
+from shoal.scrape.harvest import Harvest
 from shoal.scrape.hooks import FailedTask
+from shoal.scrape.links.filter import Dropped
 from shoal.scrape.page import Page
 from shoal.scrape.parsing import names_text
 from shoal.scrape.requests import sending_without_page

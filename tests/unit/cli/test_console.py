@@ -7,7 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 import typer
 
-from shoal.cli import console
+from shoal.cli import terminal
 from shoal.cli.console import confirm, put_json, put_text, say
 from shoal.core.errors import InvalidInput
 
@@ -21,10 +21,10 @@ class Screen(io.StringIO):
 
 def shown(write, text):
     """Return what is written to a terminal as stdout and stderr."""
-    console.console.cache_clear()
+    terminal.console.cache_clear()
     with Screen() as screen, redirect_stdout(screen), redirect_stderr(screen):
         write(text)
-        console.console.cache_clear()
+        terminal.console.cache_clear()
         return screen.getvalue()
 
 

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.cli.progress import retry_words
+from shoal.cli.left_out import retry_words
 from shoal.core.model import Counts, Fate, Retry
 from shoal.worker.counters import WorkerCounters
 

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from shoal.cli.console import choose_columns, draw, put_rows
+from shoal.cli.tables import choose_columns, draw, put_rows
 from shoal.fleet.status.rows.row import TableColumns
 
 RUN = "20261116_024225_ab12"

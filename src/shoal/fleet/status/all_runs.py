@@ -9,7 +9,7 @@ from shoal.core.errors import UnknownRun
 from shoal.core.model import DeadFilter, DeadLetter, Run, StoredItem
 from shoal.core.values import read_whole
 from shoal.fleet.status.rows.letters import RunLetterRow, short_payload
-from shoal.fleet.status.rows.results import RunItemRow
+from shoal.fleet.status.rows.tasks import RunItemRow
 from shoal.queue.contract import QueueReports
 
 T = TypeVar("T")

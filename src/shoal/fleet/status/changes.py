@@ -10,7 +10,7 @@ import msgspec
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
 from shoal.core.values import read_choice
-from shoal.fleet.status.rows.results import ChangeRow
+from shoal.fleet.status.rows.tasks import ChangeRow
 from shoal.queue.contract import Queue
 from shoal.worker.page_changes import FieldDifference, PageDifferences
 from shoal.worker.recrawl import IndexedPage, PageChange, PagePlace, key_of, read_index, topic

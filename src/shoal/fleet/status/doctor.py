@@ -25,7 +25,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.tokens import TokenSettings
 from shoal.scrape.step import discarded_calls
 from shoal.worker.fetchers.chain import RENDERED
-from shoal.worker.fetchers.tokens import token_source
+from shoal.worker.fetchers.credentials import token_source
 
 MIN_OPEN_FILES = 4_096
 MIN_FREE_DISK = 1 << 30  # bytes; below it the disk is poor

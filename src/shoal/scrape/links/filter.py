@@ -1,5 +1,6 @@
 """Filter follow-up tasks: keep those in scope, not too deep, and not in a spider trap."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from threading import Lock
 
@@ -11,7 +12,6 @@ from shoal.core.model import LOWEST_PRIORITY, Task
 from shoal.core.redact import bare_url
 from shoal.core.secrets import secret_headers
 from shoal.core.urls import canonical
-from shoal.scrape.harvest import Dropped
 from shoal.scrape.links.paging import PagedList, has_one_next, paging_depth
 from shoal.scrape.links.traps import MIN_NEW, TrapRules
 from shoal.scrape.links.url_parts import strip_session
@@ -24,6 +24,8 @@ SECRETS_ELSEWHERE = "secret headers would go to a host out of scope"
 TRAP, OTHER_TRAPS = "trap: ", "trap: others"
 MAX_REPORTED = 20  # traps that are reported by name
 MIN_REMEMBERED = 100_000  # links
+
+Dropped = defaultdict[str, int]  # skipped links by reason; not a Counter, which is slower to create
 
 
 class SeenLinks:

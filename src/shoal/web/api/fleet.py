@@ -17,8 +17,8 @@ from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.overview import host_row, worker_row
 from shoal.fleet.status.rows.fetchers import CacheRow, TokenRow
 from shoal.fleet.status.rows.letters import RunLetterRow
-from shoal.fleet.status.rows.results import RunItemRow
 from shoal.fleet.status.rows.runs import CountsRow
+from shoal.fleet.status.rows.tasks import RunItemRow
 from shoal.fleet.status.rows.workers import HostRow, OverviewRow, WorkerRow
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.web.actions import Operator

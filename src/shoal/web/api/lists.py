@@ -19,8 +19,7 @@ from shoal.fleet.status.partitions import partitions
 from shoal.fleet.status.proxies import proxies
 from shoal.fleet.status.records import Record, records
 from shoal.fleet.status.rows.fetchers import ProxyRow, TokenRow
-from shoal.fleet.status.rows.results import ChangeRow, ItemRow, RejectRow
-from shoal.fleet.status.rows.tasks import ExpiredTaskRow, RecordRow, TaskRow
+from shoal.fleet.status.rows.tasks import ChangeRow, ExpiredTaskRow, ItemRow, RecordRow, RejectRow, TaskRow
 from shoal.fleet.status.rows.workers import HostRow, PartitionRow, StaleRow, WorkerRow
 from shoal.fleet.status.stale import StaleHolder, stale_holders
 from shoal.fleet.status.tokens import tokens

@@ -157,24 +157,18 @@ async def open_fetchers(
         played = PlaybackFetcher(record.find, record=record.name, limits=limits)
         return dict.fromkeys(("http", "browser", "auto", *plugin_fetchers(wanted)), played)
     fetcher = _open_direct(settings, limits, wanted, user_agent, once=once, egress=egress)
-    if settings.tor:
-        from shoal.worker.fetchers.tor import with_tor
+    if settings.tor or settings.proxies or settings.sites.have_proxies:
+        from shoal.worker.fetchers.proxies import with_proxies, with_tor
 
         fetcher = await with_tor(settings, queue, fetcher, run_id=run_id)
-    if settings.proxies or settings.sites.have_proxies:
-        from shoal.worker.fetchers.proxies import with_proxies
-
         fetcher = await with_proxies(
             settings, queue, fetcher, run_id=run_id, worker_id=worker_id, count=count_proxy
         )
-    if settings.sessions:
-        from shoal.worker.fetchers.sessions import with_sessions
+    if settings.sessions or settings.tokens:
+        from shoal.worker.fetchers.credentials import with_sessions, with_tokens
 
         fetcher = with_sessions(settings, queue, fetcher, login)
-    if settings.tokens:
-        from shoal.worker.fetchers.tokens import with_tokens
-
-        fetcher = await with_tokens(settings.tokens, queue, fetcher, run_id=run_id)
+        fetcher = await with_tokens(settings, queue, fetcher, run_id=run_id)
     if settings.warc:
         from shoal.export.archive.warc import WarcWriter
         from shoal.fetch.archive import RecordingFetcher
@@ -214,8 +208,7 @@ async def open_fetcher(
     fetcher = _open_direct(settings, limits or Limits(max_body=settings.max_body), {fetch}, user_agent)
     if settings.tor or settings.proxies or settings.sites.proxies:
         from shoal.fetch.proxies.fetcher import RetryingFetcher
-        from shoal.worker.fetchers.proxies import with_proxies
-        from shoal.worker.fetchers.tor import with_tor
+        from shoal.worker.fetchers.proxies import with_proxies, with_tor
 
         fetcher = await with_tor(settings, None, fetcher, wait=TOR_TIMEOUT)
         fetcher = RetryingFetcher(await with_proxies(settings, None, fetcher))

@@ -1,7 +1,9 @@
-"""Opens the proxies of a worker; imported only for a scraper that has some."""
+"""What the requests of a worker pass: its proxies, or its own Tor process."""
 
 import secrets
+from datetime import timedelta
 
+from shoal.core.model import ZERO
 from shoal.core.proxies import ProxyRules
 from shoal.fetch.contract import Fetcher
 from shoal.fetch.proxies.fetcher import ProxiesFetcher, SiteProxiesFetcher
@@ -9,6 +11,9 @@ from shoal.fetch.proxies.pool import CountProxy, ProxyPool
 from shoal.fetch.proxies.source import ProxySource
 from shoal.fetch.proxies.sync import ProxySync
 from shoal.fetch.shared_state import secret_of
+from shoal.fetch.tor.fetcher import TorFetcher
+from shoal.fetch.tor.sync import TorSync
+from shoal.fetch.tor.tor import Tor
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.scraper import ScraperSettings
 
@@ -58,4 +63,37 @@ async def _open_proxies(
         fetcher, pool, source=source, sync=sync, statuses=settings.statuses, block=settings.block
     )
     await proxied.start()
+    return proxied
+
+
+async def with_tor(
+    settings: ScraperSettings,
+    queue: Queue | None,
+    fetcher: Fetcher,
+    *,
+    run_id: str = "",
+    wait: timedelta = ZERO,
+) -> Fetcher:
+    """Return the fetcher with its own Tor process, if the settings ask for one; `wait` until it is up.
+
+    Without a queue its state is not shared. Raises InvalidSetting, and TorDown if it is not up in time.
+    """
+    if settings.tor is None:
+        return fetcher
+    tor = await Tor.open(settings.tor.torrc)
+    try:
+        if wait:
+            await tor.wait_until_up(wait)
+    except BaseException:
+        await tor.close()
+        raise
+    proxied = TorFetcher(
+        fetcher,
+        tor,
+        renew=settings.tor.renew,
+        statuses=settings.statuses,
+        block=settings.block,
+    )
+    if queue:
+        proxied.start_sync(TorSync(queue, run_id))
     return proxied

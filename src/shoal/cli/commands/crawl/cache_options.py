@@ -6,8 +6,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidSetting
-from shoal.export.archive.warc import warcio
-from shoal.export.archive.warc_read import WarcArchive
 from shoal.fleet.sources.seeds import Seeds
 from shoal.scrape.settings.scraper import MAX_BODY
 from shoal.scrape.settings.storage import read_playback
@@ -25,6 +23,8 @@ def check_settings(typed: Mapping[str, str], *, resume: bool) -> None:
     if warc and Path(warc).exists() and not resume:
         raise InvalidSetting("--warc", f"file {warc} already exists. Choose another name, or delete it")
     if warc or playback:
+        from shoal.export.archive.warc import warcio
+
         warcio("archiveiterator")  # which may not be installed
 
 
@@ -37,6 +37,7 @@ def playback_seeds(seeds: "Seeds", playback: str | None) -> "Seeds":
         raise InvalidSetting(option, "needs the network, and --playback makes no network requests. Use --url")
     if seeds:
         return seeds
+    from shoal.export.archive.warc_read import WarcArchive
 
     first = WarcArchive(read_playback("--playback", playback), max_body=MAX_BODY).first
     return replace(seeds, urls=[first] if first else [])

@@ -10,9 +10,10 @@ import msgspec
 import typer
 from msgspec.structs import replace
 
+from shoal.cli.closing_lines import left_out_lines
 from shoal.cli.console import counted, put_json, say
 from shoal.cli.exits import Exit
-from shoal.cli.left_out import item_lines, left_out_lines
+from shoal.cli.left_out import item_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.progress import Printer
 from shoal.core.errors import InvalidSetting

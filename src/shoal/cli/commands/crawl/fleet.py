@@ -12,25 +12,18 @@ from rich import box
 from rich.table import Table
 
 from shoal.cli.commands.crawl.run import exit_code, summary_text
-from shoal.cli.console import (
-    console,
-    counted,
-    duration,
-    escaped,
-    print_error,
-    put_json,
-    put_message,
-    put_table,
-    say,
-)
+from shoal.cli.console import counted, duration, print_error, put_json, put_message, say
 from shoal.cli.exits import Exit
+from shoal.cli.left_out import first_error_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import choose_seeds, start_options, takes_sources
 from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
-from shoal.cli.progress import ProgressView, first_error_lines
+from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import resume_command
 from shoal.cli.signals import obey_signals
+from shoal.cli.tables import put_table
+from shoal.cli.terminal import console, escaped
 from shoal.core.errors import InvalidInput
 from shoal.core.model import SECOND
 from shoal.core.tasks import first

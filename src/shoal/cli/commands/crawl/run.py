@@ -8,16 +8,17 @@ from shlex import quote
 import typer
 from msgspec.structs import replace
 
+from shoal.cli.closing_lines import left_out_lines
 from shoal.cli.commands.crawl.cache_options import check_settings, playback_seeds
 from shoal.cli.commands.crawl.enqueue import fill, report
 from shoal.cli.console import counted, duration, put_json, say
 from shoal.cli.exits import Exit
-from shoal.cli.left_out import error_lines, file_words, hook_lines, item_lines, left_out_lines
+from shoal.cli.left_out import error_lines, file_words, first_error_lines, hook_lines, item_lines
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import choose_seeds, start_options, takes_sources
 from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
-from shoal.cli.progress import ProgressView, first_error_lines
+from shoal.cli.progress import ProgressView
 from shoal.cli.resume_command import resume_command
 from shoal.cli.signals import obey_signals
 from shoal.core.commands import shoal_command

@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say, size_text
+from shoal.cli.console import counted, duration, put_json, put_text, say, size_text
 from shoal.cli.open_queue import id_of, with_existing_queue, with_run
 from shoal.cli.options import common
+from shoal.cli.tables import put_rows
 from shoal.fetch.tor.sync import TorState, order_renewal, read_states
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.status.cache import cache_status

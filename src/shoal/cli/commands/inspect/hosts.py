@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from shoal.cli.console import duration, put_json, put_rows, say
+from shoal.cli.console import duration, put_json, say
 from shoal.cli.open_queue import DEFAULT_LIMIT, id_of, say_more, say_queue, with_existing_queue
 from shoal.cli.options import common
+from shoal.cli.tables import put_rows
 from shoal.core.model import HostStatus
 from shoal.core.tasks import first
 from shoal.core.values import read_positive_duration

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from msgspec import structs
 
-from shoal.cli.console import counted, duration, put_json, put_rows, put_text, say, shown
+from shoal.cli.console import counted, duration, put_json, put_text, say, shown
 from shoal.cli.left_out import (
     file_words,
     hook_lines,
@@ -20,6 +20,7 @@ from shoal.cli.left_out import (
 )
 from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
+from shoal.cli.tables import put_rows
 from shoal.core.model import ReportedState, WorkerState
 from shoal.fleet.command_hints import command_on, command_to_resume
 from shoal.fleet.status.at_work import GONE_SHOWN, is_live, runs_at_work, unserved_steps

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from shoal.cli.console import counted, put_json, put_rows, say
+from shoal.cli.console import counted, put_json, say
 from shoal.cli.open_queue import id_of, with_existing_queue, with_run
 from shoal.cli.options import common
+from shoal.cli.tables import put_rows
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import Run, TaskState, TaskStatus
 from shoal.core.tasks import first

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli.console import counted, put_json, put_rows, say
+from shoal.cli.console import counted, put_json, say
 from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_run
 from shoal.cli.options import common
+from shoal.cli.tables import put_rows
 from shoal.core.model import Run, StoredItem
 from shoal.core.tasks import first
 from shoal.export.follow import Report
@@ -19,8 +20,8 @@ from shoal.export.tables.address import display_location
 from shoal.export.target import STDOUT
 from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.status.changes import ListedChange, list_changes, read_change_kind
-from shoal.fleet.status.rows.results import ChangeRow
 from shoal.fleet.status.rows.row import as_json as row_json
+from shoal.fleet.status.rows.tasks import ChangeRow
 from shoal.queue.contract import Queue
 from shoal.worker.recrawl import PageChange
 

@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from shoal.cli.configuration import current_project
-from shoal.cli.console import confirm, counted, put_json, put_rows, say
+from shoal.cli.console import confirm, counted, put_json, say
 from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.cli.options.workers import read_change
+from shoal.cli.tables import put_rows
 from shoal.core.errors import InvalidInput
 from shoal.core.model import ZERO, Run, RunState
 from shoal.core.values import read_positive_duration

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from shoal.cli.commands.manage.dead_edit import Error, Host, Ids, edit
-from shoal.cli.console import confirm, counted, duration, put_json, put_rows, put_text, say
+from shoal.cli.console import confirm, counted, duration, put_json, put_text, say
 from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.cli.shell.dead_letter import open_dead_shell
 from shoal.cli.shell.failed_page import describe_page, find_failure, write_page
+from shoal.cli.tables import put_rows
 from shoal.core.model import ZERO, DeadFilter, DeadLetter
 from shoal.core.tasks import first
 from shoal.core.values import no_match, read_positive_duration

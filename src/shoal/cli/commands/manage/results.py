@@ -6,16 +6,17 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from shoal.cli.console import counted, put_json, put_rows, say
+from shoal.cli.console import counted, put_json, say
 from shoal.cli.open_queue import DEFAULT_LIMIT, say_more, with_existing_queue, with_run
 from shoal.cli.options import common
+from shoal.cli.tables import put_rows
 from shoal.core.model import StoredItem, StoredReject
 from shoal.core.tasks import first
 from shoal.core.values import no_match
 from shoal.fleet.status.all_runs import FromRun, all_items, run_item_row
 from shoal.fleet.status.findings import sample_of
-from shoal.fleet.status.rows.results import ItemRow, RejectRow, RunItemRow
 from shoal.fleet.status.rows.row import TableColumns
+from shoal.fleet.status.rows.tasks import ItemRow, RejectRow, RunItemRow
 from shoal.queue.contract import Queue, QueueReports
 
 HEAD = 10

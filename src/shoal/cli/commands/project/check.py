@@ -7,10 +7,11 @@ import uvloop
 
 from shoal.cli.commands.project.show import REFUSED, plugin_rows
 from shoal.cli.configuration import current_project
-from shoal.cli.console import put_rows, say
+from shoal.cli.console import say
 from shoal.cli.exits import Exit
 from shoal.cli.options import common
 from shoal.cli.options.workers import read_change
+from shoal.cli.tables import put_rows
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.fleet.job import Job

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from shoal.cli.configuration import current_config, current_project
-from shoal.cli.console import put_rows
 from shoal.cli.options import common
 from shoal.cli.registry import COMMAND_REGISTRY
+from shoal.cli.tables import put_rows
 from shoal.core.values import spelled
 from shoal.export.exporters import EXPORTERS
 from shoal.fleet.project.report import config_rows, setting_rows

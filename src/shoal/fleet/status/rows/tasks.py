@@ -1,8 +1,71 @@
-"""The rows of tasks, and of records on their way through the steps."""
+"""The rows of tasks and records, and of items, rejects and the changes between two runs."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from shoal.fleet.status.rows.row import Row
+import msgspec
+
+from shoal.core.text import shorten
+from shoal.fleet.status.rows.row import FOLDS, Row, RowOfRun, TableColumns
+
+MAX_SHOWN_VALUE = 100  # characters of a changed value in a table
+
+
+@dataclass(kw_only=True)
+class ItemRow(Row):
+    """An item with where and when it was found."""
+
+    id: int
+    url: str | None
+    step: str
+    task_id: str
+    stored_at: str
+    data: Any
+
+
+@dataclass(kw_only=True)
+class RunItemRow(ItemRow, RowOfRun):
+    """An item with its run."""
+
+    columns = TableColumns(("run_id", "step", "stored_at", "url", "data"), drops=("url", "stored_at"))
+
+
+@dataclass(kw_only=True)
+class RejectRow(ItemRow):
+    """A reject with its reason."""
+
+    columns = TableColumns(("id", "step", "reason", "url", "data"), drops=("data", "step"))
+    reason: str
+
+
+@dataclass(kw_only=True)
+class ChangeRow(Row):
+    """A page that is new, changed or gone since its last fetch; of a changed one, a field that differs."""
+
+    columns = TableColumns(
+        ("change", "url", "item", "field", "old", "new", "info"),
+        drops=("item", "info"),
+        folds=(*FOLDS, "old", "new"),
+    )
+    change: str  # new, changed, gone or unchanged
+    step: str | None
+    url: str | None
+    item: int | None  # its position on the page
+    field: str | None  # none for an item that was added or removed
+    old: Any
+    new: Any
+    info: str
+
+    def cells(self) -> dict[str, Any]:
+        """Return the beginning of the values."""
+        return {"old": _value_text(self.old), "new": _value_text(self.new), "info": self.info or None}
+
+
+def _value_text(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return shorten(text, MAX_SHOWN_VALUE)
 
 
 @dataclass(kw_only=True)

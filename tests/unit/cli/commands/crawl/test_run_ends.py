@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from shoal import Scraper
+from shoal.cli.closing_lines import left_out_lines
 from shoal.cli.commands.crawl.run import exit_code, summary_text
 from shoal.cli.exits import Exit
-from shoal.cli.left_out import left_out_lines
 from shoal.core.model import RunState, Stats
 from shoal.fleet.job import Job
 from shoal.fleet.run.launch import Summary

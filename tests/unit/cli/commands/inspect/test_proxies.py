@@ -2,8 +2,8 @@
 
 import pytest
 
-from shoal.cli.console import put_rows
 from shoal.cli.options.workers import read_job
+from shoal.cli.tables import put_rows
 from shoal.fetch.proxies.sync import ProxyBan, ProxyStats
 from shoal.fleet.command_hints import command_for_job
 from shoal.fleet.status.proxies import ProxyStatus

@@ -1,4 +1,4 @@
-"""Opens the sessions of a worker and logs them in; imported only for a scraper that has some."""
+"""Credentials that a worker sends to hosts: API tokens shared by the fleet, and sessions with cookies."""
 
 from shoal.core.errors import LoginBroken, LoginFailed
 from shoal.core.http import Request, Response
@@ -8,14 +8,42 @@ from shoal.fetch.sessions.fetcher import Fill, Send, SessionFetcher
 from shoal.fetch.sessions.pool import Session, SessionRules
 from shoal.fetch.shared_state import HostPauser
 from shoal.fetch.status import accepted
+from shoal.fetch.tokens.fetcher import TokenFetcher
+from shoal.fetch.tokens.pool import TokenPool
+from shoal.fetch.tokens.token import TokenPlacement, TokenSource
 from shoal.queue.contract import Queue
 from shoal.scrape.login import Login, LoginSession
 from shoal.scrape.settings.scraper import ScraperSettings
+from shoal.scrape.settings.tokens import TokenSettings
 from shoal.worker.failures.tracebacks import TracebackFormatter
 
 # Errors in code, such as a variable that is not set; a login that is refused raises others.
 CODE_ERRORS = (ImportError, NameError, AttributeError, TypeError, LookupError)
 MAX_CODE_ERRORS = 3  # logins of a worker; a page that is broken for a moment can cause one, too
+
+
+async def with_tokens(settings: ScraperSettings, queue: Queue, fetcher: Fetcher, *, run_id: str) -> Fetcher:
+    """Return the fetcher with the tokens of the settings, or unchanged without any."""
+    tokens = settings.tokens
+    if tokens is None:
+        return fetcher
+
+    pool = await TokenPool.open(queue, token_source(tokens), run_id=run_id)
+    placement = TokenPlacement(
+        origins=tokens.origins, header=tokens.header, form=tokens.form, query=tokens.query
+    )
+    return TokenFetcher(fetcher, pool, placement, queue=queue)
+
+
+def token_source(tokens: TokenSettings) -> TokenSource:
+    """Return the source of the tokens in the settings."""
+    return TokenSource(
+        given=tokens.given,
+        file=tokens.file,
+        variable=tokens.variable,
+        provider=tokens.provider,
+        bucket=tokens.bucket,
+    )
 
 
 def with_sessions(settings: ScraperSettings, queue: Queue, fetcher: Fetcher, login: Login | None) -> Fetcher:

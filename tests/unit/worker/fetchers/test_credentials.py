@@ -10,7 +10,7 @@ from shoal.core.http import Request
 from shoal.fetch.sessions.pool import Session
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.background import Background
-from shoal.worker.fetchers.sessions import MAX_CODE_ERRORS, _log_in_with, with_sessions
+from shoal.worker.fetchers.credentials import MAX_CODE_ERRORS, _log_in_with, with_sessions
 
 
 class Pauses:
@@ -45,7 +45,7 @@ async def test_a_login_whose_code_fails_each_time_ends_the_worker_and_names_its_
         logins.append(session)
         return {}["PASSWORD"]
 
-    with pytest.raises(LoginBroken, match=r"failed 3 times.*KeyError: 'PASSWORD' \(test_sessions"):
+    with pytest.raises(LoginBroken, match=r"failed 3 times.*KeyError: 'PASSWORD' \(test_credentials"):
         await fetch_until_it_ends(log_in, monkeypatch, tries=6)
     assert len(logins) == MAX_CODE_ERRORS
 
