@@ -1,6 +1,7 @@
 """The settings of a run: as it was made, as given when it is resumed, and as changed while it runs."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from shlex import quote
 from typing import Any
@@ -190,7 +191,8 @@ async def _apply_limits(queue: Queue, run: Run, used: _Use) -> None:
         await raise_page_limit(queue, run.id, used.job.scraper.settings.max_pages)
 
 
-class SettingRow(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class SettingRow:
     """A setting of a run, and when it may be changed, as `shoal set --json` lists it."""
 
     setting: str
