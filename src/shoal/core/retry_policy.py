@@ -4,6 +4,7 @@ The limit is `max_attempts`, one more than what other tools call max_retries or 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
@@ -49,7 +50,8 @@ CODE_ERRORS = (NameError, ImportError, SyntaxError, TypeError, AttributeError)
 PAGE_ERRORS = (TypeError, AttributeError, LookupError, UnboundLocalError)
 
 
-class RetryRule(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRule:
     """Retry settings of one error class, or of all; None means the default."""
 
     attempts: int | None = None

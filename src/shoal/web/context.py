@@ -12,7 +12,7 @@ from starlette.requests import Request
 from shoal.core.errors import InvalidSetting
 from shoal.core.redact import Redact, redactor
 from shoal.fleet.app import App
-from shoal.fleet.project.scraper_rows import ScraperRows
+from shoal.fleet.project.scrapers import ScraperRows
 from shoal.web.sampler import DeadErrorReader, Sampler
 from shoal.worker.secrets import secrets_of
 

@@ -105,6 +105,7 @@ class InterruptedImport(ModuleType):
 
 def test_an_interrupt_while_a_command_is_imported_is_no_traceback(monkeypatch):
     thresholds = gc.get_threshold()
+    monkeypatch.setattr(sys, "argv", ["shoal", "run"])
     monkeypatch.setitem(sys.modules, "shoal.cli.main", InterruptedImport("shoal.cli.main"))
     try:
         with pytest.raises(SystemExit) as ended:

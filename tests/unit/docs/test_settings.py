@@ -17,7 +17,7 @@ from tests.unit.docs.pages import DOCS, ROOT, rows
 SOURCE = ROOT / "src" / "shoal"
 SCRAPER, COMMANDS = ((DOCS / "reference" / name).read_text() for name in ("scraper.md", "cli.md"))
 # Modules that read, check or show settings without an effect.
-WITHOUT_EFFECT = ("scrape/settings/", "fleet/project/scraper_rows.py", "fleet/project/report.py")
+WITHOUT_EFFECT = ("scrape/settings/", "fleet/project/scrapers.py", "fleet/project/report.py")
 VARIABLES_OF_KEYS = file.VARIABLES | file.LOG_VARIABLES
 
 

@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter, Path, Query
 
 from shoal.core.model import DeadFilter
-from shoal.fleet.project.scraper_rows import ScraperRow
+from shoal.fleet.project.scrapers import ScraperRow
 from shoal.fleet.status.all_runs import all_items, all_letters, run_item_row, run_letter_row
 from shoal.fleet.status.at_work import state_of
 from shoal.fleet.status.cache import cache_status

@@ -12,8 +12,7 @@ from shoal.cli.tables import put_rows
 from shoal.core.values import spelled
 from shoal.export.exporters import EXPORTERS
 from shoal.fleet.project.report import config_rows, setting_rows
-from shoal.fleet.project.scraper_rows import ScraperRow
-from shoal.fleet.project.scrapers import load
+from shoal.fleet.project.scrapers import ScraperRow, load
 from shoal.fleet.sources.kinds import SOURCES
 from shoal.fleet.status.rows.row import TableColumns
 from shoal.queue.open import QUEUES
