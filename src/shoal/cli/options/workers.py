@@ -150,16 +150,7 @@ def read_args(texts: Iterable[str]) -> dict[str, Any]:
     return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
-WORKERS = (
-    "workers",
-    "span",
-    "concurrency",
-    "memory",
-    "steps",
-    "partitions",
-    "partition_table",
-    "heartbeat",
-)
+WORKERS = ("workers", "span", "concurrency", "memory", "steps", "partitions", "partition_table", "heartbeat")
 TELEMETRY: dict[str, Any] = {
     "log_dir": None,
     "log_format": "human",

@@ -139,20 +139,8 @@ class Seeds(msgspec.Struct, frozen=True, kw_only=True):
     named: Mapping[str, Any] | None = None  # as typed or passed, by the names of options
 
     def __bool__(self) -> bool:
-        return any(
-            (
-                self.urls,
-                self.given,
-                self.file,
-                self.sitemaps,
-                self.feeds,
-                self.others,
-                self.template,
-                self.axes,
-                self.from_run,
-                self.of_scraper,
-            )
-        )
+        by_address = (self.urls, self.given, self.file, self.sitemaps, self.feeds, self.others)
+        return any((*by_address, self.template, self.axes, self.from_run, self.of_scraper))
 
     @property
     def addresses(self) -> list[str]:
