@@ -41,7 +41,7 @@ from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.file import Project
 from shoal.fleet.project.scrapers import load
 from shoal.fleet.run.background import BackgroundWorkers, LocalPools, LogObserver
-from shoal.fleet.run.enqueue import ends_as_nothing_new, note_hosts_to_allow
+from shoal.fleet.run.enqueue import ends_as_nothing_new
 from shoal.fleet.run.feed import InvalidSeeds, OnInvalid
 from shoal.fleet.run.host import RunHost
 from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
@@ -212,9 +212,8 @@ class App:
             if run and not await is_new(self.queue, run.id):  # else it was deleted, or never made
                 _name_run(error, run)
             raise
-        private = await note_hosts_to_allow(self.queue, run, job.scraper.settings)
         routes = self.project.routes
-        return RunHandle(self.queue, run, report, routes, lambda run: job, check, private=private)
+        return RunHandle(self.queue, run, report, routes, lambda run: job, check)
 
     async def work(
         self,

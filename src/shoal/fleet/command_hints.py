@@ -12,7 +12,7 @@ from shoal.core.commands import commands_use
 from shoal.core.model import Run
 from shoal.core.redact import is_secret_header, shown_address
 from shoal.queue.contract import Queue
-from shoal.worker.run_settings import options_for, private_hosts_to_allow, read_note, storable
+from shoal.worker.run_settings import read_note, storable
 
 if TYPE_CHECKING:
     from shoal.fleet.job import Job
@@ -23,13 +23,10 @@ SECRET_QUEUE = "$SHOAL_QUEUE"
 PAGE_LIMIT = re.compile(r"max_pages=([0-9]+)")  # in the reason of a run that has ended
 
 
-def worker_command(job: "Job", run_id: str, *, private: Iterable[str] = ()) -> str:
-    """Return the command that starts a worker on the run, on any machine that has the secrets.
-
-    `private` are hosts that it has to allow.
-    """
+def worker_command(job: "Job", run_id: str) -> str:
+    """Return the command that starts a worker on the run, on any machine that has the secrets."""
     words = ("shoal", "work", job.name, "--run", run_id)
-    return command_for_job(job, *words, *options_for(private), elsewhere=True)
+    return command_for_job(job, *words, elsewhere=True)
 
 
 async def command_to_resume(queue: "Queue", queue_url: str, run: "Run") -> str:
@@ -37,7 +34,6 @@ async def command_to_resume(queue: "Queue", queue_url: str, run: "Run") -> str:
     stored = (await read_note(queue, run.id)).settings
     words = ["shoal", "run", stored.scraper or run.scraper, "--resume", run.id, *queue_option(queue_url)]
     words += [word for key in stored.withheld for word in ("--set", f"{key}=…")]
-    words += options_for(await private_hosts_to_allow(queue, run.id))
     if limit := PAGE_LIMIT.search(run.reason):
         stats = await queue.stats(run.id)
         words += ["--set", f"max_pages={stats.completed + stats.dead + int(limit[1])}"]

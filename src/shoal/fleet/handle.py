@@ -215,7 +215,6 @@ class RunHandle:
     job_of: Callable[[Run], Job] = field(default=_no_job, repr=False)
     # Returns whether its workers here have ended; raises if they failed.
     check: Callable[[], bool] | None = field(default=None, repr=False)
-    private: Sequence[str] = ()  # private hosts that `worker_command` allows
 
     @property
     def id(self) -> str:
@@ -230,7 +229,7 @@ class RunHandle:
     @property
     def worker_command(self) -> str:
         """The command that starts a worker on this run, on any machine that has the secrets."""
-        return worker_command(self.job_of(self.info), self.id, private=self.private)
+        return worker_command(self.job_of(self.info), self.id)
 
     # Adding
 

@@ -203,7 +203,7 @@ class OperatorActions:
         details |= _hosts_of([*body.urls, *(task.url for task in body.tasks)])
         details |= {"refused": _first_refusal(report)} if report.refused else {}
         await self.record("start", run.id, scraper=body.scraper, **details)
-        return await filled_row(app.queue, job, run, report)
+        return filled_row(job, run, report)
 
     async def start_workers(self, run_id: str, body: WorkersBody) -> int:
         """Start workers on this machine for a run of a project scraper; return how many it has here now."""
@@ -230,7 +230,7 @@ class OperatorActions:
         report = await fill(app.queue, job, run, app.project.routes, seeds, on_invalid=body.invalid)
         hosts = _hosts_of([*body.urls, *(task.url for task in body.tasks)])
         await self.record("enqueue", run.id, **_enqueue_counts(report), **hosts)
-        return await filled_row(app.queue, job, run, report)
+        return filled_row(job, run, report)
 
     async def forget(self, scraper: str) -> int:
         """Forget what runs of a project scraper with `dedup` have queued; return how many tasks."""

@@ -6,7 +6,7 @@ variable or the path of a file that holds them.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -189,40 +189,6 @@ class SettingsFollower:
 _MISSING = object()
 
 
-MAX_HOSTS = 20  # that are recorded of a run
-_PRIVATE_HOSTS = "private hosts not allowed"
-
-
-async def note_private_hosts(queue: SharedNotes, run_id: str, hosts: Iterable[str]) -> None:
-    """Record hosts whose pages are refused because they are private."""
-    known = await _read_private_hosts(queue, run_id)
-    all_hosts = list(dict.fromkeys([*known, *hosts]))[:MAX_HOSTS]
-    if all_hosts != known:
-        await queue.write_notes(_PRIVATE_HOSTS, {run_id: msgspec.json.encode(all_hosts)})
-
-
-async def private_hosts_to_allow(queue: SharedNotes, run_id: str) -> list[str]:
-    """Return the recorded hosts, without those that the run allows meanwhile."""
-    if not (hosts := await _read_private_hosts(queue, run_id)):
-        return []
-    allowed = (await read_note(queue, run_id)).settings.values.get("allow_private") or ()
-    return [host for host in hosts if not _is_allowed(host, allowed)]
-
-
-async def forget_private_hosts(queue: SharedNotes, run_id: str) -> None:
-    """Remove what was recorded of a run."""
-    await queue.write_notes(_PRIVATE_HOSTS, {run_id: None})
-
-
 def options_for(hosts: Iterable[str]) -> list[str]:
     """Return the options that allow these hosts."""
     return [word for host in hosts for word in ("--allow-private", host)]
-
-
-async def _read_private_hosts(queue: SharedNotes, run_id: str) -> list[str]:
-    note = (await queue.notes(_PRIVATE_HOSTS, [run_id])).get(run_id)
-    return msgspec.json.decode(note.value, type=list[str]) if note else []
-
-
-def _is_allowed(host: str, allowed: Collection[str]) -> bool:
-    return host in allowed or host.rpartition(":")[0] in allowed

@@ -180,20 +180,6 @@ async def test_all_dead_letters_are_never_selected_by_mistake(dashboard, operato
     assert (await dashboard.queue.stats(run.id)).dead == 1
 
 
-async def test_commands_for_a_run_at_a_private_host_allow_it(dashboard, operator):
-    body = {"scraper": "books", "urls": ["http://127.0.0.1:8555/", "http://a.example/"], "run_id": "private"}
-    started = (await operator.post("/api/runs", json=body)).json()
-    assert started["worker_command"].startswith(
-        "shoal work books --run private --allow-private 127.0.0.1:8555"
-    )
-    page = (await operator.get("/runs/private")).text
-    assert "shoal work books --run private --allow-private 127.0.0.1:8555" in page
-    added = await operator.post("/api/runs/private/enqueue", json={"urls": ["http://localhost/"]})
-    assert "--allow-private 127.0.0.1:8555 --allow-private localhost" in added.json()["worker_command"]
-    body |= {"urls": ["http://a.example/"], "run_id": "public"}
-    assert "--allow" not in (await operator.post("/api/runs", json=body)).json()["worker_command"]
-
-
 async def test_the_cache_is_shown_by_the_api_and_below_the_hosts(dashboard, operator):
     run = await dashboard.make_run()
     assert "Response cache" not in (await operator.get("/hosts")).text

@@ -22,7 +22,7 @@ from shoal.worker.left_out import forget_cuts, left_out_topic
 from shoal.worker.page_limit import BUDGETS, PageLimit, raise_page_limit
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl import topic as index_topic
-from shoal.worker.run_settings import forget_private_hosts, forget_settings
+from shoal.worker.run_settings import forget_settings
 from shoal.worker.trap_counts import trap_topic
 
 log = logging.getLogger(__name__)
@@ -129,7 +129,6 @@ async def purge(queue: Queue, run_id: str) -> None:
     await queue.write_notes(BUDGETS, {run_id: None})
     await forget_cuts(queue, run_id)
     await forget_settings(queue, run_id)
-    await forget_private_hosts(queue, run_id)
     await forget_hook_records(queue, run_id)
     await write_args(queue, run_id, None)
     await mark_seeded(queue, run_id)

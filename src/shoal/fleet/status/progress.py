@@ -33,7 +33,6 @@ from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
 from shoal.worker.counters import FileCounts, MissingPages
 from shoal.worker.left_out import NOT_PAGES, LeftOut, SkippedLinks, cuts_of, describe_cuts, read_left_out
-from shoal.worker.run_settings import private_hosts_to_allow
 
 POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS = 0.5, 10.0  # the longer one while nothing changes
 RATE_WINDOW = 15.0  # seconds over which the rate is measured
@@ -61,7 +60,6 @@ class Snapshot(msgspec.Struct, frozen=True):
     files: FileCounts = msgspec.field(default_factory=FileCounts)
     hooks: Mapping[str, HookRecord] = {}  # of the run, by kind
     lost_counts: bool = False  # whether what it has left out is a lower bound; known while it is not at work
-    private: Sequence[str] = ()  # private hosts that workers have to allow; known while it is stopped
     unserved: Mapping[str, int] = {}  # tasks left of steps that its workers lack
     lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
     duration: timedelta | None = None  # from its start until workers were last at work; None if none were
@@ -291,9 +289,7 @@ class ProgressReader:
 
         lost = await has_lost_counts(self._queue, self._run_id, self._left_out if last else None)
         cuts = await cuts_of(self._queue, self._run_id) if snapshot.is_finished else ()
-        is_stuck = snapshot.lacks_workers and stats.remaining
-        private = await private_hosts_to_allow(self._queue, self._run_id) if is_stuck else []
-        return replace(snapshot, cuts=cuts, lost_counts=lost, private=private)
+        return replace(snapshot, cuts=cuts, lost_counts=lost)
 
     def _rate(self, now: float, ended: int, left: int) -> tuple[float, bool]:
         """Return the tasks that end per second, and whether fewer are left than before."""

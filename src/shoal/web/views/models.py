@@ -16,7 +16,7 @@ from shoal.web.context import WebContext
 from shoal.web.sampler import DeadErrors, Sample
 from shoal.web.views.paging import take
 from shoal.worker.left_out import LOST
-from shoal.worker.run_settings import options_for, read_note
+from shoal.worker.run_settings import read_note
 
 MAX_ERRORS = 12
 MAX_HOSTS = 15
@@ -100,7 +100,6 @@ async def worker_command(
     limits = {"--steps": ",".join(steps), "--partitions": ",".join(named)}
     words = ["shoal", "work", name, "--run", run.id]
     words += [word for option, value in limits.items() if value for word in (option, value)]
-    words += options_for(snapshot.private)
     return joined([*words, *queue_option(context.app.queue_url)])
 
 

@@ -224,7 +224,7 @@ async def open_worker(
             failed_pages=failed_pages,
             downloads=downloads,
             # One that handles calls claims nothing, so it stops no run.
-            private=None if config.listening else PrivateHostCheck(queue, run.id, egress, settings),
+            private=None if config.listening else PrivateHostCheck(queue, run.id, egress),
             turns=None if settings.playback else HostTurns(queue),
         ),
         config,

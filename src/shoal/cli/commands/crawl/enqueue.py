@@ -111,7 +111,7 @@ async def fill(
     if report.added and (run := await queue.run(run.id)).state.has_ended:  # meanwhile
         again = await command_to_resume(queue, job.queue_url, run)
         tell(f"Run {run.id} has ended: {run.reason}. To work on its tasks, run: {again}")
-    queued = await filled_row(queue, job, run, report)
+    queued = filled_row(job, run, report)
     if report.known and await is_new(queue, run.id):
         return queued | {"status": "nothing new", "run_id": None, "worker_command": None}
     return queued
