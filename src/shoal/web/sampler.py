@@ -1,4 +1,4 @@
-"""Samples the queue once for all viewers, and not at all while there are none; keeps the last hour."""
+"""Samples the queue once for all viewers, and not at all while there are none."""
 
 import asyncio
 import logging
@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
 from shoal.core.errors import QueueError, UnknownRun
 from shoal.core.redact import redacted
@@ -17,7 +16,7 @@ from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.queue.contract import Queue, QueueReports
 
 HISTORY_SPAN = timedelta(hours=1)
-MAX_POINTS = 3_600  # per run, whatever the sample interval
+MAX_POINTS = 3_600  # whatever the sample interval
 GAP = 20.0  # seconds without a sample that a chart shows as a gap
 
 MAX_CLASSIFIED = 500  # letters that the counts cover
@@ -29,19 +28,11 @@ log = logging.getLogger(__name__)
 SAMPLE_INTERVAL = timedelta(seconds=2)
 IDLE_TIMEOUT = timedelta(seconds=30)  # without viewers; then sampling stops
 SAMPLE_TIMEOUT = timedelta(seconds=5)  # until a sample counts as failed
-FLEET = ""  # key of the history of all runs combined
-MAX_HISTORIES = 50
 NEVER = datetime.fromtimestamp(0, UTC)
 
 
-class Point(NamedTuple):
-    """A run, or the fleet, at one moment."""
-
-    at: float  # Unix time in seconds
-    rate: float
-
-
-RatePoint = tuple[float, float | None]  # a time and a rate; None where the chart has a gap
+Point = tuple[float, float]  # a Unix time in seconds, and a rate
+RatePoint = tuple[float, float | None]  # the same; None where the chart has a gap
 
 
 def chart(points: Sequence[Point]) -> list[RatePoint]:
@@ -50,29 +41,11 @@ def chart(points: Sequence[Point]) -> list[RatePoint]:
     A gap has no rate, and neither has the first point: a rate needs two samples.
     """
     found = list[RatePoint]()
-    for point in points:
-        if found and point.at - found[-1][0] > GAP:
+    for at, rate in points:
+        if found and at - found[-1][0] > GAP:
             found.append((found[-1][0] + GAP / 2, None))
-        found.append((point.at, round(point.rate, 2) if found else None))
+        found.append((at, round(rate, 2) if found else None))
     return found
-
-
-def merge_rates(
-    stored: Sequence[RatePoint], sampled: Sequence[RatePoint], *, is_over: bool
-) -> list[RatePoint]:
-    """Return the stored rates, then those that were sampled later.
-
-    The samples of a run that is over only show that nothing happens any more.
-    """
-    if is_over or not stored:
-        return list(stored if is_over else sampled)
-    last = stored[-1][0]
-    later = [pair for pair in sampled if pair[0] > last]
-    if later and later[0][0] - last > GAP:
-        later = [(last + 0.1, None), *later]
-    elif later and later[0][1] is None:
-        later = later[1:]  # the first sample has no rate, but here is one before it
-    return [*stored, *later]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +121,7 @@ class Sampler:
         self._queue, self._interval = queue, interval
         self._overview_reader = OverviewReader(queue)
         self._latest = Sample(at=NEVER)
-        self._histories: dict[str, deque[Point]] = {}
+        self._rates: deque[Point] = deque(maxlen=MAX_POINTS)  # of all runs together
         self._watched: dict[str, tuple[ProgressReader, float]] = {}
         self._touched_at = float("-inf")
         self._touched, self._new = asyncio.Event(), asyncio.Event()
@@ -164,10 +137,10 @@ class Sampler:
         self._touch()
         return self._latest
 
-    def history(self, run_id: str = FLEET) -> list[Point]:
-        """Return the last hour of a run, or of all runs combined, as far as it was sampled; oldest first."""
+    def history(self) -> list[Point]:
+        """Return the rate of all runs together in the last hour, as far as it was sampled; oldest first."""
         oldest = self._latest.at.timestamp() - HISTORY_SPAN.total_seconds()
-        return [point for point in self._histories.get(run_id, ()) if point.at >= oldest]
+        return [point for point in self._rates if point[0] >= oldest]
 
     async def fresh_sample(self, run_id: str | None = None) -> Sample:
         """Return a sample at most two intervals old, with the given run in it.
@@ -242,7 +215,7 @@ class Sampler:
             async with asyncio.timeout(SAMPLE_TIMEOUT.total_seconds()):
                 overview = await self._overview_reader.read()
                 self._latest = Sample(at=now, overview=overview, watched=await self._read_watched(overview))
-            self._add_to_history()
+            self._rates.append((now.timestamp(), sum(one.rate for one in overview.runs)))
         except TimeoutError:
             self._latest = replace(self._latest, at=now, error="The queue does not respond.")
         except QueueError as error:
@@ -268,16 +241,3 @@ class Sampler:
             with suppress(UnknownRun):  # purged in the meantime
                 found[run_id] = await self._watched[run_id][0].read()
         return found
-
-    def _add_to_history(self) -> None:
-        at, seen = self._latest.at.timestamp(), self._latest
-        rates = {one.run.id: one.rate for one in [*seen.overview.runs, *seen.watched.values()]}
-        self._add_point(FLEET, Point(at, sum(rates.values())))
-        for run_id, rate in rates.items():
-            self._add_point(run_id, Point(at, rate))
-        newest = sorted(self._histories, key=lambda key: self._histories[key][-1].at, reverse=True)
-        for run_id in newest[MAX_HISTORIES:]:
-            del self._histories[run_id]
-
-    def _add_point(self, run_id: str, point: Point) -> None:
-        self._histories.setdefault(run_id, deque(maxlen=MAX_POINTS)).append(point)

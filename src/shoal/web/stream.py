@@ -18,7 +18,7 @@ from shoal.web.auth import may_act
 from shoal.web.context import WebContext, context_of
 from shoal.web.pages.runs import TABS, run_tab_data, tabs_of
 from shoal.web.requests import RunId
-from shoal.web.sampler import FLEET, RatePoint, Sample, chart, merge_rates
+from shoal.web.sampler import RatePoint, Sample, chart
 from shoal.web.views.models import overview_data, overview_title, run_data, run_title
 from shoal.web.views.render import queue_of, queue_timeout, render_part, root_of
 
@@ -84,7 +84,7 @@ async def _stream_events(context: WebContext, run_id: str | None, viewer: Viewer
     sampler.clients += 1
     try:
         sample = await sampler.fresh_sample()
-        yield _event("history", _json(await _history(context, sample, run_id)))
+        yield _event("history", _json(await _history(context, run_id)))
         while not sampler.is_closed and time.monotonic() < ends_at:
             events = await _events(context, sample, run_id, viewer)
             yield b"".join(_event(name, text) for name, text in _changed(before, events))
@@ -108,24 +108,16 @@ async def _wait_for_sample(context: WebContext, sample: Sample, run_id: str | No
         yield
 
 
-async def _history(context: WebContext, sample: Sample, run_id: str | None) -> list[list[float | None]]:
-    """Return the times and the rates of the chart so far.
-
-    For a run, that is what its worker pools have stored, then what was sampled.
-    """
-    rates = chart(context.sampler.history(run_id or FLEET))
-    if run_id is not None:
-        stored: list[RatePoint] = []
+async def _history(context: WebContext, run_id: str | None) -> list[list[float | None]]:
+    """Return the times and the rates of the chart so far; those of a run are stored by its worker pools."""
+    rates: list[RatePoint] = []
+    if run_id is None:
+        rates = chart(context.sampler.history())
+    else:
         with suppress(QueueError, TimeoutError):
             async with asyncio.timeout(READ_TIMEOUT.total_seconds()):
-                stored = (await read_rates(context.app.queue, run_id)).rates()
-        rates = merge_rates(stored, rates, is_over=_is_over(sample, run_id))
+                rates = (await read_rates(context.app.queue, run_id)).rates()
     return [[at for at, _ in rates], [rate for _, rate in rates]]
-
-
-def _is_over(sample: Sample, run_id: str) -> bool:
-    snapshot = sample.snapshot(run_id)
-    return snapshot is not None and snapshot.is_over
 
 
 async def _events(context: WebContext, sample: Sample, run_id: str | None, viewer: Viewer) -> Events:
@@ -133,7 +125,8 @@ async def _events(context: WebContext, sample: Sample, run_id: str | None, viewe
     if run_id is None:
         values = common | overview_data(sample)
         events = {name: render_part(name, **values) for name in OVERVIEW_PARTS}
-        return events | {"title": _json(overview_title(sample.overview))} | _point(context, FLEET)
+        rate = sum(one.rate for one in sample.overview.runs)
+        return events | {"title": _json(overview_title(sample.overview))} | _point(sample, rate)
     snapshot = sample.snapshot(run_id)
     if snapshot is None:
         return {name: render_part(name, **common) for name in ("status", "queue_error")}
@@ -144,13 +137,12 @@ async def _events(context: WebContext, sample: Sample, run_id: str | None, viewe
         events = {name: render_part(template, **values) for name, template in RUN_PARTS.items()}
         events["title"] = _json(run_title(snapshot))
         # The chart of a run that is over ends where it ended.
-        return events if snapshot.is_over else events | _point(context, run_id)
+        return events if snapshot.is_over else events | _point(sample, snapshot.rate)
     return {name: render_part(name, **common) for name in ("status", "queue_error")}
 
 
-def _point(context: WebContext, run_id: str) -> Events:
-    points = context.sampler.history(run_id)
-    return {"point": _json(points[-1])} if points else {}
+def _point(sample: Sample, rate: float) -> Events:
+    return {"point": _json((sample.at.timestamp(), round(rate, 2)))}
 
 
 def _changed(before: Mapping[str, str], events: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from shoal.core.errors import UnknownRun
 from shoal.core.model import Task
 from shoal.queue.contract import Queue
 from shoal.web import sampler as sampling
-from shoal.web.sampler import FLEET, GAP, Point, Sampler, chart
+from shoal.web.sampler import GAP, Sampler, chart
 
 INTERVAL = timedelta(milliseconds=20)
 TABS = 20
@@ -82,7 +82,6 @@ async def test_an_old_run_is_in_the_samples_while_it_has_a_viewer(queue, monkeyp
     assert (await sampler.fresh_sample()).snapshot(old.id) is None
     found = (await sampler.fresh_sample(old.id)).snapshot(old.id)
     assert found is not None and found.run.scraper == "old"
-    assert sampler.history(old.id)
 
 
 async def test_an_unknown_run_cannot_be_watched(queue):
@@ -90,24 +89,19 @@ async def test_an_unknown_run_cannot_be_watched(queue):
         await Sampler(queue).fresh_sample("20250101_000000_none")
 
 
-async def test_history_has_the_last_hour_of_each_run(queue):
-    run = await queue.start_run("books")
+async def test_history_has_the_last_hour(queue):
     sampler = Sampler(queue, interval=timedelta(0))
     await sampler.fresh_sample()
     await sampler.fresh_sample()
-    assert len(sampler.history(run.id)) == len(sampler.history()) == 2
-    sampler._histories[FLEET].appendleft(_point(sampler.latest.at.timestamp() - 3_601))
+    assert len(sampler.history()) == 2
+    sampler._rates.appendleft((sampler.latest.at.timestamp() - 3_601, 1.0))
     assert len(sampler.history()) == 2
 
 
 def test_a_period_without_samples_is_a_gap_in_the_chart():
-    pairs = chart([_point(0), _point(2), _point(4), _point(4 + 10 * GAP)])
+    pairs = chart([(at, 1.0) for at in (0.0, 2.0, 4.0, 4.0 + 10 * GAP)])
     assert [rate for _, rate in pairs] == [None, 1.0, 1.0, None, 1.0]
     assert pairs == sorted(pairs, key=lambda pair: pair[0])
-
-
-def _point(second: float) -> Point:
-    return Point(float(second), 1.0)
 
 
 async def test_an_unexpected_error_is_reported_and_sampling_continues(sampler, monkeypatch):

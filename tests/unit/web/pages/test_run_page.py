@@ -13,10 +13,10 @@ from shoal.fetch.proxies.health import ProxyFault
 from shoal.fetch.proxies.pool import ProxyPool
 from shoal.fetch.proxies.sync import ProxySync
 from shoal.fleet.status.hook_records import FINISH, START, HookRecord, HookState, topic_of
-from shoal.fleet.status.rates import RateHistory, add_rate
+from shoal.fleet.status.rates import RateHistory
 from shoal.scrape.harvest import Harvest
 from shoal.web import stream
-from shoal.web.sampler import DeadErrorReader, DeadErrors, merge_rates
+from shoal.web.sampler import DeadErrorReader, DeadErrors
 from shoal.worker.counters import FileCounts, MissingPages
 from shoal.worker.left_out import WorkerLeftOut, left_out_topic
 from shoal.worker.recrawl import VisitStore
@@ -147,9 +147,7 @@ async def test_the_chart_of_a_past_run_is_read_from_the_queue(dashboard):
     for second in range(5):
         history.add(1_000.0 + 2 * second, 20 * second)
     await dashboard.queue.write_notes("run rates", {run.id: msgspec.json.encode(history)})
-    context = dashboard.web.state.context
-    sample = await context.sampler.fresh_sample(run.id)
-    times, rates = await stream._history(context, sample, run.id)
+    times, rates = await stream._history(dashboard.web.state.context, run.id)
     assert times == [1000, 1002, 1004, 1006, 1008] and rates == [None, 10, 10, 10, 10]
 
 
@@ -166,18 +164,6 @@ async def test_start_and_duration_of_a_run_are_on_its_page_in_the_lists_and_in_t
     (seen,) = (await operator.get("/api/overview")).json()["runs"]
     for row in (listed, seen, (await operator.get(f"/api/runs/{run.id}")).json()):
         assert row["started_at"].startswith(started) and row["duration_seconds"] == 150
-
-
-async def test_a_live_run_continues_its_stored_chart(dashboard):
-    run = await dashboard.make_run()
-    await add_rate(dashboard.queue, run.id)
-    stored, sampled = [(10.0, None), (12.0, 5.0)], [(11.0, None), (13.0, 6.0), (15.0, 7.0)]
-    assert merge_rates(stored, sampled, is_over=False) == [*stored, (13, 6), (15, 7)]
-    assert merge_rates(stored, sampled, is_over=True) == stored
-    assert merge_rates(stored, [(90.0, 1.0)], is_over=False) == [*stored, (12.1, None), (90, 1)]
-    assert merge_rates(stored, [(13.0, None), (15.0, 7.0)], is_over=False) == [*stored, (15, 7)]
-    assert merge_rates([], sampled, is_over=True) == []
-    assert merge_rates([], sampled, is_over=False) == sampled
 
 
 @pytest.mark.parametrize(
