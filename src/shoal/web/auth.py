@@ -1,4 +1,4 @@
-"""Authentication: tokens, session cookies, one-time login tickets, and a throttle of wrong tokens."""
+"""Authentication: tokens, session cookies, a one-time login ticket, and a throttle of wrong tokens."""
 
 import hmac
 import logging
@@ -30,7 +30,6 @@ MAX_FAILURES_PER_ADDRESS, MAX_FAILURES = 10, 100
 ALL = ""  # key that stands for every address
 
 TICKET_TTL_SECONDS = 600.0
-MAX_TICKETS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,23 +154,15 @@ class Throttle:
         return math.ceil(max(ends) - now) if ends else 0
 
 
-class Tickets:
-    """The unused tickets."""
+class Ticket:
+    """A one-time login, for whoever started the server."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._ends: dict[bytes, float] = {}
+        self.text = secrets.token_urlsafe(24)
+        self._clock, self._ends = clock, clock() + TICKET_TTL_SECONDS
 
-    def issue(self) -> str:
-        """Create a ticket."""
-        ticket = secrets.token_urlsafe(24)
-        self._ends[_digest(ticket)] = self._clock() + TICKET_TTL_SECONDS
-        for oldest in list(self._ends)[:-MAX_TICKETS]:
-            del self._ends[oldest]
-        return ticket
-
-    def redeem(self, ticket: str) -> bool:
-        """Use a ticket; False if it is unknown, used or expired."""
-        # Looked up by hash, so the timing reveals nothing about the ticket.
-        end = self._ends.pop(_digest(ticket), None)
-        return end is not None and self._clock() < end
+    def redeem(self, given: str) -> bool:
+        """Use the ticket; False if it is another one, used or expired."""
+        is_valid = hmac.compare_digest(_digest(given), _digest(self.text)) and self._clock() < self._ends
+        self._ends = 0.0 if is_valid else self._ends
+        return is_valid

@@ -3,7 +3,6 @@
 import errno
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -160,62 +159,26 @@ def test_a_folder_that_cannot_be_written_is_named_once_before_the_first_page(sit
     assert site.requests == []
 
 
-@pytest.mark.parametrize("where", ["in the step", "in a function that it calls"])
-async def test_the_default_folder_is_checked_once_too(site, tmp_path, monkeypatch, where):
+async def test_the_default_folder_is_checked_once_too(site, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / ".incomplete").touch()
 
-    def elsewhere(page, number):
-        return page.download(f"/img/{number}.png")
-
-    def direct(page):
+    def products(page):
         yield from ({"image": page.download(f"/img/{number}.png")} for number in range(5))
 
-    def indirect(page):
-        yield from ({"image": elsewhere(page, number)} for number in range(5))
-
-    shop = make_shop(direct if where == "in the step" else indirect)
+    shop = make_shop(products)
     queue = f"sqlite:///{tmp_path}/shop.db"
     with pytest.raises(StorageFailed, match="files could not be written: File exists"):
         await shop.run([f"{site.url}/gallery/0"], queue=queue)
-    assert len(site.requests) == (0 if where == "in the step" else 1)
+    assert site.requests == []
     async with open_queue(queue) as opened:
         (run,) = await opened.runs()
         stats = await opened.stats(run.id)
-    assert not stats.dead and stats.remaining == (1 if where == "in the step" else 5)
+    assert not stats.dead and stats.remaining == 1
     (tmp_path / "files" / ".incomplete").unlink()
     result = await shop.run(queue=queue)
     assert len(result.items) == 5 and result.is_complete
-
-
-async def test_a_folder_that_becomes_unusable_stops_the_run_and_no_file_is_requested_in_vain(site, tmp_path):
-    parts = tmp_path / "files" / ".incomplete"
-
-    def products(page):
-        yield from ({"image": page.download(f"/img/{number}.png")} for number in range(20))
-
-    shop = make_shop(products, per_host=1)
-
-    @shop.on_response
-    def break_folder(response):
-        if len(site.requests) == 5:
-            shutil.rmtree(parts)
-            parts.touch()
-
-    place = {"queue": f"sqlite:///{tmp_path}/shop.db", "files": tmp_path / "files"}
-    with pytest.raises(StorageFailed, match="files could not be written: File exists"):
-        await shop.run([f"{site.url}/gallery/0"], **place)
-    requests = len(site.requests)
-    assert requests < 8
-    async with open_queue(place["queue"]) as opened:
-        (run,) = await opened.runs()
-        stats = await opened.stats(run.id)
-    assert not stats.dead and stats.remaining >= 20 - requests
-    shop.hooks.response.clear()
-    parts.unlink()
-    result = await shop.run(**place)
-    assert len(result.items) == 20 and result.is_complete
 
 
 async def test_a_file_of_two_items_is_fetched_once(site, tmp_path):

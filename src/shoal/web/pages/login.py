@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from shoal.web.auth import SESSION, Credentials, Role, Throttle, Tickets
+from shoal.web.auth import SESSION, Credentials, Role, Throttle, Ticket
 from shoal.web.context import context_of
 from shoal.web.errors import render_standalone
 from shoal.web.middleware import too_many_failures
@@ -19,10 +19,10 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class LoginService:
-    """Login state: credentials, tickets and recent failures."""
+    """Login state: credentials, the ticket and recent failures."""
 
     credentials: Credentials
-    tickets: Tickets = field(default_factory=Tickets)
+    ticket: Ticket = field(default_factory=Ticket)
     throttle: Throttle = field(default_factory=Throttle)
 
 
@@ -40,7 +40,7 @@ async def show_form(request: Request, ticket: str = "", next: str = "/") -> Resp
         return _form(request, next)
     # A wrong ticket is not counted as a failure: nobody guesses 192 bits, and any page of any site could
     # send ten of them from the operator's browser and lock the operator out.
-    if _logins(request).tickets.redeem(ticket):
+    if _logins(request).ticket.redeem(ticket):
         return _log_in(request, "operator", "/")
     return _form(request, next, "This link has been used or has expired. Enter the token instead.", 403)
 

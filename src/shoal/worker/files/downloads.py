@@ -1,7 +1,6 @@
 """Downloads: tasks whose response is written to a file, and the files that are stored already."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +19,6 @@ from shoal.core.errors import (
     OutOfScope,
     PrivateAddress,
     RobotsDenied,
-    StorageFailed,
     TooLarge,
     WrongFileType,
 )
@@ -176,7 +174,6 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 TIMEOUTS = 4  # a download may take as many times the timeout of a page
-CHECK_INTERVAL = timedelta(seconds=5)
 UNCHANGED = 304
 GONE = frozenset({404, 410})
 
@@ -190,42 +187,10 @@ class Downloads:
     def __init__(self, store: FileStore, known: KnownFiles, run_id: str) -> None:
         self._store, self._known, self._run_id = store, known, run_id
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._checking, self._is_checked = asyncio.Lock(), False
-        self._checked_at = float("-inf")  # after a failure
-        self._unusable = asyncio.Event()
-        self._problem: StorageFailed | None = None
 
     async def check_place(self) -> None:
         """Raise StorageFailed if no file can be stored."""
         await asyncio.to_thread(self._store.check)
-        self._is_checked = True
-
-    async def watch_place(self) -> None:
-        """Raise StorageFailed once a download finds that no file can be stored: no other could be either."""
-        await self._unusable.wait()
-        assert self._problem is not None
-        raise self._problem
-
-    async def _check_first(self) -> None:
-        """Check the place before the first file, and again after one that could not be stored.
-
-        If it cannot be used, wait for the end of the worker: each file would be requested in vain, and its
-        task would become a dead letter.
-        """
-        async with self._checking:
-            if self._is_checked:
-                return
-            try:
-                await self.check_place()
-            except StorageFailed as error:
-                self._problem = error
-                self._unusable.set()
-                await asyncio.Event().wait()
-
-    def _check_again(self) -> None:
-        # A server that is only slow or unreachable fails many files, and passes the check.
-        if (now := time.monotonic()) - self._checked_at > CHECK_INTERVAL.total_seconds():
-            self._checked_at, self._is_checked = now, False
 
     async def carry_out(
         self, task: Task, step: Step, counts: FileCounts, fetch: Fetch, run_step: RunStep
@@ -235,7 +200,6 @@ class Downloads:
         An item that waits for its files gets the reason for one that its host refuses; other errors, and all
         errors of a file without an item, are raised.
         """
-        await self._check_first()
         plan, url = read_plan(task), task.url
         assert url is not None, "handler() has checked it"
         request = msgspec.structs.replace(plan.files[0], url=url)  # which may have been edited
@@ -243,9 +207,6 @@ class Downloads:
             # One after the other, so that the second finds what the first has stored.
             async with self._lock_of(request.url):
                 file, response = await self._download(request, counts, fetch)
-        except StorageFailed:
-            self._check_again()
-            raise
         except FetchError as error:
             reason = refusal_of(error)
             if reason is None:

@@ -231,7 +231,6 @@ async def open_worker(
         channel,
     )
     worker.tally.measures = metrics.measures if metrics else None
-    worker.start(downloads.watch_place(), "watching the place of files")
 
     async def change_settings(run: Run, changes: Mapping[str, Any]) -> None:
         try:

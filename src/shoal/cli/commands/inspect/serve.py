@@ -4,7 +4,6 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -126,19 +125,19 @@ async def _serve(queue: "Queue", url: str, settings: "WebSettings", at: "socket.
     app = App(queue, url, current_project())
     web = make_app(WebContext(app, Sampler(queue), settings))
     # The socket listens already: who connects now is served in a moment.
-    _print_address(settings, web.state.logins.tickets.issue)
+    _print_address(settings, web.state.logins.ticket.text)
     try:
         await serve(web, at)
     finally:
         await app.close()
 
 
-def _print_address(settings: "WebSettings", ticket: "Callable[[], str]") -> None:
+def _print_address(settings: "WebSettings", ticket: str) -> None:
     name = "127.0.0.1" if settings.host in ALL_INTERFACES else settings.host
     address = f"http://{f'[{name}]' if ':' in name else name}:{settings.port}"
     say(f"Serving Shoal at {address}  (Ctrl-C to stop)")
     if not settings.is_chosen:
-        say(f"Log in with this link (works once, within ten minutes):  {address}/login?ticket={ticket()}")
+        say(f"Log in with this link (works once, within ten minutes):  {address}/login?ticket={ticket}")
     elif settings.host in ALL_INTERFACES and not settings.allowed_hosts:
         say("Requests from other machines are rejected until you allow a host name: --allow-host NAME")
 
