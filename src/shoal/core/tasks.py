@@ -5,6 +5,7 @@ import random
 import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -36,6 +37,23 @@ def exact_time() -> float:
 def call_at(moment: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
     """Call back at a moment of `exact_time`, give or take `TIMER_ERROR`."""
     return asyncio.get_running_loop().call_later(max(0.0, moment - exact_time()), callback)
+
+
+async def in_daemon_thread(name: str, function: Callable[..., T], *arguments: Any) -> T:
+    """Return what a function returns that may hang: its thread delays neither a cancellation nor the exit."""
+    result = Future[T]()
+    result.set_running_or_notify_cancel()  # so that the thread may set its result, awaited or not
+
+    def work() -> None:
+        try:
+            result.set_result(function(*arguments))
+        except StopIteration as ended:  # which a future of asyncio cannot hold
+            result.set_exception(RuntimeError(f"it raised {ended!r}"))
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return await asyncio.wrap_future(result)
 
 
 @contextmanager

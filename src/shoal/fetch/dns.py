@@ -2,15 +2,14 @@
 
 import asyncio
 import socket
-import threading
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
 from datetime import timedelta
 from ipaddress import ip_address
 from typing import NamedTuple
 
 from shoal.core.errors import DnsFailed, NoSuchHost
 from shoal.core.model import MINUTE, SECOND
+from shoal.core.tasks import in_daemon_thread
 from shoal.fetch.ip_ranges import Address
 from shoal.fetch.singleflight import LruCache, SingleFlight
 
@@ -20,7 +19,6 @@ Lookup = Callable[[str], Awaitable[Sequence[str]]]
 LIFETIME = MINUTE
 FAILURE_LIFETIME = 5 * SECOND
 MAX_NAMES = 10_000
-KNOWN_NAME = "example.com"  # reserved, and looked up only if the first name of a worker does not exist
 MAX_LOOKUPS = 32  # concurrent
 MAX_ADDRESSES = 16  # of one name; more are not needed
 
@@ -28,8 +26,7 @@ MAX_ADDRESSES = 16  # of one name; more are not needed
 class Resolved(NamedTuple):
     """The addresses of a name, or why it has none, and when that expires.
 
-    `exists` is False if the resolver says that there is no such name, it has never had addresses, and the
-    resolver still finds another name.
+    `exists` is False if the resolver says that there is no such name, and it has never had addresses here.
     """
 
     addresses: tuple[Address, ...]
@@ -47,8 +44,6 @@ class Resolver:
         self._cached: LruCache[Resolved] = LruCache(MAX_NAMES)
         self._lookups: SingleFlight[Resolved] = SingleFlight()
         self._slots = asyncio.Semaphore(MAX_LOOKUPS)
-        self._found: str | None = None  # the last name that had addresses
-        self._works, self._works_until = False, float("-inf")  # whether the resolver still finds it
 
     async def resolve(self, name: str) -> Resolved:
         """Return the addresses of a name; raises DnsFailed, or NoSuchHost if a later lookup will not help."""
@@ -73,26 +68,7 @@ class Resolver:
             except (OSError, ValueError) as exc:
                 found, failure = (), getattr(exc, "strerror", None) or str(exc)
                 exists = not (isinstance(exc, socket.gaierror) and exc.errno == socket.EAI_NONAME)
-            if found:
-                self._found = name
-            elif not exists:
-                exists = not await self._finds_another()
-                more = "; nor does the resolver find any other name, so this is tried again"
-                failure = f"{failure}{more}" if exists else failure
         return self._cache(name, found, failure, exists)
-
-    async def _finds_another(self) -> bool:
-        """Return whether the resolver finds a name that it found before, or one that surely exists.
-
-        One that is out of order may say of every name that it does not exist.
-        """
-        if self._clock() >= self._works_until:
-            try:
-                self._works = bool(await self._lookup(self._found or KNOWN_NAME))
-            except (OSError, ValueError):
-                self._works = False
-            self._works_until = self._clock() + FAILURE_LIFETIME.total_seconds()
-        return self._works
 
     def _cache(self, name: str, found: tuple[Address, ...], failure: str | None, exists: bool) -> Resolved:
         before = self._cached.get(name)
@@ -108,18 +84,7 @@ class Resolver:
 
 async def system_lookup(name: str) -> Sequence[str]:
     """Resolve a name with the system's resolver; raises OSError."""
-    future: Future[list[str]] = Future()
-    future.set_running_or_notify_cancel()  # so that the thread may set its result, awaited or not
-    # A daemon thread: a lookup may hang for half a minute, and must not delay the end of the process.
-    threading.Thread(target=_look_up, args=(name, future), name="shoal-dns", daemon=True).start()
-    return await asyncio.wrap_future(future)
-
-
-def _look_up(name: str, future: Future[list[str]]) -> None:
-    try:
-        future.set_result(_addresses(name, socket.AI_ADDRCONFIG))
-    except OSError as exc:
-        future.set_exception(exc)
+    return await in_daemon_thread("shoal-dns", _addresses, name, socket.AI_ADDRCONFIG)
 
 
 def _addresses(name: str, flags: int) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from shoal.core.errors import DnsFailed, NoSuchHost
 from shoal.fetch import dns
-from shoal.fetch.dns import FAILURE_LIFETIME, KNOWN_NAME, LIFETIME, MAX_LOOKUPS, Resolver, system_lookup
+from shoal.fetch.dns import FAILURE_LIFETIME, LIFETIME, MAX_LOOKUPS, Resolver, system_lookup
 
 
 class Zone:
@@ -61,7 +61,7 @@ async def test_a_failure_is_believed_for_some_seconds_only(clock):
     for _ in range(5):
         with pytest.raises(DnsFailed, match=r"'a\.test' could not be resolved: Name or service not known"):
             await known.resolve("a.test")
-    assert zone.asked == ["a.test", KNOWN_NAME]
+    assert zone.asked == ["a.test"]
     clock.forward(FAILURE_LIFETIME)
     zone.says = ["8.8.8.8"]
     assert (await known.resolve("a.test")).addresses == (ip_address("8.8.8.8"),)
@@ -161,33 +161,6 @@ async def test_a_name_that_does_not_exist_is_distinguished_from_a_resolver_that_
             await known.resolve("a.test")
         assert type(found.value) is kind
         clock.forward(FAILURE_LIFETIME)
-
-
-async def test_the_first_name_of_a_worker_is_final_if_the_resolver_finds_a_name_that_surely_exists(clock):
-    known = Resolver(Names({KNOWN_NAME: ["8.8.8.8"]}), clock)
-    with pytest.raises(NoSuchHost):
-        await known.resolve("typo.test")
-
-
-async def test_a_resolver_that_denies_every_name_is_out_of_order_and_its_names_may_exist(clock):
-    zone = Names({"b.test": ["8.8.8.8"]})
-    known = Resolver(zone, clock)
-
-    async def failure_of(name):
-        with pytest.raises(DnsFailed) as found:
-            await known.resolve(name)
-        return type(found.value), str(found.value)
-
-    kind, text = await failure_of("a.test")
-    assert kind is DnsFailed and "nor does the resolver find any other name" in text
-    await known.resolve("b.test")
-    clock.forward(FAILURE_LIFETIME)
-    assert (await failure_of("a.test"))[0] is NoSuchHost
-    del zone.says["b.test"]
-    clock.forward(FAILURE_LIFETIME)
-    for number in range(100):
-        assert (await failure_of(f"{number}.test"))[0] is DnsFailed
-    assert zone.asked.count("b.test") == 3, "it is asked for again at most every few seconds"
 
 
 async def test_a_name_that_has_had_addresses_exists(clock):

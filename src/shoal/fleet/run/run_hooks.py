@@ -6,9 +6,7 @@ written with a compare-and-swap, so that one process calls them and the others s
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from functools import wraps
 from typing import Any
 
@@ -18,7 +16,7 @@ from msgspec.structs import replace
 from shoal.core.errors import HookFailed, QueueError
 from shoal.core.model import MINUTE, SECOND, Note
 from shoal.core.redact import Redact, redacted
-from shoal.core.tasks import wait_for_event
+from shoal.core.tasks import in_daemon_thread, wait_for_event
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.status.hook_records import FINISH, START, HookRecord, HookState, read_record, topic_of
 from shoal.fleet.status.progress import snapshot_of
@@ -197,25 +195,7 @@ def in_thread(hook: Hook) -> Hook:
 
     @wraps(function)
     async def call(*arguments: Any) -> Any:
-        result = await _call_in_thread(function, *arguments)
+        result = await in_daemon_thread("run hook", function, *arguments)
         return await result if inspect.isawaitable(result) else result
 
     return replace(hook, function=call)
-
-
-async def _call_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what the function returns; if this is cancelled, its thread is left alone."""
-    result = Future[Any]()
-
-    def work() -> None:
-        result.set_running_or_notify_cancel()
-        try:
-            result.set_result(function(*arguments))
-        except StopIteration as ended:  # which a future of asyncio cannot hold
-            result.set_exception(RuntimeError(f"it raised {ended!r}"))
-        except BaseException as error:
-            result.set_exception(error)
-
-    # A daemon: a hook that hangs must not keep the program from exiting.
-    threading.Thread(target=work, name="run hook", daemon=True).start()
-    return await asyncio.wrap_future(result)
