@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from shoal.core.model import DeadFilter, Reject, Task
     from shoal.core.request_options import RequestOptions
     from shoal.discover.combine.combine import combine
-    from shoal.fetch.tor.renewal import new_circuit
+    from shoal.fetch.tor.fetcher import new_circuit
     from shoal.fleet.cluster_roles import start_cluster
     from shoal.fleet.connect import connect
     from shoal.queue.open import open_queue
@@ -48,7 +48,7 @@ _HOMES = {
     "Task": "shoal.core.model",
     "combine": "shoal.discover.combine.combine",
     "connect": "shoal.fleet.connect",
-    "new_circuit": "shoal.fetch.tor.renewal",
+    "new_circuit": "shoal.fetch.tor.fetcher",
     "open_queue": "shoal.queue.open",
     "start_cluster": "shoal.fleet.cluster_roles",
 }

@@ -8,7 +8,7 @@ import pytest
 
 from shoal.core.errors import ConnectFailed
 from shoal.core.http import Request
-from shoal.fetch.tor.renewal import new_circuit
+from shoal.fetch.tor.fetcher import new_circuit
 from shoal.fetch.tor.sync import TorSync
 from shoal.fetch.tor.tor import Tor
 from shoal.queue.open import open_queue

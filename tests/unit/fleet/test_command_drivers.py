@@ -92,9 +92,10 @@ async def test_a_command_that_fails_is_named_with_its_error(stage):
         await KubernetesWorkers().set(1)
 
 
-async def test_a_command_that_hangs_is_ended(stage):
+async def test_a_command_that_hangs_is_ended(stage, monkeypatch):
+    monkeypatch.setattr("shoal.fleet.scale.drivers.COMMAND_TIMEOUT", timedelta(seconds=0.5))
     stage.trouble("hang")
-    driver = ComposeWorkers(timeout=timedelta(seconds=0.5))
+    driver = ComposeWorkers()
     async with asyncio.timeout(10):
         with pytest.raises(DriverFailed, match="took longer than"):
             await driver.count()

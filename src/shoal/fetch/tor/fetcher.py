@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from itertools import count
 from re import Pattern
+from weakref import WeakKeyDictionary
 
 from shoal.core.errors import BrokenAnswer, ConnectFailed, FetchTimeout, OutOfScope
 from shoal.core.http import Identity, Request, Response
@@ -17,7 +18,6 @@ from shoal.fetch.egress import AllowedTarget, Egress
 from shoal.fetch.http.cookies import CookieJar
 from shoal.fetch.singleflight import LruCache
 from shoal.fetch.status import is_block
-from shoal.fetch.tor import renewal
 from shoal.fetch.tor.sync import TorState, TorSync
 from shoal.fetch.tor.tor import Tor
 
@@ -119,7 +119,7 @@ class TorFetcher:
         self._fetcher, self._tor, self._circuits = fetcher, tor, Circuits(renew)
         self._statuses, self._block = statuses, block
         self._sync_task: asyncio.Task[None] | None = None
-        renewal.listen(self)
+        _open[self] = asyncio.get_running_loop()
 
     async def fetch(self, request: Request) -> Response:
         """Return the response, whatever its status; raises TorDown, FetchError, or what `on_hop` raises."""
@@ -140,7 +140,7 @@ class TorFetcher:
 
     async def close(self) -> None:
         """Close every connection, and stop Tor."""
-        renewal.forget(self)
+        _open.pop(self, None)
         if self._sync_task:
             self._sync_task.cancel()
         await self._fetcher.close()
@@ -168,3 +168,18 @@ class TorFetcher:
     def _renew(self, circuit: Circuit, reason: str) -> None:
         if self._circuits.renew(circuit):
             log.info("tor circuit renewed host=%s reason=%s", circuit.host, reason)
+
+
+_open: WeakKeyDictionary[TorFetcher, asyncio.AbstractEventLoop] = WeakKeyDictionary()
+
+
+def new_circuit(url: str | None = None) -> None:
+    """Make this worker use another circuit for a URL's host, or for every host, from now on."""
+    for fetcher, loop in list(_open.items()):
+        if loop.is_closed():
+            continue
+        # From any thread: a step that is not an `async def` runs in one.
+        if url is not None:
+            loop.call_soon_threadsafe(fetcher.renew_host, host_of(url))
+        else:
+            asyncio.run_coroutine_threadsafe(fetcher.renew_all(), loop)

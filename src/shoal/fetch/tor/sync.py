@@ -2,15 +2,17 @@
 
 import os
 import socket
-from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from shoal.core.model import MINUTE, SECOND
 from shoal.core.tasks import repeat
 from shoal.fetch.shared_state import SharedState
+
+if TYPE_CHECKING:
+    from shoal.fetch.tor.fetcher import TorFetcher
 
 SYNC_INTERVAL = 5 * SECOND
 STATE_TTL = MINUTE / 2  # after which a worker that publishes nothing is gone
@@ -27,13 +29,6 @@ class TorState(msgspec.Struct, frozen=True):
     restarts: int = 0
 
 
-class TorOwner(Protocol):
-    """A fetcher that has a Tor."""
-
-    def state(self) -> TorState: ...
-    def renew_all(self) -> Awaitable[None]: ...
-
-
 class TorSync:
     """Publishes the state of one worker's Tor, and passes renewal requests to the worker."""
 
@@ -43,11 +38,11 @@ class TorSync:
         self._order: int | None = None
         self._knows_orders = False
 
-    async def run(self, owner: TorOwner) -> None:
+    async def run(self, owner: "TorFetcher") -> None:
         """Exchange state until cancelled."""
         await repeat(lambda: self.exchange(owner), SYNC_INTERVAL, jitter=0, at_once=True)
 
-    async def exchange(self, owner: TorOwner) -> None:
+    async def exchange(self, owner: "TorFetcher") -> None:
         """Exchange state once."""
         orders = await self._notes.notes(_orders(self._run_id), [ORDER])
         order = orders[ORDER].stamp if ORDER in orders else None

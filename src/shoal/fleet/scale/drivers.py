@@ -5,7 +5,6 @@ import re
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
 from typing import Protocol
 
 from shoal.core.errors import InvalidInput, InvalidSetting, ShoalError
@@ -39,8 +38,8 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,251}[a-z0-9])?")
 class ComposeWorkers:
     """The containers of a service of Docker Compose, in the folder of its file."""
 
-    def __init__(self, service: str = "worker", *, timeout: timedelta = COMMAND_TIMEOUT) -> None:
-        self._service, self._timeout = check_name("--service", service), timeout
+    def __init__(self, service: str = "worker") -> None:
+        self._service = check_name("--service", service)
         self._docker = find_program("docker", "compose")
 
     async def count(self) -> int:
@@ -54,20 +53,14 @@ class ComposeWorkers:
         await self._compose("up", "--detach", "--no-recreate", "--scale", scale, self._service)
 
     async def _compose(self, *words: str) -> str:
-        return await run_command([self._docker, "compose", *words], self._timeout)
+        return await run_command([self._docker, "compose", *words])
 
 
 class KubernetesWorkers:
     """The replicas of a Deployment."""
 
-    def __init__(
-        self,
-        deployment: str = "shoal-worker",
-        *,
-        namespace: str | None = None,
-        timeout: timedelta = COMMAND_TIMEOUT,
-    ) -> None:
-        self._what, self._timeout = f"deployment/{check_name('--deployment', deployment)}", timeout
+    def __init__(self, deployment: str = "shoal-worker", *, namespace: str | None = None) -> None:
+        self._what = f"deployment/{check_name('--deployment', deployment)}"
         self._where = ["--namespace", check_name("--namespace", namespace)] if namespace else []
         self._kubectl = find_program("kubectl", "kubernetes")
 
@@ -83,7 +76,7 @@ class KubernetesWorkers:
         await self._run("scale", self._what, f"--replicas={count}")
 
     async def _run(self, *words: str) -> str:
-        return await run_command([self._kubectl, *self._where, *words], self._timeout)
+        return await run_command([self._kubectl, *self._where, *words])
 
 
 def check_name(option: str, name: str) -> str:
@@ -101,7 +94,7 @@ def find_program(name: str, driver: str) -> str:
     return found
 
 
-async def run_command(command: Sequence[str], timeout: timedelta) -> str:
+async def run_command(command: Sequence[str]) -> str:
     """Run a command and return its stdout; raises DriverFailed if it fails or times out."""
     try:
         process = await asyncio.create_subprocess_exec(
@@ -114,10 +107,10 @@ async def run_command(command: Sequence[str], timeout: timedelta) -> str:
     except OSError as error:
         raise DriverFailed(f"{command[0]} cannot be run: {error}") from error
     try:
-        async with asyncio.timeout(timeout.total_seconds()):
+        async with asyncio.timeout(COMMAND_TIMEOUT.total_seconds()):
             out, err = await process.communicate()
     except TimeoutError as error:
-        raise DriverFailed(f"{' '.join(command)} took longer than {timeout}") from error
+        raise DriverFailed(f"{' '.join(command)} took longer than {COMMAND_TIMEOUT}") from error
     finally:
         await _end(process)
     if process.returncode:

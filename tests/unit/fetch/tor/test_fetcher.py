@@ -17,8 +17,7 @@ from shoal.core.errors import (
 )
 from shoal.core.http import Identity, Proxy, Request, Response
 from shoal.fetch.http.cookies import CookieJar
-from shoal.fetch.tor.fetcher import TorFetcher
-from shoal.fetch.tor.renewal import new_circuit
+from shoal.fetch.tor.fetcher import TorFetcher, new_circuit
 
 URL = "https://shop.test/a"
 
