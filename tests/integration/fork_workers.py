@@ -23,13 +23,13 @@ from shoal.worker.process import forkserver
 MAX_REQUEST = 1 << 17  # bytes
 QUEUES = tuple(f"shoal.queue.{name}.queue" for name in ("sqlite", "postgres", "redis", "rabbitmq"))
 ROOT = Path(__file__).parents[2]
-_running: list[tuple[subprocess.Popen, socket.socket]] = []
+_running: dict[str, tuple[subprocess.Popen, socket.socket]] = {}
 _start_for_real, _close_for_real = forkserver._start, forkserver.ForkServer.close
 
 
 def start():
     """Fork a fork server with the folder and the environment of this process; return its pid and socket."""
-    process, requests = _template()
+    process, requests = template(__name__)
     if os.environ.get("PYTHONPATH") != process.python_path:
         return _start_for_real()
     request = json.dumps({"folder": str(Path.cwd()), "environment": dict(os.environ)}).encode()
@@ -58,18 +58,18 @@ def close(self):
         os.close(ended)
 
 
-def _template():
-    """Return the process that forks and its socket; a new one if there is none, or it has died."""
-    if not _running or _running[-1][0].poll() is not None:
+def template(module):
+    """Return the process of a module that forks, and its socket; a new one if there is none that lives."""
+    if module not in _running or _running[module][0].poll() is not None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
+        command = [sys.executable, "-m", module, str(theirs.fileno())]
         # Not in the folder of a test, where it would not find this module.
         process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         process.python_path = os.environ.get("PYTHONPATH")
         theirs.close()
-        _running.append((process, ours))
+        _running[module] = process, ours
         atexit.register(_end, process, ours)
-    return _running[-1]
+    return _running[module]
 
 
 def _end(process, requests):

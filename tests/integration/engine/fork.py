@@ -6,20 +6,17 @@ type hundreds of commands. A forked one has the folder, the environment and the 
 """
 
 import asyncio
-import atexit
 import gc
 import json
 import os
 import runpy
 import signal
 import socket
-import subprocess
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
-from pathlib import Path
 
-from tests.integration.fork_workers import QUEUES, reap
+from tests.integration.fork_workers import QUEUES, reap, template
 
 # Nothing of `shoal.cli`: it may look at the environment when it is imported.
 MODULES = (
@@ -35,16 +32,13 @@ MODULES = (
     *QUEUES,
 )
 MAX_REQUEST = 1 << 17  # bytes
-ROOT = Path(__file__).parents[3]
-
-_running: list[tuple[subprocess.Popen, socket.socket]] = []
 
 
 async def run_forked(words, folder, environment):
     """Run a command to its end; return its exit code and what it wrote to stdout and stderr."""
     pipes = [os.pipe() for _ in range(3)]
     request = json.dumps({"words": words, "folder": str(folder), "environment": environment}).encode()
-    _, requests = _fork_server()
+    _, requests = template(__name__)
     socket.send_fds(requests, [request], [write for _, write in pipes])
     for _, write in pipes:
         os.close(write)
@@ -71,24 +65,6 @@ async def _open(descriptor):
             yield reader
         finally:
             transport.close()
-
-
-def _fork_server():
-    """Return the fork server and its socket; a new one if there is none, or it has died."""
-    if not _running or _running[-1][0].poll() is not None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
-        # Not in the folder of a test, where it would not find this module.
-        process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
-        theirs.close()
-        _running.append((process, ours))
-        atexit.register(_end, process, ours)
-    return _running[-1]
-
-
-def _end(process, requests):
-    requests.close()
-    process.wait()
 
 
 def serve(requests):
