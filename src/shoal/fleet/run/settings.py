@@ -234,7 +234,7 @@ async def list_settings(queue: Queue, run_id: str) -> list[SettingRow]:
     found |= live_part(values) | {"rate": rate_of(delay), "delay": spelled(delay)}
     found["per_host"] = run.settings.per_host // stored.exits
     rows = [
-        SettingRow(key, shown_value(value), "run" if _is_given(key, values) else "scraper", NOW)
+        SettingRow(key, shown_value(value), "run" if values.keys() & same_names(key) else "scraper", NOW)
         for key, value in found.items()
     ]
     rows += [
@@ -303,7 +303,3 @@ def _delay(run: Run, stored: StoredSettings) -> timedelta:
         return ScraperSettings.read(**known).delay
     own = stored.defaults.get("delay")
     return run.settings.host_delay * stored.exits if own is None else timedelta(seconds=own)
-
-
-def _is_given(key: str, values: Mapping[str, Any]) -> bool:
-    return any(name in values for name in same_names(key))

@@ -174,20 +174,20 @@ def worker_families(workers: Sequence[WorkerStatus]) -> "Iterator[Metric]":
     yield _gauge("shoal_worker_leases", "Tasks leased by workers.", {(): leased})
 
 
-def few(counts: Mapping[str, int], most: int = MAX_ERROR_CLASSES) -> dict[str, int]:
-    """Return the counts with at most `most` names; the rest is summed up as `other`."""
-    if len(counts) <= most:
+def few(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts with few names; the rest is summed up as `other`."""
+    if len(counts) <= MAX_ERROR_CLASSES:
         return dict(counts)
     # The first names stay, so that a counter never decreases.
-    names = list(counts)[:most]
+    names = list(counts)[:MAX_ERROR_CLASSES]
     return {name: counts[name] for name in names} | {
         OTHER: sum(count for name, count in counts.items() if name not in names)
     }
 
 
-def few_proxies(counts: Mapping[str, int], most: int = MAX_PROXIES) -> dict[str, int]:
-    """Return the counts by "OUTCOME PROXY" of at most `most` proxies; the rest is summed up as `other`."""
-    known = set(list(dict.fromkeys(key.partition(" ")[2] for key in counts))[:most])
+def few_proxies(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts by "OUTCOME PROXY" of few proxies; the rest is summed up as `other`."""
+    known = set(list(dict.fromkeys(key.partition(" ")[2] for key in counts))[:MAX_PROXIES])
     found = Counter[str]()
     for key, count in counts.items():
         outcome, _, proxy = key.partition(" ")

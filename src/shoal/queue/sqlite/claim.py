@@ -189,7 +189,7 @@ class _Claim:
         return Grant(
             leases=leases,
             next_due=self._next_due(),
-            drained=not leases and self._drained(),
+            drained=not (leases or self._store.value("claim_remaining", run=self._run.no)),
             claimed_at=moment(self._now),
         )
 
@@ -333,6 +333,3 @@ class _Claim:
                 "claim_next_due_of", run=self._run.no, step_groups=self._step_groups, lead=self._lead
             )
         return None if due is None else duration(max(0, due - self._now))
-
-    def _drained(self) -> bool:
-        return not self._store.value("claim_remaining", run=self._run.no)

@@ -34,13 +34,11 @@ class CounterChanges:
         self._hosts: set[int] = set()
         self._touched_host_queues: set[int] = set()
 
-    def move(
-        self, host_queue: int, step_group: int, source: CounterColumn, target: CounterColumn, count: int = 1
-    ) -> None:
-        """Count tasks that change from one state to another."""
+    def move(self, host_queue: int, step_group: int, source: CounterColumn, target: CounterColumn) -> None:
+        """Count a task that changes from one state to another."""
         counts = self._host_queues[host_queue]
-        counts[source] -= count
-        counts[target] += count
+        counts[source] -= 1
+        counts[target] += 1
         self._step_group_of[host_queue] = step_group
 
     def shift(self, host_queue: int, step_group: int, column: CounterColumn, count: int) -> None:

@@ -146,14 +146,11 @@ def _check_class(name: str, known: Mapping[str, type[Exception]]) -> None:
     kind = known.get(name)
     if kind is None:
         # Shoal's own errors first: other libraries define hundreds.
-        near = get_close_matches(name, _class_names(ShoalError), n=1) or get_close_matches(name, known, n=1)
+        own = [found.__name__ for found in _error_classes(ShoalError)]
+        near = get_close_matches(name, own, n=1) or get_close_matches(name, known, n=1)
         advice = f"Did you mean {near[0]!r}?" if near else "Import it at the top of the scraper's file"
         raise InvalidSetting(f"retry.{name}", f"is not an error class. {advice}")
     if issubclass(kind, (*PERMANENT, SkipTask)):
         raise InvalidSetting(f"retry.{name}", "is never retried: another attempt fails the same way")
     if issubclass(kind, NotNow):
         raise InvalidSetting(f"retry.{name}", "uses no attempt, and sets the time of the next one itself")
-
-
-def _class_names(kind: type[Exception]) -> list[str]:
-    return [found.__name__ for found in _error_classes(kind)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from shoal.core.model import Counts, HostStatus, ReportedState, RunState, WorkerState
+from shoal.core.model import Counts, ReportedState, RunState, WorkerState
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.partitions.membership import planned_mode
 from shoal.fleet.run.lifecycle import used_page_limit
@@ -33,7 +33,7 @@ def overview_data(sample: Sample) -> dict[str, Any]:
     return {
         "totals": _totals(seen),
         "runs": seen.runs,
-        "limited_hosts": [host for host in seen.hosts if _is_limited(host)][:MAX_LIMITED_HOSTS],
+        "limited_hosts": [host for host in seen.hosts if host.delay or host.paused_for][:MAX_LIMITED_HOSTS],
         "errors": list(seen.errors.items())[:MAX_ERRORS],
     }
 
@@ -154,10 +154,6 @@ def _totals(seen: Overview) -> dict[str, Any]:
         "errors": sum(seen.errors.values()),
         "store": seen.store,
     }
-
-
-def _is_limited(host: HostStatus) -> bool:
-    return bool(host.delay or host.paused_for)
 
 
 def _step_order(step: tuple[str, Counts]) -> tuple[int, str]:

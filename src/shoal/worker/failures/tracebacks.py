@@ -137,12 +137,12 @@ class TracebackFormatter(msgspec.Struct, frozen=True):
         return None if name == self.own else name
 
 
-def shortened(text: str, most: int = MAX_TRACEBACK) -> str:
+def shortened(text: str) -> str:
     """Return a text of many lines; if it is too long, without whole lines in its middle."""
-    if len(text) <= most:
+    if len(text) <= MAX_TRACEBACK:
         return text
     mark = "\n  … left out …\n"
-    room = most - len(mark)
+    room = MAX_TRACEBACK - len(mark)
     return text[: room // 3].rpartition("\n")[0] + mark + text[-(room - room // 3) :].partition("\n")[2]
 
 

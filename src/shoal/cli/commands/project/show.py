@@ -88,7 +88,7 @@ def plugins(as_json: common.Json = False) -> None:
 
 def plugin_rows() -> list[dict[str, Any]]:
     """Return a row for each plugin; those of a group that Shoal does not have are refused too."""
-    registries = _registries()
+    registries: list[Registry[Any]] = [QUEUES, EXPORTERS, SOURCES, FETCHERS, COMMAND_REGISTRY, LOADERS]
     rows = [
         {
             "kind": registry.kind,
@@ -117,10 +117,6 @@ def plugin_rows() -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _registries() -> "list[Registry[Any]]":
-    return [QUEUES, EXPORTERS, SOURCES, FETCHERS, COMMAND_REGISTRY, LOADERS]
 
 
 def _use(kind: str, name: str) -> str:
