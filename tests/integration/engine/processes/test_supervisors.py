@@ -4,7 +4,9 @@ import asyncio
 import os
 import runpy
 import signal
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -46,11 +48,32 @@ def freeze_one(bench, origin):
 
     def look(snapshot, pool):
         if not frozen and origin.visits and pool.in_hand and pool.pids:
-            frozen.append(pool.pids[0])
-            os.kill(frozen[0], signal.SIGSTOP)
+            os.kill(pool.pids[0], signal.SIGSTOP)
+            wait_until_stopped(pool.pids[0])
+            if is_writable(bench.queue_url):
+                frozen.append(pool.pids[0])
+            else:
+                os.kill(pool.pids[0], signal.SIGCONT)
 
     bench.witness.on_saw = look
     return frozen
+
+
+def wait_until_stopped(pid):
+    threads = list(Path(f"/proc/{pid}/task").iterdir())
+    while not all(" (stopped)" in (thread / "status").read_text() for thread in threads):
+        pass
+
+
+def is_writable(queue_url):
+    """Return whether no process is writing: one frozen then would block all until it is ended."""
+    with closing(sqlite3.connect(queue_url.removeprefix("sqlite:///"), timeout=0)) as database:
+        try:
+            database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        database.rollback()
+        return True
 
 
 @pytest.mark.parametrize("settings", ["per_host=4", *long("per_host=4, delivery='at_most_once'")])
