@@ -461,8 +461,10 @@ class WorkerSupervisor:
         return not self._is_killed.is_set()
 
     def _find_guilty(self, markers: StepMarkers) -> set[int]:
-        """Return the held leases whose step was running, or that exceeded their time."""
+        """Return the held leases whose step ended the worker: it was running, or exceeded its time."""
         running = {marker.number for marker in markers.running_steps()}
+        if self._problem is LivenessProblem.LARGE and len(running) > 1:
+            return set()  # any of them may have taken the memory: they are suspects
         stuck = self._find_stuck() if self._problem is LivenessProblem.STUCK else []
         return running.union(stuck) & self.in_hand.keys()
 
