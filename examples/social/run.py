@@ -85,11 +85,11 @@ def _check_profiles(work: Workspace, code: int) -> list[str]:
         read_items(work.folder / "results" / "profiles.jsonl"),
         read_items(FOLDER / "expected.jsonl"),
     )
-    if code != 3 or found != wanted:
-        raise Failure(f"The coordinator ended with {code}, and {len(found)} profiles; {len(wanted)} expected")
     dead = work.read("dead", "list", "newest")
     if len(dead) != GONE or not all(one["error"].startswith("UserGone") for one in dead):
         raise Failure(f"The dead letters: {dead}")
+    if code != 3 or found != wanted:
+        raise Failure(f"The coordinator ended with {code}, and {len(found)} profiles; {len(wanted)} expected")
     return [
         f"{len(found)} profiles, each once, though a machine and the coordinator were killed",
         f"{len(dead)} accounts that are gone are dead letters, after one attempt",

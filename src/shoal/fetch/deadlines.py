@@ -45,11 +45,22 @@ class Deadlines:
 class Deadline:
     """A block that must end in time, with the semantics of `asyncio.timeout`; `suspended` is not counted."""
 
-    __slots__ = ("_all", "_cancelled_before", "_seconds", "_task", "at", "has_expired", "suspended")
+    __slots__ = (
+        "_all",
+        "_cancelled_before",
+        "_left",
+        "_seconds",
+        "_suspended_at",
+        "_suspensions",
+        "_task",
+        "at",
+        "has_expired",
+        "suspended",
+    )
 
     def __init__(self, all_: Deadlines, seconds: float) -> None:
         self._all, self._seconds = all_, seconds
-        self.suspended = 0.0  # seconds
+        self.suspended, self._suspensions = 0.0, 0  # seconds; parts of the block that are not counted now
         self.has_expired = False  # the block took too long, rather than raising a TimeoutError of its own
 
     def __enter__(self) -> Self:
@@ -68,14 +79,17 @@ class Deadline:
 
     @contextmanager
     def suspend(self) -> Iterator[None]:
-        """Stop the clock during a part of the block."""
-        loop = asyncio.get_running_loop()
-        due, began, self.at = self.at, loop.time(), math.inf
+        """Stop the clock during a part of the block; parts may overlap."""
+        now = asyncio.get_running_loop().time
+        if self._suspensions == 0:
+            self._left, self._suspended_at, self.at = self.at - now(), now(), math.inf
+        self._suspensions += 1
         try:
             yield
         finally:
-            waited = loop.time() - began
-            self.at, self.suspended = due + waited, self.suspended + waited
+            self._suspensions -= 1
+            if self._suspensions == 0:
+                self.at, self.suspended = now() + self._left, self.suspended + now() - self._suspended_at
 
     def expire(self) -> None:
         """Cancel the block."""

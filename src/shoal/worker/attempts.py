@@ -5,8 +5,9 @@ import contextvars
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
@@ -20,7 +21,7 @@ from shoal.core.tasks import call_at, exact_time
 from shoal.core.urls import host_of
 from shoal.fetch.cache.fetcher import CacheLookup
 from shoal.fetch.contract import Fetcher
-from shoal.fetch.deadlines import Deadlines
+from shoal.fetch.deadlines import Deadline, Deadlines
 from shoal.fetch.robots.robots import Robots
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.page import Page
@@ -184,6 +185,7 @@ class TaskAttempt(msgspec.Struct):
     live: LiveTab | None = None  # the browser tab that shows the page
     response: Response | None = None
     sink: BodySink | None = None  # the file that a download is written to
+    deadline: Deadline | None = None  # of its step
     is_over: bool = False
     counts: TaskCounts | None = None  # most attempts have nothing to count
 
@@ -247,10 +249,11 @@ class StepRunner:
     def __init__(self, tools: ProcessorTools, deadlines: Deadlines) -> None:
         self._markers, self._threads, self._deadlines = tools.markers, tools.threads, deadlines
 
-    async def run(self, step: Step, subject: Subject, number: int, time_limit: timedelta) -> Harvest:
+    async def run(self, step: Step, subject: Subject, attempt: TaskAttempt, time_limit: timedelta) -> Harvest:
         """Return what a step yields; raises StepTimeout, StepEnded, and what the step raises."""
+        number = attempt.number
         try:
-            with self._deadlines.within(time_limit):
+            with self._deadlines.within(time_limit) as attempt.deadline:
                 if step.is_async:
                     if isinstance(subject, Page) and subject.is_long:
                         # Parsing takes long enough to delay everything else on the loop.
@@ -282,6 +285,11 @@ class StepRunner:
         # In the task's context, so that what the step logs is attributed to its task.
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, harvest)
+
+
+def suspended(attempt: TaskAttempt) -> AbstractContextManager[None]:
+    """Return a context whose time does not count for the step of a task, if one runs."""
+    return attempt.deadline.suspend() if attempt.deadline else nullcontext()
 
 
 class StepRequests:
@@ -332,8 +340,13 @@ class StepRequests:
         is_own = url is not None and host_of(url) == host and not attempt.has_request
         attempt.has_request |= is_own
         try:
-            async with nullcontext() if is_own else turns.slot(host, self.limits.per_host, request.timeout):
-                await self.wait_for_turn(request.url)
+            async with AsyncExitStack() as held:
+                # A fleet may wait for a host for long: that is no fault of the step, which may retry nothing.
+                with suspended(attempt):
+                    if not is_own:
+                        slot = turns.slot(host, self.limits.per_host, request.timeout)
+                        await held.enter_async_context(slot)
+                    await self.wait_for_turn(request.url)
                 yield
         finally:
             attempt.has_request &= not is_own
@@ -350,7 +363,7 @@ class StepRequests:
             or self._scraper.handler(attempt.task).timeout
             or site.timeout
             or settings.timeout,
-            on_hop=self._check_hop,
+            on_hop=partial(self._check_hop, attempt),
             on_bytes=lambda size: self._waits.reserve_memory(number, size),
             post=options.post if options else None,
             method=options.method if options else POST,
@@ -365,9 +378,10 @@ class StepRequests:
         if self._tools.turns:
             await self._tools.turns.take(host_of(url), self._gap_of(url))
 
-    async def _check_hop(self, url: str) -> None:
+    async def _check_hop(self, attempt: TaskAttempt, url: str) -> None:
         await self._check_robots(url)
-        await self.wait_for_turn(url)
+        with suspended(attempt):
+            await self.wait_for_turn(url)
 
     async def _check_robots(self, url: str) -> None:
         if self._tools.robots:

@@ -53,6 +53,7 @@ class Polling:
         One that `is_needed` has proxies that no other one has, so it never comes much later.
         """
         self._max_interval = MAX_RESTING_INTERVAL_SECONDS if may_rest else MAX_POLL_INTERVAL_SECONDS
+        self._has_pauses = False
         self._uniform, self._is_needed = uniform, is_needed
         self._planned: float | None = None  # when to claim again, unless something happens
         # Claims in a row that came when they were planned, and found nothing. A new worker begins with one:
@@ -63,6 +64,10 @@ class Polling:
     def set_gap(self, gap: timedelta) -> None:
         """Set the gap between two requests to a host."""
         self._gap = gap.total_seconds()
+
+    def set_pauses(self, *, has_pauses: bool) -> None:
+        """Set whether the workers pause between tasks: each takes one, so all are needed for a free host."""
+        self._has_pauses = has_pauses
 
     def poll_soon(self) -> None:
         """Forget that nothing was found: something was, or may be now."""
@@ -90,6 +95,8 @@ class Polling:
         # Without a gap a worker that holds leases may be the only one that can handle what it waits for.
         is_on_time = not self._misses or (is_holding and not self._gap)
         delay = 0.0 if is_on_time else min(backoff, longest)
+        if self._has_pauses:
+            delay = min(delay, MAX_POLL_INTERVAL_SECONDS)
         if self._is_needed:
             delay = min(delay, MAX_NEEDED_DELAY_SECONDS, PAUSE_SHARE * self._gap)
         return max(due + self._uniform(0, delay), MIN_WAIT)

@@ -476,9 +476,7 @@ class TaskProcessor:
             await self._waits.begin_step(attempt.number)
             began = exact_time()
             try:
-                return await self._steps.run(
-                    step, subject, attempt.number, step.lease or self._settings.lease
-                )
+                return await self._steps.run(step, subject, attempt, step.lease or self._settings.lease)
             finally:
                 for observer in self._tools.observers:
                     observer.on_step_end(attempt.start.lease, began, exact_time())

@@ -72,7 +72,6 @@ class Scheduler:
         self._given_concurrency = concurrency
         self._prefetch = PrefetchBuffer(gap)
         self._lease, self.gap, self._rest_until = lease.total_seconds(), gap, 0.0
-        self._set_pause(pause)
         self._batch, self._share, self._uniform = batch, share, uniform
         self._numbers: dict[LeaseKey, int] = {}  # of every lease that it holds
         self._started: dict[int, Lease] = {}  # not finished yet, by number
@@ -81,6 +80,7 @@ class Scheduler:
         self._limits: dict[int, int] = {}  # of the suspects that it holds, by number
         self._ended = set[int]()  # tasks that have ended and are not settled yet; only if there are suspects
         self.polling = polling or Polling(gap, uniform=uniform)
+        self._set_pause(pause)
         self._stop: Stop | None = None
 
     # What the worker holds
@@ -284,6 +284,7 @@ class Scheduler:
     def _set_pause(self, pause: Pause | None) -> None:
         # A worker that pauses between tasks handles one at a time.
         self.slots.set_concurrency(1 if pause else self._given_concurrency)
+        self.polling.set_pauses(has_pauses=pause is not None)
         self._pause = pause
 
     @property

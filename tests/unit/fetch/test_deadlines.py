@@ -93,6 +93,21 @@ async def test_it_fits_inside_the_standard_kind():
     assert asyncio.current_task().cancelling() == 0
 
 
+async def test_parts_that_are_not_counted_may_overlap():
+    deadlines = Deadlines()
+
+    async def wait(deadline, seconds):
+        with deadline.suspend():
+            await asyncio.sleep(seconds)
+
+    with deadlines.within(2 * SOON) as deadline:
+        await asyncio.gather(wait(deadline, 0.2), wait(deadline, 0.4))
+    assert 0.4 <= deadline.suspended < 0.6
+    with pytest.raises(TimeoutError), deadlines.within(SOON) as deadline:
+        await asyncio.gather(wait(deadline, 0.01), wait(deadline, 0.02))
+        await asyncio.sleep(10)
+
+
 def test_a_loop_that_ended_early_does_not_stop_the_watch_in_the_next():
     deadlines = Deadlines()
 

@@ -2,7 +2,7 @@
 
 from shoal.core.model import MINUTE, SECOND, ZERO, Done, Grant, Release, Task
 from shoal.worker.ipc.protocol import ExitReason
-from shoal.worker.polling import MAX_POLL_INTERVAL_SECONDS
+from shoal.worker.polling import MAX_POLL_INTERVAL_SECONDS, Polling
 from shoal.worker.scheduler import MAX_CALLS_PER_SLOT, Scheduler, Stop
 from shoal.worker.slots import HORIZON, SLOW
 from tests.unit.builders import make_lease
@@ -150,6 +150,15 @@ def test_no_pause_follows_a_task_that_asked_nothing():
     assert desk.start() == [2]
     desk.finish(2)
     assert desk.scheduler.rest_left(desk.now) == 3.0
+
+
+def test_all_workers_that_pause_are_needed_for_a_host_that_is_free_soon():
+    polling = Polling(SECOND, may_rest=True, uniform=max)
+    desk = Desk(gap=SECOND, pause=(SECOND, 3 * SECOND), polling=polling)
+    soon = Grant(next_due=SECOND)
+    assert max(desk.after_claim(soon).wait for _ in range(20)) == 1 + MAX_POLL_INTERVAL_SECONDS
+    desk.change_pause(None)
+    assert desk.after_claim(soon).wait > 1 + MAX_POLL_INTERVAL_SECONDS
 
 
 def test_a_pause_can_be_set_changed_and_removed_while_a_worker_works():

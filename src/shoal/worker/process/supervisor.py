@@ -184,7 +184,7 @@ class WorkerSupervisor:
         self._max_step_time = max(limit.time for limit in limits.values())
         self._liveness = Liveness.within(config.lease, self._step_seconds)
         self._claimed_at: dict[int, float] = {}  # of each lease, in seconds that the supervisor was awake
-        self._settled_at = 0.0  # when a lease was last settled, on the same clock
+        self._moved_at = 0.0  # when a lease was last settled or a response received, on the same clock
         self._can_renew = True
         self._problem: LivenessProblem | None = None
         self._state_changed = asyncio.Event()
@@ -323,11 +323,13 @@ class WorkerSupervisor:
                 self._on_claim(is_full)
             case LeasesSettled(numbers=numbers, done=done):
                 self._settled, self._completed = self._settled + len(numbers), self._completed + done
-                self._settled_at = self._liveness.awake
+                self._moved_at = self._liveness.awake
                 for number in numbers:
                     self.in_hand.pop(number, None)
                     self._claimed_at.pop(number, None)
             case WorkerProgress(tally=tally):
+                if tally.bytes > self.tally.bytes:  # steps may send many requests before the first ends
+                    self._moved_at = self._liveness.awake
                 self.tally = tally
             case LoggedEvent(event=event):
                 self._on_event(event)
@@ -397,7 +399,7 @@ class WorkerSupervisor:
         return LivenessProblem.LARGE if taken and taken > max_memory(self.config.memory) else None
 
     def _find_stuck(self) -> list[int]:
-        """Return the leases that exceed their time, if none was settled for as long."""
+        """Return the leases that exceed their time, if nothing was settled or received for as long."""
         # While the queue is unreachable nothing can be settled.
         if not self._can_renew:
             return []
@@ -409,7 +411,7 @@ class WorkerSupervisor:
             return False
         allowed = limit.whole + self.config.lease
         began = self._claimed_at.get(number, self._liveness.awake) + lease.start_in.total_seconds()
-        return self._liveness.awake - max(began, self._settled_at) > allowed.total_seconds()
+        return self._liveness.awake - max(began, self._moved_at) > allowed.total_seconds()
 
     def _step_seconds(self, number: int) -> float:
         """Return the time limit of a lease's step; the longest of all if the lease is no longer held."""
@@ -459,8 +461,10 @@ class WorkerSupervisor:
         return not self._is_killed.is_set()
 
     def _find_guilty(self, markers: StepMarkers) -> set[int]:
-        """Return the held leases whose step was running, or that exceeded their time."""
+        """Return the held leases whose step ended the worker: it was running, or exceeded its time."""
         running = {marker.number for marker in markers.running_steps()}
+        if self._problem is LivenessProblem.LARGE and len(running) > 1:
+            return set()  # any of them may have taken the memory: they are suspects
         stuck = self._find_stuck() if self._problem is LivenessProblem.STUCK else []
         return running.union(stuck) & self.in_hand.keys()
 

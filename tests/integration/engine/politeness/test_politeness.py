@@ -70,6 +70,24 @@ async def test_the_requests_of_steps_to_a_host_are_at_most_per_host_at_a_time_ov
     assert min(third - first for first, third in zip(starts, starts[2:], strict=False)) > 0.38
 
 
+async def test_steps_that_wait_long_for_a_turn_of_their_host_do_not_time_out(bench, origin):
+    """The queue of a fleet at a slow host is longer than a step may take; each request moves at the end."""
+    summary = await bench.run(
+        f"""
+        api = Scraper("api", rate="5/s", lease="1s", retries=0, robots=False)
+
+        @api.step(fetch=None)
+        async def ask(task: Task):
+            for part in "ab":
+                await api.request(f"{origin.url}/{{task.payload['n']}}{{part}}")
+            yield {{"n": task.payload["n"]}}
+        """,
+        [Task(step="ask", payload={"n": number}) for number in range(10)],
+    )
+    stats = summary.snapshot.stats
+    assert (stats.completed, stats.dead, len(origin.moments)) == (10, 0, 20)
+
+
 REDIRECTED = """
     moved = Scraper("moved", rate="4/s", robots=False, scope="any", timeout="2s")
 

@@ -102,6 +102,31 @@ async def test_a_step_that_takes_too_much_memory_costs_its_own_task_and_no_other
     )
 
 
+@pytest.mark.long
+@pytest.mark.timeout(260)
+@pytest.mark.parametrize(("kind", "wait"), [("async def", "await asyncio.sleep"), ("def", "time.sleep")])
+async def test_of_many_running_steps_only_those_whose_memory_grows_become_dead_letters(
+    bench, origin, monkeypatch, kind, wait
+):
+    monkeypatch.setattr(dead_worker, "MEMORY_BESIDE_PAGES", 400 << 20)
+    monkeypatch.setattr(dead_worker, "MEMORY_PER_PAGE_BYTE", 0)
+    code = scraper(
+        f"""taken = []
+            for _ in range(100):
+                taken.append(b"x" * (5 << 20))
+                {wait}(0.02)
+            {wait}(60)
+        {wait}(3)""",
+        kind=kind,
+    )
+    async with asyncio.timeout(240):
+        summary = await bench.run(code, pages(origin, good=16), workers=2)
+    items, letters = await outcome(bench, summary)
+    assert items == Counter({f"good{number}": 1 for number in range(16)})
+    assert set(letters) == {"bad0", "bad1"}
+    assert all("it took more than 400 MB" in error for error in letters.values())
+
+
 @pytest.mark.parametrize("kind", ["async def", *long("def")])
 @pytest.mark.parametrize("error", ["SystemExit(4)", "asyncio.CancelledError", "GeneratorExit"])
 async def test_an_exception_that_is_meant_to_end_a_program_fails_the_task_and_nothing_else(

@@ -41,15 +41,16 @@ async def paths(bench, summary):
 
 
 def freeze_one(bench, origin):
-    """Stop one worker as soon as it holds leases; return the list that its pid is added to."""
+    """Stop one worker while it fetches its first pages; return the list that its pid is added to."""
     frozen = []
 
-    def look(snapshot, pool):
-        if not frozen and origin.visits and pool.in_hand and pool.pids:
-            frozen.append(pool.pids[0])
+    def freeze(path, head):
+        # At a request, not at a look: a busy machine may look at a short run for the first time when it ends.
+        if not frozen and len(origin.visits) > 5 and (pids := bench.witness.pool.pids):
+            frozen.append(pids[0])
             os.kill(frozen[0], signal.SIGSTOP)
 
-    bench.witness.on_saw = look
+    origin.on_head = freeze
     return frozen
 
 

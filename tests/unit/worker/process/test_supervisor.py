@@ -9,6 +9,7 @@ import pytest
 
 from shoal.core.errors import QueueError
 from shoal.core.model import MINUTE, ZERO, Fate, Release, Retry, Task
+from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.protocol import (
     WAKE,
     ExitReason,
@@ -16,6 +17,7 @@ from shoal.worker.ipc.protocol import (
     LeasesSettled,
     WorkerConfig,
     WorkerEnded,
+    WorkerProgress,
 )
 from shoal.worker.ipc.step_markers import StepMarker
 from shoal.worker.process import supervisor as module
@@ -166,6 +168,20 @@ def test_a_task_that_does_not_end_while_the_loop_runs_is_stuck_when_nothing_else
     assert not supervisor._find_stuck(), "one was settled meanwhile"
     observe(supervisor, 20)
     assert supervisor._find_stuck() == [2, 3]
+
+
+def test_tasks_whose_steps_go_on_receiving_responses_are_not_stuck():
+    supervisor = supervise(Store())
+    observe(supervisor, 1)
+    supervisor._handle_message(LeasesClaimed(1, leases(3)))
+    for received in range(1, 5):
+        observe(supervisor, 100)
+        assert not supervisor._find_stuck()
+        supervisor._handle_message(WorkerProgress(WorkerCounters(bytes=received)))
+    for _ in range(2):  # in which nothing is received
+        observe(supervisor, 100)
+        supervisor._handle_message(WorkerProgress(WorkerCounters(bytes=4)))
+    assert supervisor._find_stuck() == [1, 2, 3]
 
 
 def test_a_task_is_not_stuck_before_its_start_nor_while_the_queue_is_unreachable():
