@@ -156,7 +156,12 @@ class UnknownScraper(InvalidInput):
     def __init__(self, name: str, known: list[str]) -> None:
         self.name = name
         close = get_close_matches(name, known, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"It has: {', '.join(known) or 'none'}."
+        if close:
+            hint = f"Did you mean {close[0]!r}?"
+        elif known:
+            hint = f"It has: {', '.join(known)}."
+        else:
+            hint = "It names none; add to shoal.toml: [scrapers.NAME] and module = 'FILE.py'"
         super().__init__(f"The project has no scraper {shorten(name)!r}. {hint}")
 
 

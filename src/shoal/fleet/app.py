@@ -47,6 +47,7 @@ from shoal.fleet.run.host import RunHost
 from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
 from shoal.fleet.run.open_run import StartOptions, lock_of, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
+from shoal.fleet.run.settings import use_settings
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds, Stream
@@ -229,7 +230,8 @@ class App:
         closed, or earlier by `local_workers.stop(run_id)`.
         """
         handle = await self.run(run_id)
-        job = await asyncio.to_thread(handle.job_of, handle.info)
+        job = replace(await asyncio.to_thread(handle.job_of, handle.info), joins=True)
+        job, _ = await use_settings(self.queue, job, handle.info)
         check_served(steps, job.scraper, option="steps")
         named = [partitions] if isinstance(partitions, str) else partitions
         job = structs.replace(
@@ -385,7 +387,7 @@ class App:
         scraper: str | Scraper,
         url: str,
         *,
-        timeout: timedelta = CALL_TIMEOUT,
+        timeout: timedelta | str = CALL_TIMEOUT,
         strategy: str = "least_loaded",
         **payload: Any,
     ) -> list[Any]:
@@ -401,12 +403,13 @@ class App:
         scraper: str | Scraper,
         task: Task,
         *,
-        timeout: timedelta = CALL_TIMEOUT,
+        timeout: timedelta | str = CALL_TIMEOUT,
         strategy: str = "least_loaded",
     ) -> Scraped:
         """Have a listening worker process a task now, and return the full result; raises like `scrape`."""
+        limit = read_positive_duration("timeout", timeout)
         balancer = await self._balancers.of(await self._name(scraper), strategy)
-        return await balancer.call(task, timeout=timeout)
+        return await balancer.call(task, timeout=limit)
 
     def job(self, scraper: str | Scraper, *, workers: int | None = None, **more: Any) -> Job:
         """Return the job of a scraper, for `WorkerHost` and others of `shoal.fleet`; `more` are Job fields.

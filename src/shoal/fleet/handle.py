@@ -74,6 +74,9 @@ class TaskWaiter:
         self._last = 0
         self._next_listing = 0.0
 
+    def __repr__(self) -> str:
+        return f"<{len(self.items)} completed, {len(self.errors)} failed, {len(self._left)} waiting>"
+
     async def check(self) -> None:
         """Raise UnknownTask if one of them was never enqueued in the run: it would never have a result."""
         known: set[str] = set()

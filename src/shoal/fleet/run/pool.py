@@ -1,13 +1,15 @@
 """The worker pool of one run on this machine: starts workers, restarts dead ones, stops them together."""
 
 import asyncio
+import errno
+import resource
 from collections.abc import Collection
 from contextlib import AsyncExitStack, nullcontext
 from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.errors import DutyFailed, HookFailed, QueueError, ShoalError
+from shoal.core.errors import DutyFailed, HookFailed, InvalidSetting, QueueError, ShoalError
 from shoal.core.model import Run, RunState
 from shoal.core.tasks import repeat, watched
 from shoal.fleet.dead_workers import new_worker_id
@@ -275,6 +277,13 @@ class WorkerPool:
             first = errors.exceptions[0]
             if isinstance(first, ShoalError):
                 raise first from errors
+            if isinstance(first, OSError) and first.errno in (errno.EMFILE, errno.ENFILE):
+                limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+                raise InvalidSetting(
+                    "workers",
+                    f"of {self._count} is too many for the {limit} files that this process may open. "
+                    "Start fewer, or raise its limit: ulimit -n 65536",
+                ) from errors
             raise DutyFailed("Supervising a worker", first) from errors
 
     async def _fill_slots(self, fork_server: ForkServer, ending: PoolExit) -> None:

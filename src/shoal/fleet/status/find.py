@@ -41,7 +41,7 @@ async def find_run(queue: QueueReports, name: str | None = NEWEST, *, scraper: s
     if newest is None:
         whose = f" of {scraper!r}" if scraper else ""
         start = f"Start one with: {shoal_command('run FILE --url …')}"
-        raise InvalidSetting("RUN", f"means nothing yet: this queue has no runs{whose}. {start}")
+        raise InvalidSetting(NEWEST, f"is no run yet: this queue has no runs{whose}. {start}")
     return newest
 
 

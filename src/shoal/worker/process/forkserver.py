@@ -6,6 +6,7 @@ fork of it is as good as a new process.
 """
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -121,6 +122,8 @@ class ForkServer:
             async with asyncio.timeout(SPAWN_TIMEOUT.total_seconds()):
                 return await self._spawn(channel, markers, output)
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise  # of this process, which opens some for each worker
             is_frozen = isinstance(error, TimeoutError)
             how = f"has not responded for {SPAWN_TIMEOUT.total_seconds():g} s" if is_frozen else "has died"
             if used is self._socket:  # else another call has started one

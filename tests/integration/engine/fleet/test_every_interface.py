@@ -163,6 +163,15 @@ async def test_each_sets_how_long_a_retry_waits(any_bench, origin):
             here.app.local_workers.stop(name)
 
 
+async def test_workers_that_join_use_the_settings_of_the_run(bench, origin):
+    heads, settings = [], {"user_agent": "Visitor/7"}
+    origin.on_head = lambda path, head: heads.append(head.lower())
+    async with interfaces(bench) as here:
+        run = await here.app.start("news", urls=[f"{origin.url}/"], settings=settings, workers=0)
+        await (await here.app.work(run.id)).wait()
+    assert "user-agent: visitor/7" in heads[-1]
+
+
 async def _delayed_by(queue, run_id, wait):
     async with asyncio.timeout(60):
         while not (await queue.stats(run_id)).delayed:

@@ -45,7 +45,7 @@ async def test_a_call_whose_host_must_rest_says_for_how_long_and_sends_no_reques
     run = await local.listen(pages, settings={"rate": "1/m"})
     await local.scrape(pages, f"{origin.url}/1")
     with pytest.raises(NotAnswered, match="rate limit allows the next request in") as caught:
-        await local.scrape(pages, f"{origin.url}/2", timeout=SECOND)
+        await local.scrape(pages, f"{origin.url}/2", timeout="1s")
     assert timedelta(seconds=50) < caught.value.busy_for <= timedelta(seconds=60)
     assert origin.visits == {"/1": 1}
     async with asyncio.timeout(5):  # nobody waits for it, so nobody will begin it

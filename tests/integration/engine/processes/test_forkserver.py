@@ -1,6 +1,7 @@
 """The fork server: how it starts workers, and what happens to them when it dies."""
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from shoal.core.errors import InvalidSetting
 from shoal.core.model import SECOND
 from shoal.fleet.run import pool
 from shoal.worker.ipc.step_markers import make_file
@@ -179,6 +181,25 @@ async def test_a_fork_server_that_is_frozen_is_named_and_replaced(
     assert not is_process_running(frozen)
     second.close()
     assert await new.wait() == 1
+
+
+async def test_a_run_with_more_workers_than_files_says_so_and_blames_no_fork_server(
+    bench, origin, monkeypatch, caplog
+):
+    async def run_out(self, *descriptors):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(ForkServer, "_spawn", run_out)
+    code = """
+    few = Scraper("few", rate=None, robots=False)
+
+    @few.step
+    async def page(page: Page):
+        yield {}
+    """
+    with pytest.raises(InvalidSetting, match=r"workers of 2 is too many for the .* ulimit -n 65536"):
+        await bench.run(code, [f"{origin.url}/"], workers=2)
+    assert "The fork server" not in caplog.text
 
 
 def test_a_frozen_fork_server_does_not_keep_a_program_from_ending(monkeypatch):
