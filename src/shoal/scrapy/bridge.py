@@ -37,13 +37,6 @@ OPEN_INTERVAL = timedelta(milliseconds=1)  # between two looks whether the engin
 log = logging.getLogger(__name__)
 
 
-class SpiderClosed(NotNow):
-    """The spider was closed in this worker: its tasks are for others, or for the next start."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"the spider was closed: {reason}", SECOND)
-
-
 class EngineBridge(Observer):
     """Hands the tasks of a worker to the engine, and returns what comes of them."""
 
@@ -169,7 +162,7 @@ class EngineBridge(Observer):
         except asyncio.CancelledError:
             results.give_up()
             if self.closed_for:
-                raise SpiderClosed(self.closed_for) from None
+                raise _closed(self.closed_for) from None
             raise
         if results.failure and (results.is_empty or isinstance(results.failure, UNFINISHED)):
             raise results.failure
@@ -212,7 +205,7 @@ class EngineBridge(Observer):
 
     def _check_open(self) -> None:
         if self.closed_for or self.scheduler.engine.is_closing:
-            raise SpiderClosed(self.closed_for or "closing")
+            raise _closed(self.closed_for or "closing")
 
     @asynccontextmanager
     async def _turn(self, request: Request) -> AsyncIterator[None]:
@@ -245,6 +238,11 @@ class EngineBridge(Observer):
 
     def _state_text(self) -> str:
         return json.dumps(self._spider.state, default=repr, sort_keys=True)
+
+
+def _closed(reason: str) -> NotNow:
+    """Return why a closed spider handles no tasks: they are for other workers, or for the next start."""
+    return NotNow(f"the spider was closed: {reason}", SECOND)
 
 
 def _key_of(task: Task) -> str:

@@ -9,7 +9,7 @@ from scrapy import Request
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Reject, Task
 from shoal.core.text import shorten
-from shoal.scrape.requests import TakeTurn
+from shoal.scrape.requests import TakeTurn, no_turn
 from shoal.scrapy.codec import item_as_json
 
 MAX_REJECTED = 2_000  # characters of an item that JSON does not have
@@ -21,7 +21,7 @@ class TaskResults:
     It is complete when the engine has no request of the task any more: `wait` returns then.
     """
 
-    def __init__(self, key: str, request: Request | None = None, take_turn: TakeTurn = lambda: False) -> None:
+    def __init__(self, key: str, request: Request | None = None, take_turn: TakeTurn = no_turn) -> None:
         """Collect the results of a request, which may be sent in the turn of its task."""
         self.key, self.request, self.take_turn = key, request, take_turn
         self.items: list[Any] = []  # as JSON
