@@ -1,7 +1,9 @@
 """What Scrapy's engine makes of one task, collected until the task is settled."""
 
 import asyncio
+from collections.abc import Mapping
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any
 
 from scrapy import Request
@@ -80,6 +82,21 @@ class TaskResults:
         except InvalidInput:
             data = shorten(repr(item), MAX_REJECTED)
         self.rejects.append(Reject(data=data, reason=reason))
+
+
+def stats_as_json(stats: Mapping[str, Any], closed_for: str) -> dict[str, Any]:
+    """Return Scrapy's statistics of one worker as those of runs are stored; rates cannot be added."""
+    found: dict[str, Any] = {}
+    for name, value in stats.items():
+        if isinstance(value, datetime):
+            found[name] = value.isoformat()
+        elif isinstance(value, str | int | float) and not name.endswith("_per_minute"):
+            found[name] = value
+    if closed_for:  # Scrapy sets these after it has closed its scheduler
+        found.setdefault("finish_reason", closed_for)
+        found.setdefault("finish_time", datetime.now(UTC).isoformat())
+        found.setdefault("elapsed_time_seconds", 0.0)
+    return found
 
 
 # The task that the running code belongs to. All that the engine starts for a request copies the context in

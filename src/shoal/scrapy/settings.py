@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from scrapy.settings import BaseSettings
 
 from shoal.core.errors import InvalidSetting
+from shoal.scrapy.limits import FLEET_LIMITS
 
 SCHEDULER = "shoal.scrapy.scheduler.EngineScheduler"
 FEW_ITEMS = 8  # of one response that pass the pipelines at once: Scrapy's 100 makes as many asyncio tasks
@@ -27,19 +28,22 @@ REFUSED = {
         "scrapy.core.downloader.Downloader", "Shoal needs Scrapy's own downloader: delete the line"
     ),
 }
+BY_CLASS = ("item_classes", "item_filter")  # options of a feed
 DUPEFILTERS = ("scrapy.dupefilters.RFPDupeFilter", "scrapy.dupefilters.BaseDupeFilter")
 # What the engine of a worker is told instead, and what the user should know or do.
 _NOT_USED: dict[str, tuple[Any, str]] = {
     "AUTOTHROTTLE_ENABLED": (False, "hosts are paused for all workers after 429 and 503"),
     "TELNETCONSOLE_ENABLED": (False, "run: shoal top"),
-    "FEEDS": ({}, "pass --out FILE, or run: shoal export"),
     "JOBDIR": (None, "runs are always stored; to continue one, pass --resume"),
 }
 _EXPLAINED: dict[str, str] = {
+    "FEEDS": "written from the queue when the run has ended",
     "DOWNLOAD_SLOTS": "by each worker for itself, on top of DOWNLOAD_DELAY of the fleet",
     "DOWNLOAD_DELAY": "for the whole fleet, kept by the queue",
     "CONCURRENT_REQUESTS_PER_DOMAIN": "for the whole fleet, kept by the queue",
     "CLOSESPIDER_PAGECOUNT": "max_pages of the run, for the whole fleet",
+    "CLOSESPIDER_TIMEOUT": "from the start of a worker: the first one that reaches it ends the run",
+    **dict.fromkeys(FLEET_LIMITS, "for the whole fleet, by what is stored"),
     "DUPEFILTER_CLASS": "the queue has each fingerprint once in a run",
 }
 PACKAGES_REFUSED = {
@@ -85,6 +89,12 @@ def refusals(settings: BaseSettings) -> Iterator[tuple[str, str]]:
                 yield group, f"has {_name_of(key)}, which needs {PACKAGES_REFUSED[package]}"
 
 
+def usable_feeds(settings: BaseSettings) -> dict[Any, Any]:
+    """Return the feeds that can be written from stored items, which have no classes."""
+    feeds = settings.getdict("FEEDS")
+    return {uri: one for uri, one in feeds.items() if not any(one.get(name) for name in BY_CLASS)}
+
+
 def fates(settings: BaseSettings) -> Iterator[SettingFate]:
     """Yield what becomes of every setting that the project has set, and of every component it uses."""
     refused = dict(refusals(settings))
@@ -95,6 +105,9 @@ def fates(settings: BaseSettings) -> Iterator[SettingFate]:
             yield SettingFate(name, False, f"not used: {_NOT_USED[name][1]}")
         elif name in _EXPLAINED:
             yield SettingFate(name, True, _EXPLAINED[name])
+    for uri in settings.getdict("FEEDS").keys() - usable_feeds(settings).keys():
+        says = f"not used for {uri}: the queue does not store the classes of items. Pass --out FILE"
+        yield SettingFate("FEEDS", False, says)
     for group in ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS"):
         for key, order in settings.getwithbase(group).items():
             own = not _name_of(key).startswith("scrapy.")
@@ -107,6 +120,8 @@ def engine_settings(settings: BaseSettings) -> dict[str, Any]:
     changes: dict[str, Any] = {name: value for name, (value, _) in _NOT_USED.items()}
     changes |= {
         "SCHEDULER": SCHEDULER,
+        **dict.fromkeys(FLEET_LIMITS, 0),  # not those of one worker
+        "FEEDS": {},  # written where the workers are started
         "DOWNLOAD_DELAY": 0,
         "CONCURRENT_REQUESTS_PER_DOMAIN": settings.getint("CONCURRENT_REQUESTS"),
     }
