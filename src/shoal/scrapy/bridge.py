@@ -92,7 +92,9 @@ class EngineBridge(Observer):
     def attach(self, queue: Queue, run: Run) -> None:
         """Use this queue and this run."""
         self.queue, self.run = queue, run
-        self.outside = OutsideRequests(queue, run.id, self.on_enqueued)
+        order = self.settings["SCHEDULER_START_MEMORY_QUEUE"] or self.settings["SCHEDULER_MEMORY_QUEUE"]
+        is_lifo = "Lifo" in str(order)
+        self.outside = OutsideRequests(queue, run.id, self.on_enqueued, is_start_lifo=is_lifo)
         self.start_granted: asyncio.Future[TaskResults | None] = asyncio.get_running_loop().create_future()
 
     async def shut(self) -> None:

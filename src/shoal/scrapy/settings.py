@@ -28,17 +28,32 @@ REFUSED = {
         "scrapy.core.downloader.Downloader", "Shoal needs Scrapy's own downloader: delete the line"
     ),
 }
+DELAY_WITHOUT_THROTTLE = 1.0  # seconds
 BY_CLASS = ("item_classes", "item_filter")  # options of a feed
 DUPEFILTERS = ("scrapy.dupefilters.RFPDupeFilter", "scrapy.dupefilters.BaseDupeFilter")
 # What the engine of a worker is told instead, and what the user should know or do.
 _NOT_USED: dict[str, tuple[Any, str]] = {
-    "AUTOTHROTTLE_ENABLED": (False, "hosts are paused for all workers after 429 and 503"),
+    "AUTOTHROTTLE_ENABLED": (
+        False,
+        "the delay of a host is DOWNLOAD_DELAY, or a second if there is none, whatever its latency; "
+        "after 429 and 503 it is paused for all workers",
+    ),
     "TELNETCONSOLE_ENABLED": (False, "run: shoal top"),
     "JOBDIR": (None, "runs are always stored; to continue one, pass --resume"),
 }
+_IGNORED: dict[str, str] = {
+    **dict.fromkeys(
+        ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER"),
+        "the delay of a host has no random part, and no gap is shorter",
+    ),
+    **dict.fromkeys(
+        ("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE", "SCHEDULER_PRIORITY_QUEUE"),
+        "requests are sent by priority, and then about breadth-first",
+    ),
+}
 _EXPLAINED: dict[str, str] = {
     "FEEDS": "written from the queue when the run has ended",
-    "DOWNLOAD_SLOTS": "by each worker for itself, on top of DOWNLOAD_DELAY of the fleet",
+    "DOWNLOAD_SLOTS": "for the whole fleet if it is a longer delay of a host, all else by each worker",
     "DOWNLOAD_DELAY": "for the whole fleet, kept by the queue",
     "CONCURRENT_REQUESTS_PER_DOMAIN": "for the whole fleet, kept by the queue",
     "CLOSESPIDER_PAGECOUNT": "max_pages of the run, for the whole fleet",
@@ -103,6 +118,8 @@ def fates(settings: BaseSettings) -> Iterator[SettingFate]:
             continue
         if name in _NOT_USED and settings[name] and settings[name] != _NOT_USED[name][0]:
             yield SettingFate(name, False, f"not used: {_NOT_USED[name][1]}")
+        elif name in _IGNORED:
+            yield SettingFate(name, False, f"not used: {_IGNORED[name]}")
         elif name in _EXPLAINED:
             yield SettingFate(name, True, _EXPLAINED[name])
     for uri in settings.getdict("FEEDS").keys() - usable_feeds(settings).keys():
@@ -123,6 +140,10 @@ def engine_settings(settings: BaseSettings) -> dict[str, Any]:
         **dict.fromkeys(FLEET_LIMITS, 0),  # not those of one worker
         "FEEDS": {},  # written where the workers are started
         "DOWNLOAD_DELAY": 0,
+        "DOWNLOAD_SLOTS": {
+            name: {**one, "delay": 0} if _is_host(name) else one
+            for name, one in settings.getdict("DOWNLOAD_SLOTS").items()
+        },
         "CONCURRENT_REQUESTS_PER_DOMAIN": settings.getint("CONCURRENT_REQUESTS"),
     }
     if "REMOTE_CONTROL_ENABLED" in settings:
@@ -138,8 +159,11 @@ def item_settings(settings: BaseSettings) -> dict[str, Any]:
 def scraper_settings(settings: BaseSettings) -> dict[str, Any]:
     """Return the settings of a scraper that follow from those of a project."""
     pages = settings.getint("CLOSESPIDER_PAGECOUNT")
-    return {
-        "delay": settings.getfloat("DOWNLOAD_DELAY"),
+    usual = DELAY_WITHOUT_THROTTLE if settings.getbool("AUTOTHROTTLE_ENABLED") else 0.0
+    slots = settings.getdict("DOWNLOAD_SLOTS").items()
+    sites = {name: {"delay": one["delay"]} for name, one in slots if _is_host(name) and "delay" in one}
+    return ({"sites": sites} if sites else {}) | {
+        "delay": settings.getfloat("DOWNLOAD_DELAY") or usual,
         "per_host": settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
         or settings.getint("CONCURRENT_REQUESTS"),
         "robots": False,  # Scrapy's middleware reads robots.txt
@@ -149,6 +173,11 @@ def scraper_settings(settings: BaseSettings) -> dict[str, Any]:
         "failed_pages": "off",
         "max_pages": pages + 1 if pages else None,  # the task of `start()` counts as one
     }
+
+
+def _is_host(slot: str) -> bool:
+    """Tell whether a slot has the name of a host, rather than one that requests choose in their `meta`."""
+    return "." in slot
 
 
 def _name_of(value: Any) -> str:
