@@ -88,6 +88,10 @@ class EngineAccess:
         middleware = next(found, None)
         return None if middleware is None else middleware.jars
 
+    def set_concurrent_items(self, count: int) -> None:
+        """Let this many items of a response pass the pipelines at once."""
+        self._engine.scraper.concurrent_items = count
+
     def lift_slot_limits(self) -> None:
         """Remove the delay and limit of hosts from the downloader: the queue has those of the fleet."""
         downloader = self._engine.downloader

@@ -20,7 +20,7 @@ from shoal.scrapy.bridge import STATS_INTERVAL, EngineBridge
 from shoal.scrapy.feeds import StoredFeeds
 from shoal.scrapy.project import SpiderScraper
 from shoal.scrapy.scheduler import START_TASK, EngineScheduler
-from shoal.scrapy.settings import check_settings
+from shoal.scrapy.settings import check_settings, concurrent_items
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.inline import InlineWorker
 
@@ -78,6 +78,7 @@ class CrawlBridge(EngineBridge):
         self._feeds = StoredFeeds(self._own_crawler, is_new=is_new)
         await super().on_open(scheduler)
         scheduler.engine.lift_slot_limits()
+        scheduler.engine.set_concurrent_items(concurrent_items(self.settings))
         self._working = asyncio.create_task(self._work(opened.job, run))
 
     async def on_close(self, reason: str) -> None:

@@ -148,12 +148,12 @@ def engine_settings(settings: BaseSettings) -> dict[str, Any]:
     }
     if "REMOTE_CONTROL_ENABLED" in settings:
         changes["REMOTE_CONTROL_ENABLED"] = False
-    return changes | item_settings(settings)
+    return changes | {"CONCURRENT_ITEMS": concurrent_items(settings)}
 
 
-def item_settings(settings: BaseSettings) -> dict[str, Any]:
-    """Return how many items of a response pass the pipelines at once, unless the project says it."""
-    return {} if settings.getpriority("CONCURRENT_ITEMS") else {"CONCURRENT_ITEMS": FEW_ITEMS}
+def concurrent_items(settings: BaseSettings) -> int:
+    """Return how many items of a response pass the pipelines at once: what the project says, or few."""
+    return settings.getint("CONCURRENT_ITEMS") if settings.getpriority("CONCURRENT_ITEMS") else FEW_ITEMS
 
 
 def scraper_settings(settings: BaseSettings) -> dict[str, Any]:
