@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Collection
+from pprint import pformat
 
 from shoal.cli.console import counted, size_text
 from shoal.core.model import Counts
@@ -12,6 +13,12 @@ from shoal.worker.left_out import LOST, SKIPPED
 
 MAX_ERRORS = 5  # error classes of dead letters
 MAX_SHOWN = 3  # examples of missing pages
+
+
+def stats_lines(snapshot: "Snapshot") -> list[str]:
+    """Return the statistics that the scraper has counted itself, as Scrapy prints them."""
+    stats = dict(snapshot.scraper_stats)
+    return [f"Stats:\n{pformat(stats)}"] if stats else []
 
 
 def hook_lines(snapshot: "Snapshot") -> list[str]:

@@ -39,7 +39,7 @@ def resume_command(
     words = ["shoal", typed.info_name, job.name, "--run" if typed.info_name == "work" else "--resume", run_id]
     for name, value in typed.params.items():
         if name not in without:
-            words += _words(typed, name, value)
+            words += _words(job, typed, name, value)
     return joined([*words, *queue_option(job.queue_url), *more])
 
 
@@ -59,7 +59,7 @@ def _typed_command() -> Any:
     return context if context and context.info_name in REPEATED else None
 
 
-def _words(typed: Any, name: str, value: Any) -> Iterator[str]:
+def _words(job: Job, typed: Any, name: str, value: Any) -> Iterator[str]:
     """Yield an option that differs from its default, unless it is not to be repeated."""
     option = next(one for one in typed.command.params if one.name == name)
     is_option = option.param_type_name == "option"
@@ -67,16 +67,16 @@ def _words(typed: Any, name: str, value: Any) -> Iterator[str]:
         return
     long = next(form for form in option.opts if form.startswith("--"))
     for each in value if isinstance(value, list | tuple) else [value]:
-        if name in REMEMBERED and _is_remembered(typed.info_name, name, str(each)):
+        if name in REMEMBERED and _is_remembered(job, typed.info_name, name, str(each)):
             continue
         yield long
         if each is not True:
             yield without_secrets(str(each), key="" if name == CHANGES else name)
 
 
-def _is_remembered(command: str, name: str, text: str) -> bool:
+def _is_remembered(job: Job, command: str, name: str, text: str) -> bool:
     """Return whether the run has stored a setting: no secret, and of `work` only what all workers follow."""
     key, value = read_change(text) if name == CHANGES else (name, text)
     if command == "work" and key not in LIVE:
         return False
-    return not storable({key: value})[1]
+    return not storable(job.scraper.group_settings({key: value}))[1]

@@ -26,8 +26,9 @@ Send = Callable[[Task, timedelta | None], Awaitable[Response]]
 # The same for a step without a page; it returns the response as a page.
 SendForPage = Callable[[Task, timedelta | None], "Awaitable[Page]"]
 
-# Tells whether a task that fetches no page may send a request in the turn it has at the host of its URL.
-TakeTurn = Callable[[], bool]
+# Waits for the turn that a task without a page has at the host of its URL, and tells whether its step may
+# send a request in it.
+TakeTurn = Callable[[], Awaitable[bool]]
 
 
 class _StepWithoutPage(NamedTuple):
@@ -39,10 +40,13 @@ class _StepWithoutPage(NamedTuple):
 _current: ContextVar[_StepWithoutPage | None] = ContextVar("the step without a page", default=None)
 
 
+async def no_turn() -> bool:
+    """Take the turn of a task that has none."""
+    return False
+
+
 @contextmanager
-def sending_without_page(
-    task: Task, send: SendForPage, take_turn: TakeTurn = lambda: False
-) -> Iterator[None]:
+def sending_without_page(task: Task, send: SendForPage, take_turn: TakeTurn = no_turn) -> Iterator[None]:
     """Let the step of a task without a page send requests, while the context is open."""
     token = _current.set(_StepWithoutPage(task, send, take_turn))
     try:
@@ -52,10 +56,10 @@ def sending_without_page(
 
 
 def own_turn() -> TakeTurn:
-    """Return what tells a step with `fetch=None`, once, whether it may send its request now.
+    """Return what waits for the turn of a step with `fetch=None`, and tells, once, whether it may be used.
 
-    A step that sends requests by other means than `scraper.request` asks it for the first one to the host of
-    its task. If that came too late, the request has to wait for another turn: `HostTurns`.
+    A step that sends requests by other means than `scraper.request` awaits it for the first one to the host
+    of its task. If that came too late, the request has to wait for another turn: `HostTurns`.
     """
     step = _current.get()
     if step is None:

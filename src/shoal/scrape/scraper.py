@@ -194,6 +194,11 @@ class Scraper:
     request = staticmethod(send_without_page)
 
     @property
+    def for_run_hooks(self) -> "Scraper":
+        """The scraper whose hooks of a run are called, after its resources are opened for them."""
+        return self
+
+    @property
     def has_seeds(self) -> bool:
         """Whether the scraper itself has seeds."""
         return bool(self.start or self.seed_function)

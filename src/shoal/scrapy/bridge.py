@@ -17,31 +17,30 @@ from scrapy.settings import Settings
 
 from shoal.core.errors import InvalidInput, NotNow, QueueError
 from shoal.core.model import SECOND, Done, Fate, Outcome, Reject, Run, Task
+from shoal.core.tasks import exchange_last, repeat, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.requests import own_turn
 from shoal.scrapy.compat import install_reactor, is_running, set_up_reactor
 from shoal.scrapy.cookies import VERSIONS, SharedCookies
+from shoal.scrapy.limits import FleetLimits
 from shoal.scrapy.outside import OutsideRequests
 from shoal.scrapy.pacing import COMPLAINTS, HostPacer
-from shoal.scrapy.results import TaskResults, current_results
+from shoal.scrapy.results import TaskResults, current_results, stats_as_json
 from shoal.scrapy.scheduler import OPENING, START_STEP, EngineScheduler
 from shoal.scrapy.settings import engine_settings, fates
 from shoal.scrapy.values import UnstorableRequest
+from shoal.worker.scraper_stats import read_stats, write_stats
 from shoal.worker.telemetry.observer import Observer
 
 UNFINISHED = (NotNow, UnstorableRequest)  # what a task has yielded before these is not stored
 STATE_TOPIC = "scrapy state"
 OPEN_INTERVAL = timedelta(milliseconds=1)  # between two looks whether the engine runs
+STATS_INTERVAL, ERRORS_INTERVAL = timedelta(seconds=5), timedelta(seconds=1)  # of the statistics of a worker
+# Between two looks at the limits of the run: at least, and at most while nothing is stored here.
+LIMITS_INTERVAL, LIMITS_MAX_WAIT_SECONDS = timedelta(milliseconds=50), 1.0
 
 log = logging.getLogger(__name__)
-
-
-class SpiderClosed(NotNow):
-    """The spider was closed in this worker: its tasks are for others, or for the next start."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"the spider was closed: {reason}", SECOND)
 
 
 class EngineBridge(Observer):
@@ -59,6 +58,10 @@ class EngineBridge(Observer):
         self.closed_for = ""  # the reason with which the spider was closed
         self._unsettled: dict[str, TaskResults] = {}
         self._background: set[asyncio.Task[Any]] = set()
+        self._repeated: list[asyncio.Task[None]] = []
+        self._limits = FleetLimits(settings)
+        self._stored = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
         self._crawling: asyncio.Task[None] | None = None
         self._crawler: Crawler | None = None
         self._spider: Any = None
@@ -89,19 +92,22 @@ class EngineBridge(Observer):
     def attach(self, queue: Queue, run: Run) -> None:
         """Use this queue and this run."""
         self.queue, self.run = queue, run
-        self.outside = OutsideRequests(queue, run.id, self.on_enqueued)
+        order = self.settings["SCHEDULER_START_MEMORY_QUEUE"] or self.settings["SCHEDULER_MEMORY_QUEUE"]
+        is_lifo = "Lifo" in str(order)
+        self.outside = OutsideRequests(queue, run.id, self.on_enqueued, is_start_lifo=is_lifo)
         self.start_granted: asyncio.Future[TaskResults | None] = asyncio.get_running_loop().create_future()
 
     async def shut(self) -> None:
         """Close the spider because the run is drained, or the worker is stopped."""
         self.is_drained = True
         self.deny_start()
-        if self._crawling and self._crawler and not self._crawling.done():
-            if not self.scheduler.engine.is_closing:
-                is_drained = not (await self.queue.stats(self.run.id)).remaining
-                reason = "finished" if is_drained else "shutdown"
+        if self._crawling and self._crawler:
+            reason = "shutdown" if (await self.queue.stats(self.run.id)).remaining else "finished"
+            # An idle engine may have closed the spider meanwhile.
+            if not (self._crawling.done() or self.scheduler.engine.is_closing):
                 await self._crawler.engine.close_spider_async(reason=reason)
             await self._crawling
+            await exchange_last(self.write_stats, STATS_INTERVAL)
         await self.outside.flush()
 
     def deny_start(self) -> None:
@@ -126,14 +132,29 @@ class EngineBridge(Observer):
         if note:
             self._spider.state.update(json.loads(note.value))
         self._state = self._state_text()
+        interval = ERRORS_INTERVAL if self._limits.needs_errors else STATS_INTERVAL
+        self._repeated = [asyncio.create_task(repeat(self.write_stats, interval))]
+        if self._limits:
+            self._repeated.append(asyncio.create_task(repeat(self._check_limits, LIMITS_INTERVAL)))
 
     async def on_close(self, reason: str) -> None:
         """End the run if the spider was closed by its own code; called when the engine closes."""
-        self.closed_for = reason
-        self.deny_start()
+        self.begin_close(reason)
         await self.outside.flush()
         if not self.is_drained and reason not in ("finished", "shutdown"):
             await self.queue.finish(self.run.id, f"{reason} reached")
+
+    def begin_close(self, reason: str) -> None:
+        """Begin no more tasks."""
+        self.closed_for = reason
+        self.deny_start()
+        for task in self._repeated:
+            task.cancel()
+
+    async def write_stats(self) -> None:
+        """Store the statistics of this worker, whose sum with those of the others is that of the run."""
+        stats = stats_as_json(self.scheduler.crawler.stats.get_stats(), self.closed_for)
+        await write_stats(self.queue, self.run.id, self.process_id, stats)
 
     async def run_request(self, task: Task) -> Harvest:
         """Have the engine process the request of a task."""
@@ -169,7 +190,7 @@ class EngineBridge(Observer):
         except asyncio.CancelledError:
             results.give_up()
             if self.closed_for:
-                raise SpiderClosed(self.closed_for) from None
+                raise _closed(self.closed_for) from None
             raise
         if results.failure and (results.is_empty or isinstance(results.failure, UNFINISHED)):
             raise results.failure
@@ -196,7 +217,19 @@ class EngineBridge(Observer):
         results = self._unsettled.pop(_key_of(outcome.lease.task), None)
         if results and isinstance(outcome, Done) and fate is Fate.ACCEPTED:
             self.scheduler.remember(results.fingerprints)
+            self._stored.set()
             self.on_stored(results.objects)
+
+    async def _check_limits(self) -> None:
+        """Close the spider when the run has reached a limit; looks again when items were stored."""
+        await wait_for_event(self._stored, LIMITS_MAX_WAIT_SECONDS)
+        self._stored.clear()
+        counts = await self.queue.stats(self.run.id)
+        stats = await read_stats(self.queue, self.run.id) if self._limits.needs_errors else {}
+        if (reason := self._limits.reached(counts, stats)) and not self.closed_for:
+            engine = self.scheduler.crawler.engine
+            # In the background: closing ends this task.
+            self._closing = asyncio.create_task(engine.close_spider_async(reason=reason))
 
     def on_stored(self, items: list[Any]) -> None:
         """Do nothing: the feeds of a run are written from the store when it ends."""
@@ -212,7 +245,7 @@ class EngineBridge(Observer):
 
     def _check_open(self) -> None:
         if self.closed_for or self.scheduler.engine.is_closing:
-            raise SpiderClosed(self.closed_for or "closing")
+            raise _closed(self.closed_for or "closing")
 
     @asynccontextmanager
     async def _turn(self, request: Request) -> AsyncIterator[None]:
@@ -245,6 +278,11 @@ class EngineBridge(Observer):
 
     def _state_text(self) -> str:
         return json.dumps(self._spider.state, default=repr, sort_keys=True)
+
+
+def _closed(reason: str) -> NotNow:
+    """Return why a closed spider handles no tasks: they are for other workers, or for the next start."""
+    return NotNow(f"the spider was closed: {reason}", SECOND)
 
 
 def _key_of(task: Task) -> str:

@@ -1,15 +1,16 @@
 """All that this package uses of Scrapy beyond its documented API, with one error if it is missing."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import scrapy
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.engine import ExecutionEngine
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
+from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 from twisted.internet import asyncioreactor
@@ -87,10 +88,25 @@ class EngineAccess:
         middleware = next(found, None)
         return None if middleware is None else middleware.jars
 
+    def set_concurrent_items(self, count: int) -> None:
+        """Let this many items of a response pass the pipelines at once."""
+        self._engine.scraper.concurrent_items = count
+
     def lift_slot_limits(self) -> None:
         """Remove the delay and limit of hosts from the downloader: the queue has those of the fleet."""
         downloader = self._engine.downloader
         downloader._delay, downloader.domain_concurrency = 0.0, downloader.total_concurrency
+
+
+def make_idle_crawler(spider_class: type[Spider], settings: Settings, args: Mapping[str, Any]) -> Crawler:
+    """Return a crawler with a spider and without an engine or extensions, for the process of a command."""
+    changes: dict[str, Any] = {"EXTENSIONS": {}, "EXTENSIONS_BASE": {}, "TWISTED_REACTOR": None}
+    changes["TWISTED_REACTOR_ENABLED"] = is_reactor_installed()
+    settings.setdict(changes, priority="cmdline")
+    crawler = Crawler(spider_class, settings)
+    crawler.spider = crawler._create_spider(**args)
+    crawler._apply_settings()
+    return crawler
 
 
 def is_running(crawler: Crawler) -> bool:

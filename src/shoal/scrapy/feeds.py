@@ -1,16 +1,38 @@
-"""The feeds of `scrapy crawl`: they get an item when it is stored, so that none is in them twice."""
+"""The feeds of a project, written by Scrapy from what a run has stored: no item is in them twice."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scrapy import signals
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.extensions.feedexport import FeedExporter
+from scrapy.settings import Settings
 
+from shoal.core.errors import InvalidInput
 from shoal.queue.contract import QueueReports
+from shoal.scrapy.compat import make_idle_crawler
+from shoal.scrapy.settings import usable_feeds
 
 log = logging.getLogger(__name__)
+
+
+async def write_feeds(
+    spider_class: type[Spider], settings: Settings, args: Mapping[str, Any], queue: QueueReports, run_id: str
+) -> None:
+    """Write the feeds of a run that has ended; raises InvalidInput if one cannot be stored."""
+    settings = settings.copy()
+    settings.set("FEEDS", usable_feeds(settings), priority="cmdline")
+    crawler = make_idle_crawler(spider_class, settings, args)
+    try:
+        exporter = FeedExporter.from_crawler(crawler)
+    except NotConfigured:
+        uris = ", ".join(map(str, settings["FEEDS"]))
+        raise InvalidInput(f"FEEDS has a format or an address that Scrapy does not know: {uris}") from None
+    await _write(exporter, crawler.spider, queue, run_id)
+    if any(name.startswith("feedexport/failed_count") for name in crawler.stats.get_stats()):
+        raise InvalidInput(f"A feed could not be stored. Run: shoal export {run_id} --to FILE")
 
 
 class StoredFeeds:
@@ -34,7 +56,7 @@ class StoredFeeds:
         self._written += len(items)
         if self._is_live:
             for one in self._exporters:
-                self._export(one, items)
+                _export(one, self._crawler.spider, items)
 
     async def close(self, queue: QueueReports, run_id: str) -> None:
         """Close the feeds; those that lack items are written again."""
@@ -44,15 +66,19 @@ class StoredFeeds:
             if self._is_live:
                 await one.close_spider(spider)
             if not is_whole:
-                again = FeedExporter.from_crawler(self._crawler)
-                again.open_spider(spider)
-                async for stored in queue.items(run_id):
-                    self._export(again, [stored.data])
-                await again.close_spider(spider)
+                await _write(FeedExporter.from_crawler(self._crawler), spider, queue, run_id)
 
-    def _export(self, exporter: FeedExporter, items: Sequence[Any]) -> None:
-        for item in items:
-            try:
-                exporter.item_scraped(item, self._crawler.spider)  # type: ignore[arg-type]
-            except Exception:
-                log.exception("A feed cannot take an item")
+
+async def _write(exporter: FeedExporter, spider: Any, queue: QueueReports, run_id: str) -> None:
+    exporter.open_spider(spider)
+    async for stored in queue.items(run_id):
+        _export(exporter, spider, [stored.data])
+    await exporter.close_spider(spider)
+
+
+def _export(exporter: FeedExporter, spider: Any, items: Sequence[Any]) -> None:
+    for item in items:
+        try:
+            exporter.item_scraped(item, spider)
+        except Exception:
+            log.exception("A feed cannot take an item")

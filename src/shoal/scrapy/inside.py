@@ -10,16 +10,17 @@ from scrapy.crawler import Crawler
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
+from shoal.core.tasks import exchange_last
 from shoal.fleet.dead_workers import new_worker_id, release_leases_of
 from shoal.fleet.job import Job
 from shoal.fleet.run.open_run import find_unfinished, open_job
 from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
-from shoal.scrapy.bridge import EngineBridge
+from shoal.scrapy.bridge import STATS_INTERVAL, EngineBridge
 from shoal.scrapy.feeds import StoredFeeds
 from shoal.scrapy.project import SpiderScraper
 from shoal.scrapy.scheduler import START_TASK, EngineScheduler
-from shoal.scrapy.settings import check_settings
+from shoal.scrapy.settings import check_settings, concurrent_items
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.inline import InlineWorker
 
@@ -50,7 +51,6 @@ class CrawlBridge(EngineBridge):
         self._more = asyncio.Event()
         self._worker: InlineWorker | None = None
         self._working: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
         self._feeds: StoredFeeds | None = None
 
     async def open(self, *_: Any) -> None:
@@ -78,14 +78,14 @@ class CrawlBridge(EngineBridge):
         self._feeds = StoredFeeds(self._own_crawler, is_new=is_new)
         await super().on_open(scheduler)
         scheduler.engine.lift_slot_limits()
+        scheduler.engine.set_concurrent_items(concurrent_items(self.settings))
         self._working = asyncio.create_task(self._work(opened.job, run))
 
     async def on_close(self, reason: str) -> None:
         """Stop the worker, and end the run if the spider was closed by its own code."""
-        self.closed_for = reason
+        self.begin_close(reason)
         await self.outside.flush()
         self._more.set()
-        self.deny_start()
         if self._worker and self._worker.is_running:
             self._worker.stop()
         if self._working:
@@ -94,6 +94,7 @@ class CrawlBridge(EngineBridge):
             await asyncio.wait(self._background)
         if reason not in RESUMABLE and (await self.queue.stats(self.run.id)).remaining:
             await self.queue.finish(self.run.id, f"{reason} reached")
+        await exchange_last(self.write_stats, STATS_INTERVAL)
         if self._feeds:
             await self._feeds.close(self.queue, self.run.id)
         await self._stack.aclose()

@@ -18,33 +18,43 @@ log = logging.getLogger(__name__)
 class OutsideRequests:
     """Enqueues requests in the background, those of a moment together."""
 
-    def __init__(self, queue: WorkQueue, run_id: str, on_enqueued: Callable[[], None]) -> None:
+    def __init__(
+        self, queue: WorkQueue, run_id: str, on_enqueued: Callable[[], None], *, is_start_lifo: bool = False
+    ) -> None:
         self._queue, self._run_id, self._on_enqueued = queue, run_id, on_enqueued
-        self._tasks: list[Task] = []
+        self._is_start_lifo = is_start_lifo
+        self._tasks: list[Task] = []  # before those of `start()`, as in Scrapy
+        self._of_start: list[Task] = []
         self._lock = asyncio.Lock()
+        self._flushed = 0  # how often
         self._sending: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        return len(self._tasks) + self._lock.locked()
+        return len(self._tasks) + len(self._of_start) + self._lock.locked()
 
-    def add(self, task: Task) -> None:
+    def add(self, task: Task, *, is_start: bool = False) -> None:
         """Add a request; a moment later it is in the queue."""
-        self._tasks.append(task)
+        (self._of_start if is_start else self._tasks).append(task)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 
     async def flush(self) -> None:
         """Enqueue what is there; raises the queue's error."""
         async with self._lock:
-            while self._tasks:
-                tasks = list(self._tasks)
-                await self._queue.enqueue(self._run_id, tasks)
-                del self._tasks[: len(tasks)]
+            while self._tasks or self._of_start:
+                others, of_start = len(self._tasks), len(self._of_start)
+                order = -1 if self._is_start_lifo else 1
+                await self._queue.enqueue(self._run_id, [*self._tasks, *self._of_start[::order]])
+                del self._tasks[:others], self._of_start[:of_start]
+                self._flushed += 1
         self._on_enqueued()
 
     async def _send(self) -> None:
-        while self._tasks:
+        while self._tasks or self._of_start:
+            flushed = self._flushed
             await asyncio.sleep(LINGER_INTERVAL.total_seconds())
+            if flushed != self._flushed:
+                continue  # what is there now has just come
             try:
                 await self.flush()
             except QueueError as error:

@@ -8,12 +8,15 @@ from datetime import timedelta
 from scrapy import Request
 
 from shoal.core.model import RunSettings
+from shoal.core.tasks import exact_time
 from shoal.core.urls import host_of
 from shoal.queue.contract import Queue
 from shoal.scrapy.results import TaskResults
 from shoal.worker.turns import HostTurns
 
 EARLY = 0.95  # of a gap: timers are not exact
+# Rounds of the event loop until a request has been written: other callbacks may delay each of them.
+SEND_ROUNDS = 6
 MAX_RETRY_AFTER = timedelta(hours=1)
 REQUEST_TIMEOUT = timedelta(seconds=180)  # Scrapy's default
 COMPLAINTS = (429, 503)
@@ -25,7 +28,6 @@ class HostPacer:
     def __init__(self, queue: Queue, settings: RunSettings) -> None:
         self._queue, self._gap, self._per_host = queue, settings.host_delay, settings.per_host
         self._turns = HostTurns(queue)
-        self._locks: dict[str, asyncio.Lock] = {}
         self._sent: dict[str, float] = {}  # when this worker has sent the last request to a host
         self._with_request: set[TaskResults] = set()  # tasks whose own request is being sent
 
@@ -50,13 +52,18 @@ class HostPacer:
                 self._with_request.discard(results)
 
     async def _wait(self, host: str, owner: TaskResults | None) -> None:
-        loop, gap = asyncio.get_running_loop(), self._gap.total_seconds()
-        async with self._locks.setdefault(host, asyncio.Lock()):
-            last = self._sent.get(host, float("-inf"))
-            if owner is None or not owner.take_turn() or loop.time() - last < EARLY * gap:
-                await self._turns.take(host, self._gap)
-                await asyncio.sleep(max(0.0, last + gap - loop.time()))
-            self._sent[host] = loop.time()
+        least = EARLY * self._gap.total_seconds()
+        is_due = await owner.take_turn() if owner else False
+        # The last request of this worker may have been late: a turn that is on time is then too close to it.
+        while not is_due or exact_time() - self._sent.get(host, float("-inf")) < least:
+            await self._turns.take(host, self._gap)
+            is_due = True
+        self._note_sent(host)
+
+    def _note_sent(self, host: str, rounds: int = SEND_ROUNDS) -> None:
+        self._sent[host] = exact_time()
+        if rounds:
+            asyncio.get_running_loop().call_soon(self._note_sent, host, rounds - 1)
 
     async def complain(self, url: str, retry_after: bytes | None) -> None:
         """Let the whole fleet wait for a host that has sent 429 or 503."""

@@ -19,16 +19,17 @@ from scrapy.spiderloader import SpiderLoader
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Task
 from shoal.scrape.harvest import Harvest
-from shoal.scrape.hooks import ScraperHooks
+from shoal.scrape.hooks import HookedRun, ScraperHooks
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.args import OpenArgs
 from shoal.scrapy.bridge import EngineBridge
 from shoal.scrapy.compat import install_reactor
+from shoal.scrapy.feeds import write_feeds
 from shoal.scrapy.scheduler import REQUEST_STEP, START_STEP, START_TASK
-from shoal.scrapy.settings import check_settings, fates, scraper_settings
+from shoal.scrapy.settings import check_settings, fates, scraper_settings, usable_feeds
 
 START_LEASE = timedelta(days=7)  # `start()` may go on for as long as the crawl
-
+FEEDS_TIMEOUT = timedelta(days=1)
 
 MakeBridge = Callable[[type[Spider], Settings], EngineBridge]
 
@@ -66,6 +67,18 @@ class SpiderScraper(Scraper):
     def parts(self) -> Iterable[tuple[str, bool, str]]:
         """Return what becomes of the project's settings, middlewares, pipelines and extensions."""
         return fates(self.bridge.settings)
+
+    @property
+    def for_run_hooks(self) -> Scraper:
+        """A scraper that writes the feeds of a run when it has ended, without opening the spider."""
+        scraper, settings = Scraper(self.name), self.bridge.settings
+        if usable_feeds(settings):
+
+            async def feeds(run: HookedRun) -> None:
+                await write_feeds(self._spider_class, settings, self.args or {}, run.resources.queue, run.id)
+
+            scraper.on_run_finish(feeds, timeout=FEEDS_TIMEOUT)
+        return scraper
 
     def _bind(self, changes: Mapping[str, Any]) -> Self:
         """Connect the steps with an engine that has the settings of this scraper."""

@@ -1,7 +1,9 @@
 """What Scrapy's engine makes of one task, collected until the task is settled."""
 
 import asyncio
+from collections.abc import Mapping
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any
 
 from scrapy import Request
@@ -9,7 +11,7 @@ from scrapy import Request
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Reject, Task
 from shoal.core.text import shorten
-from shoal.scrape.requests import TakeTurn
+from shoal.scrape.requests import TakeTurn, no_turn
 from shoal.scrapy.codec import item_as_json
 
 MAX_REJECTED = 2_000  # characters of an item that JSON does not have
@@ -21,7 +23,7 @@ class TaskResults:
     It is complete when the engine has no request of the task any more: `wait` returns then.
     """
 
-    def __init__(self, key: str, request: Request | None = None, take_turn: TakeTurn = lambda: False) -> None:
+    def __init__(self, key: str, request: Request | None = None, take_turn: TakeTurn = no_turn) -> None:
         """Collect the results of a request, which may be sent in the turn of its task."""
         self.key, self.request, self.take_turn = key, request, take_turn
         self.items: list[Any] = []  # as JSON
@@ -80,6 +82,21 @@ class TaskResults:
         except InvalidInput:
             data = shorten(repr(item), MAX_REJECTED)
         self.rejects.append(Reject(data=data, reason=reason))
+
+
+def stats_as_json(stats: Mapping[str, Any], closed_for: str) -> dict[str, Any]:
+    """Return Scrapy's statistics of one worker as those of runs are stored; rates cannot be added."""
+    found: dict[str, Any] = {}
+    for name, value in stats.items():
+        if isinstance(value, datetime):
+            found[name] = value.isoformat()
+        elif isinstance(value, str | int | float) and not name.endswith("_per_minute"):
+            found[name] = value
+    if closed_for:  # Scrapy sets these after it has closed its scheduler
+        found.setdefault("finish_reason", closed_for)
+        found.setdefault("finish_time", datetime.now(UTC).isoformat())
+        found.setdefault("elapsed_time_seconds", 0.0)
+    return found
 
 
 # The task that the running code belongs to. All that the engine starts for a request copies the context in

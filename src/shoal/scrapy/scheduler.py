@@ -53,6 +53,7 @@ class EngineScheduler(BaseScheduler):
     def __init__(self, crawler: Crawler, bridge: "EngineBridge") -> None:
         self.crawler, self.bridge = crawler, bridge
         self._stats, self._fingerprint = crawler.stats, crawler.request_fingerprinter.fingerprint
+        self._is_shared = not crawler.settings["SCHEDULER_START_MEMORY_QUEUE"]  # with all other requests
         self._filters = crawler.settings["DUPEFILTER_CLASS"] != NO_DUPEFILTER
         self._inlines = crawler.settings.get("SHOAL_UNSERIALIZABLE", "inline") == "inline"
         self._waiting: deque[tuple[Request, TaskResults]] = deque()
@@ -119,7 +120,7 @@ class EngineScheduler(BaseScheduler):
         if results is not None and is_filtered:
             results.fingerprints.add(fingerprint)
         if results is None or results.key == START_STEP:
-            self.bridge.outside.add(task)
+            self.bridge.outside.add(task, is_start=self._is_shared or "is_start_request" in request.meta)
         else:
             results.follow.append(task)
         self._stats.inc_value("scheduler/enqueued")
@@ -186,11 +187,15 @@ class EngineScheduler(BaseScheduler):
         if results is None:
             return
         CURRENT.set(results)  # of the engine's task that reads this, and does nothing else
+        is_first = True
         try:
             async for one in start:
                 if not isinstance(one, Request):
                     results.begin()  # until the item has passed the pipelines
                 yield one
+                if is_first:  # it is sent before others, whatever their priorities
+                    await self.bridge.outside.flush()
+                    is_first = False
         except Exception as error:
             results.failure = InvalidInput(f"start() failed: {type(error).__name__}: {message_of(error)}")
             raise

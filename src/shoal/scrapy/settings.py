@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from scrapy.settings import BaseSettings
 
 from shoal.core.errors import InvalidSetting
+from shoal.scrapy.limits import FLEET_LIMITS
 
 SCHEDULER = "shoal.scrapy.scheduler.EngineScheduler"
 FEW_ITEMS = 8  # of one response that pass the pipelines at once: Scrapy's 100 makes as many asyncio tasks
@@ -27,19 +28,37 @@ REFUSED = {
         "scrapy.core.downloader.Downloader", "Shoal needs Scrapy's own downloader: delete the line"
     ),
 }
+DELAY_WITHOUT_THROTTLE = 1.0  # seconds
+BY_CLASS = ("item_classes", "item_filter")  # options of a feed
 DUPEFILTERS = ("scrapy.dupefilters.RFPDupeFilter", "scrapy.dupefilters.BaseDupeFilter")
 # What the engine of a worker is told instead, and what the user should know or do.
 _NOT_USED: dict[str, tuple[Any, str]] = {
-    "AUTOTHROTTLE_ENABLED": (False, "hosts are paused for all workers after 429 and 503"),
+    "AUTOTHROTTLE_ENABLED": (
+        False,
+        "the delay of a host is DOWNLOAD_DELAY, or a second if there is none, whatever its latency; "
+        "after 429 and 503 it is paused for all workers",
+    ),
     "TELNETCONSOLE_ENABLED": (False, "run: shoal top"),
-    "FEEDS": ({}, "pass --out FILE, or run: shoal export"),
     "JOBDIR": (None, "runs are always stored; to continue one, pass --resume"),
 }
+_IGNORED: dict[str, str] = {
+    **dict.fromkeys(
+        ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER"),
+        "the delay of a host has no random part, and no gap is shorter",
+    ),
+    **dict.fromkeys(
+        ("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE", "SCHEDULER_PRIORITY_QUEUE"),
+        "requests are sent by priority, and then about breadth-first",
+    ),
+}
 _EXPLAINED: dict[str, str] = {
-    "DOWNLOAD_SLOTS": "by each worker for itself, on top of DOWNLOAD_DELAY of the fleet",
+    "FEEDS": "written from the queue when the run has ended",
+    "DOWNLOAD_SLOTS": "for the whole fleet if it is a longer delay of a host, all else by each worker",
     "DOWNLOAD_DELAY": "for the whole fleet, kept by the queue",
     "CONCURRENT_REQUESTS_PER_DOMAIN": "for the whole fleet, kept by the queue",
     "CLOSESPIDER_PAGECOUNT": "max_pages of the run, for the whole fleet",
+    "CLOSESPIDER_TIMEOUT": "from the start of a worker: the first one that reaches it ends the run",
+    **dict.fromkeys(FLEET_LIMITS, "for the whole fleet, by what is stored"),
     "DUPEFILTER_CLASS": "the queue has each fingerprint once in a run",
 }
 PACKAGES_REFUSED = {
@@ -85,6 +104,12 @@ def refusals(settings: BaseSettings) -> Iterator[tuple[str, str]]:
                 yield group, f"has {_name_of(key)}, which needs {PACKAGES_REFUSED[package]}"
 
 
+def usable_feeds(settings: BaseSettings) -> dict[Any, Any]:
+    """Return the feeds that can be written from stored items, which have no classes."""
+    feeds = settings.getdict("FEEDS")
+    return {uri: one for uri, one in feeds.items() if not any(one.get(name) for name in BY_CLASS)}
+
+
 def fates(settings: BaseSettings) -> Iterator[SettingFate]:
     """Yield what becomes of every setting that the project has set, and of every component it uses."""
     refused = dict(refusals(settings))
@@ -93,8 +118,13 @@ def fates(settings: BaseSettings) -> Iterator[SettingFate]:
             continue
         if name in _NOT_USED and settings[name] and settings[name] != _NOT_USED[name][0]:
             yield SettingFate(name, False, f"not used: {_NOT_USED[name][1]}")
+        elif name in _IGNORED:
+            yield SettingFate(name, False, f"not used: {_IGNORED[name]}")
         elif name in _EXPLAINED:
             yield SettingFate(name, True, _EXPLAINED[name])
+    for uri in settings.getdict("FEEDS").keys() - usable_feeds(settings).keys():
+        says = f"not used for {uri}: the queue does not store the classes of items. Pass --out FILE"
+        yield SettingFate("FEEDS", False, says)
     for group in ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS"):
         for key, order in settings.getwithbase(group).items():
             own = not _name_of(key).startswith("scrapy.")
@@ -107,24 +137,33 @@ def engine_settings(settings: BaseSettings) -> dict[str, Any]:
     changes: dict[str, Any] = {name: value for name, (value, _) in _NOT_USED.items()}
     changes |= {
         "SCHEDULER": SCHEDULER,
+        **dict.fromkeys(FLEET_LIMITS, 0),  # not those of one worker
+        "FEEDS": {},  # written where the workers are started
         "DOWNLOAD_DELAY": 0,
+        "DOWNLOAD_SLOTS": {
+            name: {**one, "delay": 0} if _is_host(name) else one
+            for name, one in settings.getdict("DOWNLOAD_SLOTS").items()
+        },
         "CONCURRENT_REQUESTS_PER_DOMAIN": settings.getint("CONCURRENT_REQUESTS"),
     }
     if "REMOTE_CONTROL_ENABLED" in settings:
         changes["REMOTE_CONTROL_ENABLED"] = False
-    return changes | item_settings(settings)
+    return changes | {"CONCURRENT_ITEMS": concurrent_items(settings)}
 
 
-def item_settings(settings: BaseSettings) -> dict[str, Any]:
-    """Return how many items of a response pass the pipelines at once, unless the project says it."""
-    return {} if settings.getpriority("CONCURRENT_ITEMS") else {"CONCURRENT_ITEMS": FEW_ITEMS}
+def concurrent_items(settings: BaseSettings) -> int:
+    """Return how many items of a response pass the pipelines at once: what the project says, or few."""
+    return settings.getint("CONCURRENT_ITEMS") if settings.getpriority("CONCURRENT_ITEMS") else FEW_ITEMS
 
 
 def scraper_settings(settings: BaseSettings) -> dict[str, Any]:
     """Return the settings of a scraper that follow from those of a project."""
     pages = settings.getint("CLOSESPIDER_PAGECOUNT")
-    return {
-        "delay": settings.getfloat("DOWNLOAD_DELAY"),
+    usual = DELAY_WITHOUT_THROTTLE if settings.getbool("AUTOTHROTTLE_ENABLED") else 0.0
+    slots = settings.getdict("DOWNLOAD_SLOTS").items()
+    sites = {name: {"delay": one["delay"]} for name, one in slots if _is_host(name) and "delay" in one}
+    return ({"sites": sites} if sites else {}) | {
+        "delay": settings.getfloat("DOWNLOAD_DELAY") or usual,
         "per_host": settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
         or settings.getint("CONCURRENT_REQUESTS"),
         "robots": False,  # Scrapy's middleware reads robots.txt
@@ -134,6 +173,11 @@ def scraper_settings(settings: BaseSettings) -> dict[str, Any]:
         "failed_pages": "off",
         "max_pages": pages + 1 if pages else None,  # the task of `start()` counts as one
     }
+
+
+def _is_host(slot: str) -> bool:
+    """Tell whether a slot has the name of a host, rather than one that requests choose in their `meta`."""
+    return "." in slot
 
 
 def _name_of(value: Any) -> str:

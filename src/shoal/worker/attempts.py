@@ -17,7 +17,7 @@ from shoal.core.http import BodySink, LiveTab, Request, Response
 from shoal.core.model import ZERO, Lease, Outcome, RunSettings, Task
 from shoal.core.redact import Redact, redacted
 from shoal.core.request_options import POST
-from shoal.core.tasks import call_at, exact_time
+from shoal.core.tasks import TIMER_ERROR, call_at, exact_time
 from shoal.core.urls import host_of
 from shoal.fetch.cache.fetcher import CacheLookup
 from shoal.fetch.contract import Fetcher
@@ -72,6 +72,12 @@ class TaskWaits:
         if may_request and self._scheduler.is_always_late:
             self._log_late_start(now, now - start.due)
         return may_request
+
+    async def take_turn(self, start: ScheduledLease) -> bool:
+        """Wait for the turn of a task, and return whether it may send a request in it: if this is on time."""
+        while (wait := self._scheduler.request_at(start) - exact_time()) > TIMER_ERROR:
+            await asyncio.sleep(wait)
+        return self._scheduler.try_request(start, exact_time(), is_strict=True)
 
     def miss_turn(self, lease: Lease) -> None:
         """Record that a task ends without a request for its page: no pause follows it."""

@@ -52,7 +52,9 @@ class ScheduledLease(NamedTuple):
 class PrefetchBuffer:
     """Holds leases until they are due, and checks that they do not start too late."""
 
-    def __init__(self, gap: timedelta) -> None:
+    def __init__(self, gap: timedelta, *, starts_early: bool = False) -> None:
+        """Give leases out when they are due, or early: for steps that call `request_at` themselves."""
+        self._starts_early = starts_early
         self.set_gap(gap)
         self._heap: list[tuple[float, int, ScheduledLease]] = []
         # Of every lease its number in the heap, where its other entries are void, and its start.
@@ -65,6 +67,7 @@ class PrefetchBuffer:
         """Set the gap between two requests to a host."""
         self._gap = gap.total_seconds()
         self._lag = lag_of(gap)
+        self._lead = self._lag if self._starts_early else 0.0
         self._tolerance = tolerance_of(gap)
         # The stores plan starts further apart than the gap, by the slack: this worker may use it up.
         slack = min(self._gap * SLACK / (1 + SLACK), MAX_SLACK.total_seconds())
@@ -84,7 +87,7 @@ class PrefetchBuffer:
             # One list for all starts of the burst, so that each of them sees those that are added later.
             burst = bursts.setdefault(host, [])
             burst.append(due)
-            self._push(due, ScheduledLease(lease, due, burst=burst))
+            self._push(due - self._lead, ScheduledLease(lease, due, burst=burst))
 
     def start_now(self, lease: Lease) -> None:
         """Make a lease due now, because its page is cached; nothing if it was started already."""
@@ -101,16 +104,23 @@ class PrefetchBuffer:
             host = None if start.is_cached or not self._gap else host_of(start.lease)
             # The last pop counts as a request: its task may still be on its way to the fetcher.
             earliest = self._earliest(host, self._last_request, self._last_pop)
-            if earliest <= now:
+            if earliest <= now + self._lead:
                 del self._held[key_of(start.lease)]
                 if host:
-                    self._last_pop = self._record(self._last_pop, host, now)
+                    self._last_pop = self._record(self._last_pop, host, max(now, start.due))
                 return start
-            self._push(earliest, start)
+            self._push(earliest - self._lead, start)
         return None
 
-    def try_start(self, start: ScheduledLease, now: float) -> bool:
-        """Return whether the request may still be sent at this moment; if so, it counts as sent."""
+    def request_at(self, start: ScheduledLease) -> float:
+        """Return when the request of a lease that has started early may be sent."""
+        return max(start.due, self._earliest(host_of(start.lease), self._last_request)) if self._gap else 0.0
+
+    def try_start(self, start: ScheduledLease, now: float, *, is_strict: bool = False) -> bool:
+        """Return whether the request may still be sent at this moment; if so, it counts as sent.
+
+        A strict one is never late, however late this machine always is.
+        """
         host = host_of(start.lease)
         if not self._gap or host is None:
             return True
@@ -119,7 +129,7 @@ class PrefetchBuffer:
         if not start.may_be_late:
             self._count(is_late, now)
         # On a machine that is always late nothing would ever start. Then the gap is kept within this worker.
-        may_start = start.may_be_late or not is_late or self.is_always_late
+        may_start = start.may_be_late or not is_late or (self.is_always_late and not is_strict)
         if not may_start or self._earliest(host, self._last_request) > now + TIMER_ERROR:
             # It was popped and is not sent: the next start of its host must not wait for it.
             self._last_pop.pop(host, None)

@@ -433,12 +433,12 @@ class TaskProcessor:
             self._tally.not_cached += attempt.start.lease.attempt == 1
         return await fetch_observed(fetcher, request, self._tools.observers, lookup)
 
-    def _take_turn(self, attempt: TaskAttempt) -> bool:
-        """Return whether the step of a task may send a request in the turn of its task; once."""
+    async def _take_turn(self, attempt: TaskAttempt) -> bool:
+        """Wait for the turn of a task, and return whether its step may send a request in it; once."""
         if attempt.turn_used:
             return False
         attempt.turn_used = True
-        return self._waits.try_request(attempt.start)
+        return await self._waits.take_turn(attempt.start)
 
     def _begin_request(self, attempt: TaskAttempt) -> None:
         self._waits.wait_for_host(attempt.number)

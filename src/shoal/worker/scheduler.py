@@ -66,11 +66,12 @@ class Scheduler:
         share: OwnPartitions | None = None,
         polling: Polling | None = None,
         suspects: Mapping[str, int] | None = None,
+        starts_early: bool = False,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.slots = ConcurrencySlots(concurrency, max_in_flight)
         self._given_concurrency = concurrency
-        self._prefetch = PrefetchBuffer(gap)
+        self._prefetch = PrefetchBuffer(gap, starts_early=starts_early)
         self._lease, self.gap, self._rest_until = lease.total_seconds(), gap, 0.0
         self._batch, self._share, self._uniform = batch, share, uniform
         self._numbers: dict[LeaseKey, int] = {}  # of every lease that it holds
@@ -211,9 +212,13 @@ class Scheduler:
         # What a task has left may end the process after it: it counts until it is settled.
         return not self._limits or len(self._started) + len(self._ended) < min(self._limits.values())
 
-    def try_request(self, start: ScheduledLease, now: float) -> bool:
+    def request_at(self, start: ScheduledLease) -> float:
+        """Return when a task that was started early may send its request."""
+        return self._prefetch.request_at(start)
+
+    def try_request(self, start: ScheduledLease, now: float, *, is_strict: bool = False) -> bool:
         """Return whether a started task may still send its request; if so, the request counts as sent."""
-        return self._prefetch.try_start(start, now)
+        return self._prefetch.try_start(start, now, is_strict=is_strict)
 
     def miss_turn(self, lease: Lease) -> None:
         """Record that a started task ends without a request for its page."""

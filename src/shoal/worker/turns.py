@@ -15,9 +15,9 @@ SLOTS = "request slots"
 MAX_HOSTS = 10_000  # whose locks are kept
 OUTAGE_WAIT = 10 * SECOND  # until a task is tried again that the queue gave no turn
 POLL_INTERVAL_SECONDS = 0.1  # between two looks of a worker at the slots of a host that are all taken
-# A turn that has passed is given up. A machine that is always late would never send anything: it uses the
-# last of these however late it is, and those given up before it keep the requests of the worker apart.
-MAX_TURNS = 5
+# A turn that has passed is given up. The next one lasts longer, by this share of the gap, so that a machine
+# that is often late sends something; one that is always late uses the last of these however late it is.
+LONGER = (0.0, 0.25, 0.5, 1.0, 2.0)
 SPARE = 10 * SECOND  # that a slot of a worker which died stays taken beyond the timeout of its request
 
 
@@ -33,16 +33,16 @@ class HostTurns:
         """Wait for a turn, and use it; raises NotNow if the queue cannot give one."""
         if gap <= ZERO:
             return
-        for _ in range(MAX_TURNS):
+        for longer in LONGER:
             try:
-                wait = await self._queue.take_turn(host, gap)
+                wait = await self._queue.take_turn(host, gap * (1 + longer))
             except QueueError as error:
                 raise _not_now(host, error) from error
             # Delayed like the starts of tasks, or it would come too close to the one before.
             delay = wait.total_seconds() + lag_of(gap) * spread_of(host)
             due = exact_time() + delay
             await asyncio.sleep(delay)
-            if exact_time() <= due + tolerance_of(gap):
+            if exact_time() <= due + tolerance_of(gap) + longer * gap.total_seconds():
                 return
 
     @asynccontextmanager

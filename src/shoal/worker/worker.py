@@ -88,6 +88,8 @@ class Worker:
                 is_needed=bool(self._settings.proxies and self._settings.proxies.per_exit),
             ),
             suspects=config.suspects,
+            # Such steps have something to do before they send a request: it would come too late.
+            starts_early=all(step.fetch is None for step in scraper.steps.values()),
         )
         self._warn_of_few_files()
         self._left_out = LeftOutCounts(queue, scraper.first.link_filter, run.id, config.worker_id, self.tally)

@@ -87,3 +87,39 @@ def test_an_exception_of_a_callback_is_a_reject_and_a_failed_request_a_dead_lett
     shown = crawls.run(command, cwd=tmp_path, code=3)
     assert "1 dead letter" in shown
     assert "DownloadConnectionRefusedError" in shown
+
+
+@pytest.mark.long
+def test_feeds_are_those_of_scrapy_and_statistics_those_of_all_workers(crawls, tmp_path):
+    feeds = {
+        "%(name)s-%(limit)s.csv": {"format": "csv", "fields": ["title", "price"], "overwrite": True},
+        "%(name)s.json": {"format": "json", "indent": 1, "item_classes": ["bookbot.items.Book"]},
+    }
+    options = ["-a", "limit=3", "-s", f"FEEDS={json.dumps(feeds)}"]
+    crawls.run(["-m", "scrapy", "crawl", "listing", *options, "-s", "BOT_NAME=plain"], cwd=PROJECT)
+    plain = PROJECT / "listing-3.csv"
+    try:
+        expected = sorted(plain.read_text().splitlines())
+    finally:
+        plain.unlink()
+        (PROJECT / "listing.json").unlink()
+    queue = f"sqlite:///{tmp_path}/queue.db"
+    command = ["-m", "shoal", "run", f"{PROJECT}:listing", "--queue", queue, "--workers", "2", *options]
+    shown = crawls.run([*command, "--json"], cwd=tmp_path)
+    assert sorted((tmp_path / "listing-3.csv").read_text().splitlines()) == expected
+    assert not (tmp_path / "listing.json").exists()
+    assert "FEEDS is not used for %(name)s.json" in shown
+    end = json.loads(shown.splitlines()[-1])
+    assert end["scraper_stats"]["item_scraped_count"] == end["items"] == len(expected) - 1
+    status = crawls.run(["-m", "shoal", "status", end["run_id"], "--queue", queue], cwd=tmp_path)
+    assert f"'item_scraped_count': {end['items']}," in status
+
+
+@pytest.mark.long
+def test_a_limit_of_items_holds_for_all_workers(crawls, tmp_path):
+    queue = f"sqlite:///{tmp_path}/queue.db"
+    command = ["-m", "shoal", "run", f"{PROJECT}:paced", "--queue", queue, "--workers", "2", "--json"]
+    shown = crawls.run([*command, "-s", "CLOSESPIDER_ITEMCOUNT=5"], cwd=tmp_path, code=6)
+    end = json.loads(shown.splitlines()[-1])
+    assert (end["state"], end["reason"]) == ("partial", "closespider_itemcount reached")
+    assert 5 <= end["items"] < 30

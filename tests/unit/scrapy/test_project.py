@@ -98,7 +98,11 @@ def test_a_spider_may_be_a_scraper_of_a_project_file(project, tmp_path):
 def test_what_is_not_used_is_listed_with_what_to_do(project):
     settings = load_scraper(f"{project}:quotes").bridge.settings
     found = {fate.what: fate for fate in fates(settings)}
-    assert str(found["FEEDS"]) == "FEEDS is not used: pass --out FILE, or run: shoal export"
+    assert str(found["FEEDS"]) == "FEEDS is written from the queue when the run has ended"
+    by_class = fates(Settings({"FEEDS": {"a.jl": {"item_classes": ["shop.Book"]}}, "JOBDIR": "job"}))
+    says = [str(fate) for fate in by_class if not fate.is_used]
+    assert says[0].startswith("JOBDIR is not used: runs are always stored")
+    assert says[1].startswith("FEEDS is not used for a.jl: the queue does not store the classes of items")
     assert found["DOWNLOAD_DELAY"].is_used
     redis = Settings({"ITEM_PIPELINES": {"scrapy_redis.pipelines.RedisPipeline": 1}})
     assert "ITEM_PIPELINES" not in {fate.what for fate in fates(redis)}

@@ -1,6 +1,7 @@
 """What the workers of a run share: cookie jars, and the pace of hosts."""
 
 import asyncio
+import time
 from collections import defaultdict
 from datetime import timedelta
 from itertools import pairwise
@@ -53,13 +54,34 @@ async def test_cookies_that_two_workers_set_at_once_are_both_kept(queue):
 async def test_a_task_has_one_turn_from_its_claim_and_its_other_requests_wait(queue):
     gap = 0.2
     pacer = HostPacer(queue, RunSettings(host_delay=timedelta(seconds=gap), per_host=1))
-    turns = iter([True, False, False])
-    results = TaskResults("key", scrapy.Request(PAGE), lambda: next(turns))
-    sent = []
+    turns, sent = iter([True, False, False]), []
+
+    async def take_turn():
+        return next(turns)
+
+    results = TaskResults("key", scrapy.Request(PAGE), take_turn)
     for _ in range(3):
         async with pacer.turn(scrapy.Request(PAGE), results):
             sent.append(asyncio.get_running_loop().time())
     assert min(later - earlier for earlier, later in pairwise(sent)) >= 0.95 * gap
+
+
+async def test_after_a_request_that_was_sent_late_a_turn_that_is_on_time_is_given_up(queue):
+    gap = 0.2
+    pacer = HostPacer(queue, RunSettings(host_delay=timedelta(seconds=gap), per_host=2))
+
+    async def take_turn():
+        return True
+
+    async def send(key):
+        async with pacer.turn(scrapy.Request(PAGE), TaskResults(key, scrapy.Request(PAGE), take_turn)):
+            # What the loop does before it writes the request.
+            asyncio.get_running_loop().call_soon(time.sleep, gap)
+            await asyncio.sleep(0)
+            return asyncio.get_running_loop().time()
+
+    first, second = await send("1"), await send("2")
+    assert second - first >= 0.95 * gap
 
 
 async def test_requests_within_tasks_are_bounded_by_the_limit_of_the_host(queue):

@@ -51,6 +51,21 @@ def test_a_lease_waits_for_its_start_and_the_lag():
     assert buffer.try_start(buffer.pop(due), due)
 
 
+def test_a_lease_that_starts_early_sends_its_request_at_its_time_and_is_never_late():
+    buffer = PrefetchBuffer(GAP, starts_early=True)
+    buffer.put([lease(0), lease(1, start_in=GAP)], claimed_at=10.0)
+    assert buffer.next_due() >= 10.0  # not before the store has planned it
+    first = buffer.pop(buffer.next_due())
+    assert buffer.request_at(first) == first.due >= 10.0 + MAX_LAG
+    assert buffer.try_start(first, first.due + 0.05, is_strict=True)  # within the burst
+    assert buffer.pop(buffer.next_due()) is None  # as late as the first
+    second = buffer.pop(buffer.next_due())
+    assert buffer.request_at(second) == pytest.approx(first.due + 0.05 + MIN_GAP)
+    for number in range(2 * RECENT_SPANS):
+        assert not buffer.try_start(second, 11.0 + number, is_strict=True)
+    assert buffer.is_always_late
+
+
 def test_hosts_that_are_claimed_together_get_their_requests_apart_and_at_the_same_moment_on_every_worker():
     hosts = [lease(number, f"http://h{number}.example/") for number in range(100)]
     dues = [[start.due for start in _start_all(hosts)] for _ in range(2)]

@@ -259,7 +259,7 @@ async def test_a_step_without_a_page_may_use_the_turn_of_its_task_once(process):
 
     async def page(task):
         turn = own_turn()
-        taken.extend([turn(), turn()])
+        taken.extend([await turn(), await turn()])
 
     with pytest.raises(InvalidInput, match="while it runs"):
         own_turn()

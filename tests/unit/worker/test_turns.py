@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.model import SECOND
 from shoal.worker import turns as module
-from shoal.worker.turns import MAX_TURNS, HostTurns
+from shoal.worker.turns import LONGER, HostTurns
 
 
 class Machine:
@@ -17,6 +17,7 @@ class Machine:
 
     async def take_turn(self, host, gap):
         self.granted += 1
+        self.lasts = gap
         return timedelta(seconds=0.5)
 
     async def sleep(self, seconds):
@@ -29,8 +30,9 @@ class Machine:
         ([0.0], 1),
         ([0.039], 1),
         ([1.5, 0.0], 2),  # its loop was blocked
-        ([1.5, 0.05, 0.01], 3),
-        ([9.0] * MAX_TURNS, MAX_TURNS),  # such a machine would never send anything
+        ([1.5, 0.28, 0.0], 2),  # the second one lasts a quarter longer
+        ([1.5, 0.30, 0.53], 3),
+        ([9.0] * len(LONGER), len(LONGER)),  # such a machine would never send anything
     ],
 )
 async def test_a_turn_that_has_passed_is_given_up_for_a_new_one(monkeypatch, late, granted):
@@ -39,3 +41,4 @@ async def test_a_turn_that_has_passed_is_given_up_for_a_new_one(monkeypatch, lat
     monkeypatch.setattr(module, "exact_time", lambda: machine.now)
     await HostTurns(machine).take("a.example", SECOND)
     assert machine.granted == granted
+    assert machine.lasts == SECOND * (1 + LONGER[granted - 1])  # the request after it keeps the gap

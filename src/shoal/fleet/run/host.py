@@ -98,9 +98,10 @@ class RunHost:
         pool = self._make_pool(
             self.queue, job, run, lock=self.lock, observer=self.observer, logs=self._logs, **options
         )
-        if job.scraper.hooks.of_run:
+        scraper = job.scraper.for_run_hooks
+        if scraper.hooks.of_run:
             redact = redactor(job.secrets)
-            pool.hooks = RunHooks(self.queue, run.id, job.scraper, self.observer.on_message, redact)
+            pool.hooks = RunHooks(self.queue, run.id, scraper, self.observer.on_message, redact)
         return pool
 
     def warn(self, text: str) -> None:

@@ -71,6 +71,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "missing": report["missing"],
             "files": report["files"],
             "hooks": report["hooks"],
+            "scraper_stats": report["scraper_stats"],
             "failures": list(dict.fromkeys(self.ending.failures)),
             "lost_counts": self.snapshot.lost_counts,
             "seconds": round(self.seconds, 3),

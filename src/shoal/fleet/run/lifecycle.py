@@ -23,6 +23,7 @@ from shoal.worker.page_limit import BUDGETS, PageLimit, raise_page_limit
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl import topic as index_topic
 from shoal.worker.run_settings import forget_settings
+from shoal.worker.scraper_stats import stats_topic
 from shoal.worker.trap_counts import trap_topic
 
 log = logging.getLogger(__name__)
@@ -121,6 +122,7 @@ async def purge(queue: Queue, run_id: str) -> None:
     for topic in (
         trap_topic(run_id),
         left_out_topic(run_id),
+        stats_topic(run_id),
         partitions_topic(run_id),
         index_topic("pages", run.scraper, run_id),
         index_topic("changes", run.scraper, run_id),

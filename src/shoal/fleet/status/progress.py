@@ -33,6 +33,7 @@ from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
 from shoal.worker.counters import FileCounts, MissingPages
 from shoal.worker.left_out import NOT_PAGES, LeftOut, SkippedLinks, cuts_of, describe_cuts, read_left_out
+from shoal.worker.scraper_stats import read_stats
 
 POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS = 0.5, 10.0  # the longer one while nothing changes
 RATE_WINDOW = 15.0  # seconds over which the rate is measured
@@ -59,6 +60,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     cuts: Sequence[str] = ()  # by what links were cut; known once no task is left
     files: FileCounts = msgspec.field(default_factory=FileCounts)
     hooks: Mapping[str, HookRecord] = {}  # of the run, by kind
+    scraper_stats: Mapping[str, Any] = {}  # that the scraper counts itself
     lost_counts: bool = False  # whether what it has left out is a lower bound; known while it is not at work
     unserved: Mapping[str, int] = {}  # tasks left of steps that its workers lack
     lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
@@ -241,6 +243,7 @@ async def _details_of(queue: Queue, run_id: str, left_out: LeftOut) -> dict[str,
         "missing": left_out.missing,
         "files": left_out.files,
         "hooks": await hook_records(queue, run_id),
+        "scraper_stats": await read_stats(queue, run_id),
     }
 
 

@@ -13,7 +13,14 @@ from shoal.cli.commands.crawl.cache_options import check_settings, playback_seed
 from shoal.cli.commands.crawl.enqueue import fill, report
 from shoal.cli.console import counted, duration, put_json, say
 from shoal.cli.exits import Exit
-from shoal.cli.left_out import error_lines, file_words, first_error_lines, hook_lines, item_lines
+from shoal.cli.left_out import (
+    error_lines,
+    file_words,
+    first_error_lines,
+    hook_lines,
+    item_lines,
+    stats_lines,
+)
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.cli.options.sources import choose_seeds, start_options, takes_sources
@@ -213,6 +220,7 @@ def summary_text(summary: Summary, out: str | None) -> str:
     lines += error_lines(summary.findings, shown=tally.first_errors)
     lines += item_lines(summary.findings, snapshot, tally.first_page)
     lines += left_out_lines(snapshot, job)
+    lines += stats_lines(snapshot)
     if snapshot.run.state is RunState.PARTIAL:
         more = _more_pages(summary, job) if PAGE_LIMIT.match(snapshot.run.reason) else None
         lines.append(f"More:     {resume_command(job, run_id, max_pages=more)}")

@@ -17,6 +17,7 @@ from shoal.cli.left_out import (
     reservation_lines,
     running_hook_lines,
     skipped_link_lines,
+    stats_lines,
 )
 from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
@@ -87,7 +88,7 @@ def status(
         put_text(f"Files: {', '.join(words)}.")
     for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot), *reservation_lines(snapshot)]:
         put_text(line)
-    for line in [*hook_lines(snapshot), *running_hook_lines(snapshot)]:
+    for line in [*hook_lines(snapshot), *running_hook_lines(snapshot), *stats_lines(snapshot)]:
         put_text(line)
     if retired:
         put_text(f"{counted(retired, 'API token')} retired because the API rejected them.")

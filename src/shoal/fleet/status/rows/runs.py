@@ -1,6 +1,7 @@
 """The rows of runs."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from shoal.fleet.status.rows.row import Row, TableColumns
 from shoal.queue.contract import StoreSize
@@ -105,6 +106,7 @@ class RunStatusRow(RunInOverview):
     missing: MissingPagesRow
     files: FilesRow
     hooks: dict[str, HookRow]
+    scraper_stats: dict[str, Any]
     lost_counts: bool
     unserved: dict[str, int]
 

@@ -1,0 +1,36 @@
+"""The order of requests that belong to no task."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.model import RunSettings, Task
+from shoal.scrapy.outside import OutsideRequests
+
+
+def task(name):
+    return Task(url=f"http://a.example/{name}")
+
+
+@pytest.mark.parametrize(
+    ("is_start_lifo", "order"),
+    [(False, ["first", "other", "start1", "start2"]), (True, ["first", "other", "start2", "start1"])],
+)
+async def test_requests_of_start_follow_those_of_the_same_moment_in_their_own_order(
+    queue, is_start_lifo, order
+):
+    run = await queue.start_run("spider", settings=RunSettings(host_delay=timedelta(0)))
+    enqueued = asyncio.Event()
+    outside = OutsideRequests(queue, run.id, enqueued.set, is_start_lifo=is_start_lifo)
+    outside.add(task("first"), is_start=True)
+    await outside.flush()
+    enqueued.clear()
+    outside.add(task("start1"), is_start=True)
+    outside.add(task("start2"), is_start=True)
+    outside.add(task("other"))
+    await enqueued.wait()
+    claimed = []
+    while grant := (await queue.claim("worker", run_id=run.id, limit=1)).leases:
+        claimed += [lease.task.url.rpartition("/")[2] for lease in grant]
+    assert claimed == order
