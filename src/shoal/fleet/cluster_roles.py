@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, InvalidSetting, QueueUnavailable, RunConflict, ScraperBusy
@@ -231,7 +232,7 @@ async def coordinate_scraper(
             run_id = interrupted.id if interrupted else None
         run_id = run_id or new_run_id(datetime.now(UTC))  # the names of files may contain it
         invalid = InvalidSeeds(
-            say=observer.on_message, rejects=_place(plan.coordinator.rejects, entry, run_id)
+            say=observer.on_message, rejects=place_of(plan.coordinator.rejects, entry.name, run_id)
         )
         options = StartOptions(
             run_id=run_id, lock=lock, routes=project.routes, invalid=invalid, keeps_empty=True
@@ -239,14 +240,15 @@ async def coordinate_scraper(
         async with open_run(queue, job, seeds, options) as opened:
             for notice in opened.notices:
                 observer.on_message(f"Run {run_id}: {notice}")
-            out = _place(plan.storage.results, entry, run_id)
+            out = place_of(plan.storage.results, entry.name, run_id)
             return await Coordinator(opened, observer, out).carry_out(), out
 
 
-def _place(pattern: str | None, entry: ProjectScraper, run_id: str) -> str | None:
+def place_of(pattern: str | None, scraper: str, run_id: str) -> str | None:
+    """Return the file or table for one run, with the folder of a file made."""
     if pattern is None:
         return None
-    place = fill_pattern(pattern, scraper=entry.name, run=run_id)
+    place = fill_pattern(pattern, scraper=scraper, run=run_id)
     if "://" not in place:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
     return place
@@ -473,7 +475,7 @@ async def start_cluster(
         entries = scrapers_of(found.project, duty)
         app = await App.open(one_address(url), found.project)
         try:
-            jobs = [_job(app, entry, duty) for entry in entries]
+            jobs = [job_of_role(app, entry, duty) for entry in entries]
             if duty is Role.WORKER:
                 count = app.project.cluster.workers.count
                 return await WorkerHost(app.queue, jobs, observer, count=count).serve()
@@ -485,7 +487,7 @@ async def start_cluster(
             await app.close()
 
 
-def _job(app: App, entry: ProjectScraper, role: Role) -> Job:
+def job_of_role(app: App, entry: ProjectScraper, role: Role, **more: Any) -> Job:
     """Return the job of a scraper, with the workers and logs of the project file."""
     workers, logs = app.project.cluster.workers, app.project.cluster.logs
     plan = logs.folder and LogPlan(
@@ -502,4 +504,5 @@ def _job(app: App, entry: ProjectScraper, role: Role) -> Job:
         partitions=workers.partitions,
         heartbeat=read_positive_duration("workers.heartbeat", workers.heartbeat or DEFAULT_HEARTBEAT),
         **open_telemetry(plan or None, metrics, False, key="workers.metrics"),
+        **more,
     )
