@@ -7,7 +7,6 @@ from the schedule and the time.
 """
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -31,6 +30,7 @@ from shoal.fleet.app import App
 from shoal.fleet.cluster_roles import (
     SILENT,
     Coordinator,
+    MessageObserver,
     Role,
     RoleObserver,
     WorkerHost,
@@ -53,16 +53,6 @@ from shoal.fleet.status.verdict import verdict_of
 
 TICK_INTERVAL = timedelta(seconds=1)
 RETRY_DELAY = timedelta(seconds=30)  # after a scraper could not be loaded here
-
-
-class _MessagesOnly(RoleObserver):
-    """What workers say; the coordinator reports their run and its progress."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-
-    def on_message(self, text: str) -> None:
-        self._say(text)
 
 
 class Scheduler:
@@ -149,7 +139,7 @@ class Scheduler:
             return
         job = replace(job, workers=self._workers)
         say = self._observer.on_message
-        host = self._hosts[scraper] = WorkerHost(self._queue, [job], _MessagesOnly(say), on_output=say)
+        host = self._hosts[scraper] = WorkerHost(self._queue, [job], MessageObserver(say), on_output=say)
         start_in(self._tasks, restarted(f"Working on runs of {scraper!r}", host.serve, say))
 
     def _job(self, scraper: str, role: Role = Role.COORDINATOR, **more: Any) -> Job:

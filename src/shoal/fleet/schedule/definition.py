@@ -162,7 +162,7 @@ class Schedule:
         return next((found for one in times if (found := one.astimezone(UTC)) > moment), None)
 
     def due_at(self, name: str, at: datetime) -> datetime:
-        """Return when an occurrence is due: at its time, or up to `jitter` later, the same on every machine."""
+        """Return when an occurrence is due: at its time or up to `jitter` later, on all machines the same."""
         longest = read_duration("jitter", self.jitter)
         if not longest:
             return at

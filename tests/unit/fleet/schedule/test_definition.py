@@ -119,7 +119,7 @@ def test_jitter_is_the_same_everywhere_within_its_bound_and_differs_between_occu
     ],
 )
 def test_what_is_wrong_is_refused_with_what_to_write(given, said):
-    with pytest.raises(InvalidSetting, match="schedules.nightly") as caught:
+    with pytest.raises(InvalidSetting, match=r"schedules\.nightly") as caught:
         schedule(**given)
     assert said in str(caught.value)
 

@@ -17,6 +17,7 @@ from shoal.cli.progress import LINE_INTERVAL_SECONDS, put_progress
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
+from shoal.fleet.app import App
 from shoal.fleet.build_job import check_served
 from shoal.fleet.cluster_roles import RoleObserver, WorkerHost, check_places, coordinate_scraper
 from shoal.fleet.command_hints import command_on
@@ -24,6 +25,7 @@ from shoal.fleet.job import Job
 from shoal.fleet.project.file import Project, ProjectScraper
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.run.pool import PoolExit
+from shoal.fleet.scheduler import Scheduler
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue
 
@@ -71,9 +73,11 @@ def coordinate(
     queue: str,
     run_ids: Sequence[str],
     more: dict[str, Any],
+    *,
+    fires: bool,
     as_json: bool,
 ) -> Exit:
-    """Coordinate a run of each scraper and print the summaries."""
+    """Coordinate a run of each scraper and print the summaries; with `fires`, fire schedules too."""
     if run_ids and (len(run_ids) > 1 or len(entries) > 1):
         raise InvalidSetting(
             "--run", "takes one run of one scraper here; name the scraper: shoal start NAME --run RUN …"
@@ -82,7 +86,18 @@ def coordinate(
     run_id = run_ids[0] if run_ids else None
     jobs = [job_of(entry, queue, **more) for entry in entries]
     pairs = list(zip(entries, jobs, strict=True))
-    ended = with_queue(queue, lambda opened: _coordinate(opened, project, pairs, run_id, as_json))
+    teller = RolePrinter(as_json=as_json)
+
+    async def work(opened: Queue) -> list[tuple[Summary, str | None]] | None:
+        scheduler = Scheduler(App(opened, queue, project), teller) if fires else None
+        return await _coordinate(opened, project, pairs, run_id, teller, scheduler)
+
+    ended = with_queue(queue, work)
+    if ended is None and fires:
+        teller.on_message(
+            "Stopped firing schedules; other coordinators and the next one go on with their runs."
+        )
+        return Exit.OK
     if ended is None:
         (put_message if as_json else say)(
             "Stopped waiting; workers continue with the queued tasks. Resume:  "
@@ -105,16 +120,17 @@ async def _coordinate(
     project: Project,
     pairs: Sequence[tuple[ProjectScraper, Job]],
     run_id: str | None,
-    as_json: bool,
+    teller: RolePrinter,
+    scheduler: Scheduler | None,
 ) -> list[tuple[Summary, str | None]] | None:
     """Return the summaries of the runs, None if a signal stopped them."""
-    teller = RolePrinter(as_json=as_json)
-    working = asyncio.gather(
-        *(coordinate_scraper(queue, project, entry, job, run_id, teller) for entry, job in pairs)
-    )
+    runs = [coordinate_scraper(queue, project, entry, job, run_id, teller) for entry, job in pairs]
+    if scheduler:
+        teller.on_message("Firing schedules (Ctrl-C to stop).")
+    working = asyncio.gather(*runs, *([scheduler.serve()] if scheduler else []))
     on_signals(lambda advice: working.cancel())
     with suppress(asyncio.CancelledError):
-        return await working
+        return [ended for ended in await working if ended is not None]
     return None
 
 

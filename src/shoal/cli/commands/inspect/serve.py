@@ -16,7 +16,10 @@ from shoal.cli.console import say
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.tasks import watched
 from shoal.fleet.app import App
+from shoal.fleet.cluster_roles import MessageObserver
+from shoal.fleet.scheduler import Scheduler
 from shoal.fleet.telemetry.metrics import QueueMetrics, need_library
 from shoal.fleet.telemetry.setup import MetricsServer, read_address
 from shoal.queue.contract import Queue
@@ -81,6 +84,10 @@ def serve(
         ),
     ] = 8,
     read_only: Annotated[bool, typer.Option("--read-only", help="Reject every change.")] = False,
+    schedules: Annotated[
+        bool,
+        typer.Option("--schedules", help="Fire the schedules too: as one of any number of coordinators."),
+    ] = False,
     https_behind_proxy: Annotated[
         bool,
         typer.Option("--https-behind-proxy", help="Browsers connect over https, through a reverse proxy."),
@@ -114,10 +121,12 @@ def serve(
     settings_at(port)  # raises for wrong settings before anything is opened
     taken = bind(host, port)
     settings = settings_at(taken.getsockname()[1])
-    with_queue(queue, lambda opened: _serve(opened, queue, settings, taken))
+    with_queue(queue, lambda opened: _serve(opened, queue, settings, taken, fires=schedules))
 
 
-async def _serve(queue: "Queue", url: str, settings: "WebSettings", at: "socket.socket") -> None:
+async def _serve(
+    queue: "Queue", url: str, settings: "WebSettings", at: "socket.socket", *, fires: bool
+) -> None:
     from shoal.web.app import make_app
     from shoal.web.context import WebContext
     from shoal.web.server import serve
@@ -126,9 +135,14 @@ async def _serve(queue: "Queue", url: str, settings: "WebSettings", at: "socket.
     web = make_app(WebContext(app, Sampler(queue), settings))
     # The socket listens already: who connects now is served in a moment.
     _print_address(settings, web.state.logins.tickets.issue)
+    scheduler = Scheduler(app, MessageObserver(say))
+    firing = watched(asyncio.create_task(scheduler.serve())) if fires else None
     try:
         await serve(web, at)
     finally:
+        if firing:
+            scheduler.stop()
+            await asyncio.wait([firing])
         await app.close()
 
 
