@@ -52,6 +52,7 @@ LINES = {
         "purge": "Delete a run, or old ones, with all results",
         "dead": "List, show, edit, replay and drop dead letters",
         "forget": "Clear the --dedup history of a scraper",
+        "notify": "List where messages about runs go, and send one to try",
     },
     "Results": {
         "items": "Show the first items of a run, or a random sample",
@@ -88,7 +89,7 @@ MODULES = {
     **dict.fromkeys(("pause", "resume", "cancel", "set", "purge", "forget"), "manage.control"),
     **dict.fromkeys(("items", "rejects"), "manage.results"),
     **dict.fromkeys(("migrate", "bench"), "manage.queue"),
-    **{name: f"manage.{name}" for name in ("dead", "export", "changes", "schedule")},
+    **{name: f"manage.{name}" for name in ("dead", "export", "changes", "schedule", "notify")},
     **dict.fromkeys(("config", "scrapers", "route", "plugins"), "project.show"),
     **{name: f"project.{name}" for name in ("new", "shell", "check", "deploy")},
 }

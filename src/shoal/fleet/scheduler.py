@@ -40,6 +40,7 @@ from shoal.fleet.cluster_roles import (
 )
 from shoal.fleet.job import Job
 from shoal.fleet.lock import ScraperLock
+from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.run import lifecycle
 from shoal.fleet.run.feed import InvalidSeeds
 from shoal.fleet.run.open_run import StartOptions, open_run
@@ -58,10 +59,17 @@ RETRY_DELAY = timedelta(seconds=30)  # after a scraper could not be loaded here
 class Scheduler:
     """Serves the schedules of a queue while `serve` runs; with `workers`, their runs are worked on here."""
 
-    def __init__(self, app: App, observer: RoleObserver = SILENT, *, workers: int = 0) -> None:
+    def __init__(
+        self,
+        app: App,
+        observer: RoleObserver = SILENT,
+        *,
+        workers: int = 0,
+        notifier: Notifier | None = None,
+    ) -> None:
         self._app, self._queue, self._observer = app, app.queue, observer
         self._schedules = app.schedules
-        self._workers = workers
+        self._workers, self._notifier = workers, notifier
         self._carried: dict[str, asyncio.Task[None]] = {}  # by run id
         self._hosts: dict[str, WorkerHost] = {}  # by scraper, as schedules name it
         self._tasks: set[asyncio.Task[None]] = set()
@@ -251,6 +259,9 @@ class Scheduler:
         return verdict_of(snapshot)
 
     async def _end(self, record: ScheduleRecord, one: Occurrence, verdict: Verdict) -> None:
+        if self._notifier:  # first: if this process dies in between, the next one does both
+            facts = {"scraper": str(record.table["scraper"]), "schedule": record.name}
+            await self._notifier.run_ended(one.run_id, verdict, **facts)
         now = await self._queue.now()
         change = ended(one.run_id, verdict.outcome, verdict.reason, now)
         await self._schedules.update(record.name, change, create=False)

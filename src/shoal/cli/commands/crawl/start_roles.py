@@ -22,11 +22,13 @@ from shoal.fleet.build_job import check_served
 from shoal.fleet.cluster_roles import RoleObserver, WorkerHost, check_places, coordinate_scraper
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.job import Job
+from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.project.file import Project, ProjectScraper
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.run.pool import PoolExit
 from shoal.fleet.scheduler import Scheduler
 from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.verdict import verdict_of
 from shoal.queue.contract import Queue
 
 
@@ -89,8 +91,9 @@ def coordinate(
     teller = RolePrinter(as_json=as_json)
 
     async def work(opened: Queue) -> list[tuple[Summary, str | None]] | None:
-        scheduler = Scheduler(App(opened, queue, project), teller) if fires else None
-        return await _coordinate(opened, project, pairs, run_id, teller, scheduler)
+        async with Notifier(opened, project, teller.on_message) as notifier:
+            scheduler = Scheduler(App(opened, queue, project), teller, notifier=notifier) if fires else None
+            return await _coordinate(opened, project, pairs, run_id, teller, notifier, scheduler)
 
     ended = with_queue(queue, work)
     if ended is None and fires:
@@ -121,10 +124,18 @@ async def _coordinate(
     pairs: Sequence[tuple[ProjectScraper, Job]],
     run_id: str | None,
     teller: RolePrinter,
+    notifier: Notifier,
     scheduler: Scheduler | None,
 ) -> list[tuple[Summary, str | None]] | None:
     """Return the summaries of the runs, None if a signal stopped them."""
-    runs = [coordinate_scraper(queue, project, entry, job, run_id, teller) for entry, job in pairs]
+
+    async def run_once(entry: ProjectScraper, job: Job) -> tuple[Summary, str | None]:
+        summary, out = await coordinate_scraper(queue, project, entry, job, run_id, teller)
+        if verdict := verdict_of(summary.snapshot):
+            await notifier.run_ended(summary.run.id, verdict, scraper=summary.run.scraper)
+        return summary, out
+
+    runs = [run_once(entry, job) for entry, job in pairs]
     if scheduler:
         teller.on_message("Firing schedules (Ctrl-C to stop).")
     working = asyncio.gather(*runs, *([scheduler.serve()] if scheduler else []))

@@ -4,7 +4,8 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.tasks import watched
 from shoal.fleet.app import App
 from shoal.fleet.cluster_roles import MessageObserver
+from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.scheduler import Scheduler
 from shoal.fleet.telemetry.metrics import QueueMetrics, need_library
 from shoal.fleet.telemetry.setup import MetricsServer, read_address
@@ -86,7 +88,9 @@ def serve(
     read_only: Annotated[bool, typer.Option("--read-only", help="Reject every change.")] = False,
     schedules: Annotated[
         bool,
-        typer.Option("--schedules", help="Fire the schedules too: as one of any number of coordinators."),
+        typer.Option(
+            "--schedules", help="Fire schedules and send messages, as one of any number of coordinators."
+        ),
     ] = False,
     https_behind_proxy: Annotated[
         bool,
@@ -135,15 +139,24 @@ async def _serve(
     web = make_app(WebContext(app, Sampler(queue), settings))
     # The socket listens already: who connects now is served in a moment.
     _print_address(settings, web.state.logins.tickets.issue)
-    scheduler = Scheduler(app, MessageObserver(say))
-    firing = watched(asyncio.create_task(scheduler.serve())) if fires else None
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(app.close)
+        if fires:
+            await stack.enter_async_context(_firing(app))
         await serve(web, at)
-    finally:
-        if firing:
+
+
+@asynccontextmanager
+async def _firing(app: App) -> AsyncIterator[None]:
+    """Fire schedules and send messages inside the block."""
+    async with Notifier(app.queue, app.project, say) as notifier:
+        scheduler = Scheduler(app, MessageObserver(say), notifier=notifier)
+        firing = watched(asyncio.create_task(scheduler.serve()))
+        try:
+            yield
+        finally:
             scheduler.stop()
             await asyncio.wait([firing])
-        await app.close()
 
 
 def _print_address(settings: "WebSettings", ticket: "Callable[[], str]") -> None:

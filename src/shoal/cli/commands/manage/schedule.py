@@ -19,6 +19,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.values import counted
 from shoal.fleet.app import App
 from shoal.fleet.command_hints import command_on
+from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.schedule.plan import MAX_HISTORY, ScheduleRecord
 from shoal.fleet.schedule.rows import OccurrenceRow, ScheduleRow, is_new
 from shoal.fleet.schedule.store import Schedules
@@ -220,11 +221,14 @@ def run(
 
 async def _serve(queue: Queue, url: str, workers: int, as_json: bool) -> None:
     teller = RolePrinter(as_json=as_json)
-    scheduler = Scheduler(App(queue, url, current_project()), teller, workers=workers)
+    project = current_project()
+    notifier = Notifier(queue, project, teller.on_message)
+    scheduler = Scheduler(App(queue, url, project), teller, workers=workers, notifier=notifier)
     obey_signals(scheduler, teller.on_message)
     serving = f"with {counted(workers, 'worker')} for each scraper" if workers else "without workers"
     teller.on_message(f"Firing schedules, {serving} (Ctrl-C to stop).")
-    await scheduler.serve()
+    async with notifier:
+        await scheduler.serve()
 
 
 def _with(queue: str, work: Callable[[Schedules], Awaitable[Any]], *, creates: bool = False) -> Any:

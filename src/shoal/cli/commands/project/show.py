@@ -12,6 +12,7 @@ from shoal.cli.registry import COMMAND_REGISTRY
 from shoal.core.values import spelled
 from shoal.export.exporters import EXPORTERS
 from shoal.fleet.build_job import load
+from shoal.fleet.notify.channels import NOTIFIERS
 from shoal.fleet.project.report import config_rows, setting_rows
 from shoal.fleet.sources.kinds import SOURCES
 from shoal.fleet.status.rows import ScraperRow, TableColumns
@@ -120,7 +121,7 @@ def plugin_rows() -> list[dict[str, Any]]:
 
 
 def _registries() -> "list[Registry[Any]]":
-    return [QUEUES, EXPORTERS, SOURCES, FETCHERS, COMMAND_REGISTRY, LOADERS]
+    return [QUEUES, EXPORTERS, SOURCES, FETCHERS, COMMAND_REGISTRY, LOADERS, NOTIFIERS]
 
 
 def _use(kind: str, name: str) -> str:
@@ -132,4 +133,5 @@ def _use(kind: str, name: str) -> str:
         "fetcher": f"fetch={name!r}",
         "command": f"shoal {name}",
         "loader": "shoal run FOLDER:NAME",
+        "notifier": f"[notify.NAME] and kind = {name!r}",
     }[kind]
