@@ -9,7 +9,7 @@ from pathlib import Path
 from shoal.fleet.app import App
 from shoal.fleet.cluster_roles import MessageObserver
 from shoal.fleet.project.file import read
-from shoal.fleet.scheduler import Scheduler
+from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.queue.open import open_queue
 
 
@@ -22,7 +22,9 @@ async def fire(url: str, folder: str, skew: float) -> None:
 
         queue.now = now
         app = App(queue, url, read(Path(folder) / "shoal.toml"))
-        await Scheduler(app, MessageObserver(lambda text: print(text, file=sys.stderr, flush=True))).serve()
+        await ScheduleCoordinator(
+            app, MessageObserver(lambda text: print(text, file=sys.stderr, flush=True))
+        ).serve()
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from tests.cases import long
 from tests.integration.processes import start_process
 
 SCHEDULES, INTERVAL, COORDINATORS = 8, timedelta(seconds=2), 3
+OCCURRENCES = int(os.environ.get("SHOAL_OCCURRENCES", "40"))  # at least
 SKEW, FREEZE = 2.0, (0.5, 4.0)  # seconds
 SCRAPER = """
 from shoal import Scraper, Task
@@ -137,8 +138,9 @@ async def fire(url, folder, wanted):
 )
 async def test_each_occurrence_is_fired_once_whatever_is_killed_or_frozen(request, tmp_path, address):
     url = f"sqlite:///{tmp_path}/q.db" if address == "sqlite" else request.getfixturevalue(address)
-    records, stats, storm = await fire(url, tmp_path, 40)
+    records, stats, storm = await fire(url, tmp_path, OCCURRENCES)
     check(records, stats)
+    print(f"{len(stats)} runs, {storm.killed} killed, {storm.frozen} frozen")
     assert storm.killed and storm.frozen
 
 

@@ -15,13 +15,13 @@ import msgspec
 
 from shoal.core.errors import FetchError, HttpStatus, InvalidSetting
 from shoal.core.http import Request
+from shoal.core.notifications import SEND_TIMEOUT, Notification, OpenNotifier, Send
 from shoal.core.redact import redactor
 from shoal.core.urls import host_of
 from shoal.core.values import hint, read_choice, read_text, read_whole, read_words
 from shoal.fetch.contract import Limits
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.engines import open_engine
-from shoal.fleet.notify.message import SEND_TIMEOUT, Notification, OpenNotifier, Send
 from shoal.fleet.project.cluster import read_fields, setting
 from shoal.fleet.project.file import Project
 from shoal.registry.registry import Registry

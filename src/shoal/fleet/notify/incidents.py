@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.core.errors import QueueError
-from shoal.fleet.notify.message import Notification
+from shoal.core.notifications import Notification
 from shoal.queue.contract import SharedNotes
 
 TOPIC = "incidents"
@@ -23,7 +23,7 @@ GIVE_UP_AFTER = timedelta(days=3)
 MAX_TRIES = 50
 
 
-class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChannelDelivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one channel has got of an incident."""
 
     sent: int = 0  # messages: its begin, its end
@@ -37,7 +37,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that needs attention until it is over."""
 
     messages: list[Notification]  # its begin, and its end; then the next begin, if a channel lacks that end
-    deliveries: dict[str, Delivery]  # by channel
+    deliveries: dict[str, ChannelDelivery]  # by channel
     progress: str = ""  # of a stalled run when it stalled
 
     @property
@@ -79,7 +79,7 @@ class Incidents:
             if found and (found.is_open or any(one.id == message.id for one in found.messages)):
                 return found
             before = found.messages if found and found.is_pending else []
-            deliveries = dict.fromkeys(channels, Delivery(sent=len(before)))
+            deliveries = dict.fromkeys(channels, ChannelDelivery(sent=len(before)))
             if found and before:
                 deliveries |= found.deliveries
             return Incident(messages=[*before, message], deliveries=deliveries, progress=progress)
@@ -115,12 +115,12 @@ class Incidents:
 
     async def settle(
         self, key: str, channel: str, message: Notification, error: str, now: datetime
-    ) -> Delivery:
+    ) -> ChannelDelivery:
         """Record how an attempt to send a message ended; an empty error means that it was received."""
-        results: list[Delivery] = []
+        results: list[ChannelDelivery] = []
 
         def change(found: Incident | None) -> Incident | None:
-            delivery = found.deliveries.get(channel, Delivery()) if found else Delivery()
+            delivery = found.deliveries.get(channel, ChannelDelivery()) if found else ChannelDelivery()
             if found is None or message not in found.messages[delivery.sent :]:
                 results.append(delivery)  # sent by another process meanwhile, or forgotten
                 return found
@@ -144,9 +144,9 @@ class Incidents:
         raise QueueError(f"The incident {key!r} is being changed by many at once")
 
 
-def _after(delivery: Delivery, message: Notification, error: str, now: datetime) -> Delivery:
+def _after(delivery: ChannelDelivery, message: Notification, error: str, now: datetime) -> ChannelDelivery:
     if not error:
-        return Delivery(sent=delivery.sent + 1)
+        return ChannelDelivery(sent=delivery.sent + 1)
     delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(delivery.attempts, 20))
     return replace(
         delivery,

@@ -8,8 +8,8 @@ from email.message import EmailMessage
 from typing import Any
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.notifications import SEND_TIMEOUT, Notification, Send
 from shoal.fetch.egress import Egress
-from shoal.fleet.notify.message import SEND_TIMEOUT, Notification, Send
 
 
 def open_email(given: Mapping[str, Any]) -> Send:

@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from shoal.core.commands import shoal_command
 from shoal.core.errors import QueueError
 from shoal.core.model import ZERO, Run, RunState, Stats
+from shoal.core.notifications import Notification
 from shoal.core.redact import redactor
 from shoal.core.run_outcome import RunOutcome, Verdict
 from shoal.core.tasks import first, repeat, restarted, start_in
 from shoal.core.values import counted, spelled
 from shoal.fleet.notify.channels import Channel, NotSent, read_channels
 from shoal.fleet.notify.incidents import Incident, Incidents, event_id
-from shoal.fleet.notify.message import Notification
 from shoal.fleet.project.file import Project
 from shoal.fleet.schedule.plan import GRACE, Occurrence, OccurrenceState, ScheduleRecord
 from shoal.fleet.schedule.store import Schedules

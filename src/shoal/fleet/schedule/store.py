@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.core.commands import shoal_command
-from shoal.core.errors import InvalidInput, RunConflict
+from shoal.core.errors import InvalidInput, RunConflict, UnknownSchedule
 from shoal.core.values import hint
 from shoal.fleet.project.file import Project
 from shoal.fleet.schedule.definition import Schedule, check_name
@@ -51,11 +51,11 @@ class Schedules:
         return [found[name] for name in sorted(found)]
 
     async def get(self, name: str) -> ScheduleRecord:
-        """Return one schedule; raises InvalidInput."""
+        """Return one schedule; raises UnknownSchedule."""
         known = {record.name: record for record in await self.all()}
         if name not in known:
             listed = shoal_command("schedule list")
-            raise InvalidInput(
+            raise UnknownSchedule(
                 f"No schedule is called {name!r}. {hint(name, known)} List them with: {listed}"
             )
         return known[name]
@@ -138,7 +138,7 @@ class Schedules:
     async def update(self, name: str, change: Transition, *, create: bool = True) -> ScheduleRecord:
         """Swap the note of a schedule for what `change` makes of it; no write if that is the same.
 
-        Raises InvalidInput for one that is unknown, and RunConflict if others change it all the time.
+        Raises UnknownSchedule, and RunConflict if others change it all the time.
         """
         for _ in range(MAX_TRIES):
             note = (await self._queue.notes(TOPIC, [name])).get(name)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.notifications import Notification
 from shoal.fleet.notify import channels
 from shoal.fleet.notify.channels import NotSent, read_channels
 from shoal.fleet.notify.mail import mail_of
-from shoal.fleet.notify.message import Notification
 from shoal.fleet.project.file import Project
 from tests.unit.fleet.notify.receiver import BROKEN, HANG, Receiver
 

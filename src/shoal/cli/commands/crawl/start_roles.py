@@ -26,7 +26,7 @@ from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.project.file import Project, ProjectScraper
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.run.pool import PoolExit
-from shoal.fleet.scheduler import Scheduler
+from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.verdict import verdict_of
 from shoal.queue.contract import Queue
@@ -92,7 +92,9 @@ def coordinate(
 
     async def work(opened: Queue) -> list[tuple[Summary, str | None]] | None:
         async with Notifier(opened, project, teller.on_message) as notifier:
-            scheduler = Scheduler(App(opened, queue, project), teller, notifier=notifier) if fires else None
+            scheduler = (
+                ScheduleCoordinator(App(opened, queue, project), teller, notifier=notifier) if fires else None
+            )
             return await _coordinate(opened, project, pairs, run_id, teller, notifier, scheduler)
 
     ended = with_queue(queue, work)
@@ -125,7 +127,7 @@ async def _coordinate(
     run_id: str | None,
     teller: RolePrinter,
     notifier: Notifier,
-    scheduler: Scheduler | None,
+    scheduler: ScheduleCoordinator | None,
 ) -> list[tuple[Summary, str | None]] | None:
     """Return the summaries of the runs, None if a signal stopped them."""
 

@@ -21,7 +21,7 @@ from shoal.core.tasks import watched
 from shoal.fleet.app import App
 from shoal.fleet.cluster_roles import MessageObserver
 from shoal.fleet.notify.notifier import Notifier
-from shoal.fleet.scheduler import Scheduler
+from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.fleet.telemetry.metrics import QueueMetrics, need_library
 from shoal.fleet.telemetry.setup import MetricsServer, read_address
 from shoal.queue.contract import Queue
@@ -150,7 +150,7 @@ async def _serve(
 async def _firing(app: App) -> AsyncIterator[None]:
     """Fire schedules and send messages inside the block."""
     async with Notifier(app.queue, app.project, say) as notifier:
-        scheduler = Scheduler(app, MessageObserver(say), notifier=notifier)
+        scheduler = ScheduleCoordinator(app, MessageObserver(say), notifier=notifier)
         firing = watched(asyncio.create_task(scheduler.serve()))
         try:
             yield

@@ -11,10 +11,10 @@ from shoal.cli.console import put_rows, say
 from shoal.cli.open_queue import with_existing_queue
 from shoal.cli.options import common
 from shoal.core.errors import InvalidInput, ShoalError
+from shoal.core.notifications import Notification
 from shoal.core.values import hint
 from shoal.fleet.notify.channels import Channel, NotSent, read_channels
 from shoal.fleet.notify.incidents import Incidents, event_id
-from shoal.fleet.notify.message import Notification
 from shoal.fleet.status.rows import TableColumns
 
 app = typer.Typer(no_args_is_help=True, help="Messages about runs: list the channels, and try one.")

@@ -23,7 +23,7 @@ from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.schedule.plan import MAX_HISTORY, ScheduleRecord
 from shoal.fleet.schedule.rows import OccurrenceRow, ScheduleRow, is_new
 from shoal.fleet.schedule.store import Schedules
-from shoal.fleet.scheduler import Scheduler
+from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.contract import Queue
 
@@ -223,7 +223,7 @@ async def _serve(queue: Queue, url: str, workers: int, as_json: bool) -> None:
     teller = RolePrinter(as_json=as_json)
     project = current_project()
     notifier = Notifier(queue, project, teller.on_message)
-    scheduler = Scheduler(App(queue, url, project), teller, workers=workers, notifier=notifier)
+    scheduler = ScheduleCoordinator(App(queue, url, project), teller, workers=workers, notifier=notifier)
     obey_signals(scheduler, teller.on_message)
     serving = f"with {counted(workers, 'worker')} for each scraper" if workers else "without workers"
     teller.on_message(f"Firing schedules, {serving} (Ctrl-C to stop).")

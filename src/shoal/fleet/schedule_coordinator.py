@@ -56,7 +56,7 @@ TICK_INTERVAL = timedelta(seconds=1)
 RETRY_DELAY = timedelta(seconds=30)  # after a scraper could not be loaded here
 
 
-class Scheduler:
+class ScheduleCoordinator:
     """Serves the schedules of a queue while `serve` runs; with `workers`, their runs are worked on here."""
 
     def __init__(
