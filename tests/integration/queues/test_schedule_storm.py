@@ -132,7 +132,7 @@ async def fire(url, folder, wanted):
         return await schedules.all(), stats, storm
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "address", long("sqlite", "postgres_url", "redis_url", "redis_cluster_url", "rabbitmq_url")
 )
