@@ -168,7 +168,7 @@ class ScheduleCoordinator:
                 lock.when_lost(lambda why: carrying.cancel())
                 await self._carry_locked(record, one, lock)
         except ScraperBusy as busy:
-            if busy.run_id != one.run_id:
+            if busy.run_id is None or record.find(busy.run_id) is None:
                 self._say_once(name, f"Schedule {name!r} waits: {busy}")
         except QueueError as error:
             self._say_once(name, f"Schedule {name!r} waits: {error}")

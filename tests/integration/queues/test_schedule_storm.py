@@ -6,9 +6,9 @@ import os
 import random
 import signal
 import sys
+from asyncio.subprocess import PIPE
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -17,10 +17,9 @@ from shoal.fleet.project.file import read
 from shoal.fleet.schedule.plan import OccurrenceState
 from shoal.fleet.schedule.store import Schedules
 from shoal.queue.open import open_queue
-from tests.cases import long
 from tests.integration.processes import start_process
 
-SCHEDULES, INTERVAL, COORDINATORS = 8, timedelta(seconds=2), 3
+SCHEDULES, INTERVAL, COORDINATORS = 16, timedelta(seconds=4), 3
 OCCURRENCES = int(os.environ.get("SHOAL_OCCURRENCES", "40"))  # at least
 SKEW, FREEZE = 2.0, (0.5, 4.0)  # seconds
 SCRAPER = """
@@ -53,49 +52,50 @@ class Storm:
     """Coordinators as processes, of which one is killed or frozen each second."""
 
     def __init__(self, url, folder):
-        self._url, self._folder = url, str(folder)
-        self._processes, self._thaws, self._luck = [], set(), random.Random(7)
+        self._order, self._log = json.dumps([url, str(folder)]), folder / "coordinators.log"
+        self._pids, self._thaws, self._luck = [], set(), random.Random(7)
         self.killed = self.frozen = 0
 
     async def __aenter__(self):
+        program = (sys.executable, "-m", "tests.integration.queues.coordinator", self._order)
+        with self._log.open("ab") as log:
+            self._parent = await start_process(*program, stdin=PIPE, stdout=PIPE, stderr=log)
         for _ in range(COORDINATORS):
-            await self._start()
+            await self._fork()
         return self
 
     async def __aexit__(self, *exc):
         for thaw in self._thaws:
             thaw.cancel()
-        for process in self._processes:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        for pid in self._pids:
+            self._send(pid, signal.SIGKILL)
+        self._parent.kill()
+        await self._parent.wait()
 
-    async def _start(self):
-        order = json.dumps([self._url, self._folder, self._luck.uniform(-SKEW, SKEW)])
-        program = (sys.executable, "-m", "tests.integration.queues.coordinator", order)
-        log = (Path(self._folder) / "coordinators.log").open("ab")
-        process = await start_process(*program, stderr=log)
-        log.close()
-        self._processes.append(process)
+    async def _fork(self):
+        self._parent.stdin.write(f"{self._luck.uniform(-SKEW, SKEW)}\n".encode())
+        self._pids.append(int(await self._parent.stdout.readline()))
+
+    def _send(self, pid, number):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
     async def strike(self):
-        """Kill one and start another, or freeze one for a while."""
-        victim = self._luck.choice(self._processes)
+        """Kill one and fork another, or freeze one for a while."""
+        victim = self._luck.choice(self._pids)
         if self._luck.random() < 0.5:
-            self._processes.remove(victim)
-            victim.kill()
-            await victim.wait()
-            await self._start()
+            self._pids.remove(victim)
+            self._send(victim, signal.SIGKILL)
+            await self._fork()
             self.killed += 1
             return
-        os.kill(victim.pid, signal.SIGSTOP)
+        self._send(victim, signal.SIGSTOP)
         self.frozen += 1
         self._thaws.add(asyncio.create_task(self._thaw(victim)))
 
     async def _thaw(self, victim):
         await asyncio.sleep(self._luck.uniform(*FREEZE))
-        with suppress(ProcessLookupError):
-            os.kill(victim.pid, signal.SIGCONT)
+        self._send(victim, signal.SIGCONT)
 
 
 async def drain(queue):
@@ -132,13 +132,16 @@ async def fire(url, folder, wanted):
         return await schedules.all(), stats, storm
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "address", long("sqlite", "postgres_url", "redis_url", "redis_cluster_url", "rabbitmq_url")
-)
-async def test_each_occurrence_is_fired_once_whatever_is_killed_or_frozen(request, tmp_path, address):
-    url = f"sqlite:///{tmp_path}/q.db" if address == "sqlite" else request.getfixturevalue(address)
-    records, stats, storm = await fire(url, tmp_path, OCCURRENCES)
+@pytest.fixture(params=["sqlite", "postgres_url", "redis_url", "redis_cluster_url", "rabbitmq_url"])
+def address(request, tmp_path):
+    url = f"sqlite:///{tmp_path}/q.db"
+    return url if request.param == "sqlite" else request.getfixturevalue(request.param)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_each_occurrence_is_fired_once_whatever_is_killed_or_frozen(tmp_path, address):
+    records, stats, storm = await fire(address, tmp_path, OCCURRENCES)
     check(records, stats)
     print(f"{len(stats)} runs, {storm.killed} killed, {storm.frozen} frozen")
     assert storm.killed and storm.frozen
