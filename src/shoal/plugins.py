@@ -1,8 +1,9 @@
-"""What a package needs to add queues, exporters, sources, fetchers, commands and loaders to Shoal."""
+"""What a package needs to add queues, exporters, sources, fetchers, commands, loaders and notifiers."""
 
 from shoal.core.errors import FetchError, InvalidSetting
 from shoal.core.http import Headers, Request, Response
 from shoal.core.model import StoredItem, Task
+from shoal.core.notifications import Notification
 from shoal.discover.source import OpenSource, SourceOptions
 from shoal.export.contract import Exporter, ExportOptions, Writer
 from shoal.export.target import OutputTarget
@@ -18,6 +19,7 @@ __all__ = [
     "FetcherOptions",
     "Headers",
     "InvalidSetting",
+    "Notification",
     "OpenFetcher",
     "OpenQueue",
     "OpenSource",

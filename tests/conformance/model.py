@@ -59,7 +59,7 @@ class ModelQueue(ModelReports):
         stored = self.data.runs.setdefault(run_id, run)
         return stored, stored is run
 
-    async def _now(self) -> datetime:
+    async def now(self) -> datetime:
         return self.data.now()
 
     async def run(self, run_id: str) -> Run:

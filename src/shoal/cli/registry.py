@@ -21,6 +21,7 @@ LINES = {
         "fleet": "Check, preview and start many workers at once",
         "scale": "Autoscale the workers of a run",
         "start": "Start this machine's part of the cluster in shoal.toml",
+        "schedule": "Repeat runs: every night, every hour, by cron expression",
     },
     "Scrape on demand": {
         "listen": "Start workers that scrape pages on demand",
@@ -51,6 +52,7 @@ LINES = {
         "purge": "Delete a run, or old ones, with all results",
         "dead": "List, show, edit, replay and drop dead letters",
         "forget": "Clear the --dedup history of a scraper",
+        "notify": "List where messages about runs go, and send one to try",
     },
     "Results": {
         "items": "Show the first items of a run, or a random sample",
@@ -87,7 +89,7 @@ MODULES = {
     **dict.fromkeys(("pause", "resume", "cancel", "set", "purge", "forget"), "manage.control"),
     **dict.fromkeys(("items", "rejects"), "manage.results"),
     **dict.fromkeys(("migrate", "bench"), "manage.queue"),
-    **{name: f"manage.{name}" for name in ("dead", "export", "changes")},
+    **{name: f"manage.{name}" for name in ("dead", "export", "changes", "schedule", "notify")},
     **dict.fromkeys(("config", "scrapers", "route", "plugins"), "project.show"),
     **{name: f"project.{name}" for name in ("new", "shell", "check", "deploy")},
 }

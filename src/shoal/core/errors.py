@@ -7,6 +7,7 @@ ShoalError
 │   ├── InvalidItem
 │   ├── InvalidNote
 │   ├── InvalidSetting
+│   ├── UnknownSchedule       no schedule has this name
 │   ├── UnknownScraper        the project has no such scraper
 │   └── PluginFailed          a plugin cannot be imported, or its name is taken
 ├── QueueError
@@ -148,6 +149,10 @@ class InvalidSetting(InvalidInput):
     def __init__(self, key: str, reason: str) -> None:
         self.key, self.reason = key, reason
         super().__init__(f"{key} {reason}")
+
+
+class UnknownSchedule(InvalidInput):
+    """No schedule has this name."""
 
 
 class UnknownScraper(InvalidInput):

@@ -48,6 +48,7 @@ from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
 from shoal.fleet.run.open_run import StartOptions, lock_of, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
 from shoal.fleet.run.settings import use_settings
+from shoal.fleet.schedule.store import Schedules
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds, Stream
@@ -114,6 +115,7 @@ class App:
         self._stack, self._workers = AsyncExitStack(), list[BackgroundWorkers]()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
         self.local_workers = LocalPools(queue)
+        self.schedules = Schedules(queue, project)
 
     @classmethod
     async def open(cls, queue_url: str, project: Project) -> "App":

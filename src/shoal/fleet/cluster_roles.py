@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -69,6 +70,17 @@ class RoleObserver:
         """Handle an event that the user should know of."""
 
 
+class MessageObserver(RoleObserver):
+    """Passes messages on, and ignores progress."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def on_message(self, text: str) -> None:
+        """Pass a message on."""
+        self._say(text)
+
+
 SILENT = RoleObserver()
 
 
@@ -114,7 +126,10 @@ def queue_of(project: Project, queue: str | None) -> str:
 
 
 def scrapers_of(project: Project, role: Role, names: Sequence[str] | None = None) -> list[ProjectScraper]:
-    """Return the named scrapers, or those that the project file lists for this role."""
+    """Return the named scrapers, or those that the project file lists for this role.
+
+    By default a coordinator starts no run of a scraper that has a schedule: the schedule does.
+    """
     if not project.scrapers:
         raise _missing(project, "scrapers", '[scrapers.books] and module = "books.py:books"')
     is_coordinator = role is Role.COORDINATOR
@@ -122,10 +137,13 @@ def scrapers_of(project: Project, role: Role, names: Sequence[str] | None = None
     if listed := names or plan.scrapers:
         table = "coordinator" if is_coordinator else "workers"
         return _known(project, listed, "NAME" if names else f"{_file(project)}: {table}.scrapers")
+    scheduled = [table.get("scraper") for table in project.schedules.values() if isinstance(table, dict)]
     entries = [
-        entry for entry in project.scrapers.values() if not is_coordinator or _has_seeds(project, entry)
+        entry
+        for entry in project.scrapers.values()
+        if not is_coordinator or (entry.name not in scheduled and _has_seeds(project, entry))
     ]
-    if not entries:
+    if not entries and not scheduled:
         first = next(iter(project.scrapers))
         raise _missing(
             project, f"scrapers.{first}.seeds", f'[scrapers.{first}.seeds] and url = ["https://…"]'
@@ -233,7 +251,7 @@ async def coordinate_scraper(
             run_id = interrupted.id if interrupted else None
         run_id = run_id or new_run_id(datetime.now(UTC))  # the names of files may contain it
         invalid = InvalidSeeds(
-            say=observer.on_message, rejects=_place(plan.coordinator.rejects, entry, run_id)
+            say=observer.on_message, rejects=place_of(plan.coordinator.rejects, entry.name, run_id)
         )
         options = StartOptions(
             run_id=run_id, lock=lock, routes=project.routes, invalid=invalid, keeps_empty=True
@@ -241,14 +259,15 @@ async def coordinate_scraper(
         async with open_run(queue, job, seeds, options) as opened:
             for notice in opened.notices:
                 observer.on_message(f"Run {run_id}: {notice}")
-            out = _place(plan.storage.results, entry, run_id)
+            out = place_of(plan.storage.results, entry.name, run_id)
             return await Coordinator(opened, observer, out).carry_out(), out
 
 
-def _place(pattern: str | None, entry: ProjectScraper, run_id: str) -> str | None:
+def place_of(pattern: str | None, scraper: str, run_id: str) -> str | None:
+    """Return the file or table for one run, with the folder of a file made."""
     if pattern is None:
         return None
-    place = fill_pattern(pattern, scraper=entry.name, run=run_id)
+    place = fill_pattern(pattern, scraper=scraper, run=run_id)
     if "://" not in place:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
     return place
@@ -475,7 +494,7 @@ async def start_cluster(
         entries = scrapers_of(found.project, duty)
         app = await App.open(one_address(url), found.project)
         try:
-            jobs = [_job(app, entry, duty) for entry in entries]
+            jobs = [job_of_role(app, entry, duty) for entry in entries]
             if duty is Role.WORKER:
                 count = app.project.cluster.workers.count
                 return await WorkerHost(app.queue, jobs, observer, count=count).serve()
@@ -487,7 +506,7 @@ async def start_cluster(
             await app.close()
 
 
-def _job(app: App, entry: ProjectScraper, role: Role) -> Job:
+def job_of_role(app: App, entry: ProjectScraper, role: Role, **more: Any) -> Job:
     """Return the job of a scraper, with the workers and logs of the project file."""
     workers, logs = app.project.cluster.workers, app.project.cluster.logs
     plan = logs.folder and LogPlan(
@@ -504,4 +523,5 @@ def _job(app: App, entry: ProjectScraper, role: Role) -> Job:
         partitions=workers.partitions,
         heartbeat=read_positive_duration("workers.heartbeat", workers.heartbeat or DEFAULT_HEARTBEAT),
         **open_telemetry(plan or None, metrics, False, key="workers.metrics"),
+        **more,
     )

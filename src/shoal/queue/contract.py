@@ -388,9 +388,9 @@ class QueueAdmin(_RunIntakes):
         Raises RunConflict if that run belongs to another scraper.
         """
         check_run(scraper, settings, run_id)
-        run, is_new = await self._start_run(scraper, settings, run_id or new_run_id(await self._now()))
+        run, is_new = await self._start_run(scraper, settings, run_id or new_run_id(await self.now()))
         while run_id is None and not is_new:  # among a hundred runs of one second, two may well draw the same
-            run, is_new = await self._start_run(scraper, settings, new_run_id(await self._now()))
+            run, is_new = await self._start_run(scraper, settings, new_run_id(await self.now()))
         if run.scraper != scraper:
             raise RunConflict.of_another(run.id, run.scraper, scraper)
         self._intakes.pop(run.id, None)
@@ -404,8 +404,8 @@ class QueueAdmin(_RunIntakes):
         """
 
     @abstractmethod
-    async def _now(self) -> datetime:
-        """Return the store's time."""
+    async def now(self) -> datetime:
+        """Return the store's time, by which all times of the queue are."""
 
     async def pause(self, run_id: str) -> Run:
         """Lease no task of the run until it is resumed. Live leases can still be settled.

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Depends
 from starlette.requests import Request
@@ -28,6 +28,7 @@ from shoal.fleet.run.letters import EditReport, LetterChange
 from shoal.fleet.run.open_run import RunEnqueueReport, StartOptions, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule
 from shoal.fleet.run.settings import SettingRow, change_settings, list_settings
+from shoal.fleet.schedule.plan import ScheduleRecord
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
@@ -37,7 +38,7 @@ from shoal.scrape.settings.scraper import SETTINGS
 from shoal.web.audit import record_action
 from shoal.web.auth import Principal, check_operator, principal_of
 from shoal.web.context import WebContext, context_of
-from shoal.web.requests import SeedsBody, StartRunBody, WorkersBody
+from shoal.web.requests import ScheduleBody, SeedsBody, StartRunBody, WorkersBody
 
 Ids = Sequence[str] | None  # of dead letters; None means all
 
@@ -85,6 +86,23 @@ class OperatorActions:
         await change_settings(self._queue, run_id, settings)
         await self.record("set", run_id, **settings)
         return await list_settings(self._queue, run_id)
+
+    async def change_schedule(self, name: str, body: ScheduleBody) -> ScheduleRecord:
+        """Change when a schedule runs, and with which arguments and settings."""
+        given = body.change()
+        check_settings(given.get("settings", {}))
+        record = await self.context.app.schedules.change(name, given)
+        shown = {key: value for key, value in given.items() if key != "args"}  # they may be secret
+        await self.record("set schedule", name, **shown)
+        return record
+
+    async def steer_schedule(self, verb: Literal["pause", "resume", "run_now"], name: str) -> ScheduleRecord:
+        """Pause or resume a schedule, or run it once now."""
+        schedules = self.context.app.schedules
+        steer = {"pause": schedules.pause, "resume": schedules.resume, "run_now": schedules.run_now}[verb]
+        record = await steer(name)
+        await self.record(f"{verb.replace('_', ' ')} schedule", name)
+        return record
 
     async def purge(self, run_id: str) -> None:
         """Delete a run with all that it stores; raises RunConflict while workers run on it."""

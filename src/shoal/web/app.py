@@ -13,7 +13,7 @@ from shoal.core.tasks import restarted, watched
 from shoal.core.version import VERSION
 from shoal.fleet.telemetry.metrics import QueueMetrics
 from shoal.web import health, stream
-from shoal.web.api import dead, fleet, lists, runs
+from shoal.web.api import dead, fleet, lists, runs, schedules
 from shoal.web.api.responses import ERROR_RESPONSES
 from shoal.web.auth import Credentials
 from shoal.web.context import WebContext
@@ -46,7 +46,7 @@ def make_app(context: WebContext) -> FastAPI:
     )
     add_handlers(app)
     app.include_router(health.router)
-    for part in (fleet, runs, lists, dead):
+    for part in (fleet, runs, lists, dead, schedules):
         app.include_router(part.router, prefix="/api", responses=ERROR_RESPONSES)
     for router in (login.router, stream.router, pages):
         app.include_router(router, include_in_schema=False)

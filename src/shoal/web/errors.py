@@ -25,6 +25,7 @@ from shoal.core.errors import (
     TaskDied,
     UnknownLetter,
     UnknownRun,
+    UnknownSchedule,
     UnknownScraper,
     UnknownTask,
 )
@@ -88,7 +89,7 @@ def error_response(
 def status_of(error: ShoalError) -> int:
     """Return the HTTP status of an error."""
     match error:
-        case UnknownRun() | UnknownLetter() | UnknownTask() | UnknownScraper():
+        case UnknownRun() | UnknownLetter() | UnknownTask() | UnknownScraper() | UnknownSchedule():
             return 404
         case RunConflict() | ScraperBusy():
             return 409

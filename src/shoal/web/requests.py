@@ -107,6 +107,26 @@ class StartRunBody(SeedsBody):
     workers: int = Field(default=0, ge=0, le=MAX_STARTED)
 
 
+class ScheduleBody(RequestBody):
+    """What to change of a schedule; what is left out stays."""
+
+    cron: Label | None = None
+    every: Label | None = None
+    timezone: Label | None = None
+    jitter: Label | None = None
+    overlap: Label | None = None
+    missed: Label | None = None
+    args: dict[str, Any] | None = Field(default=None, max_length=MAX_ARGS)
+    settings: dict[str, Any] | None = None
+
+    def change(self) -> dict[str, Any]:
+        """Return the keys to change; an interval replaces a cron expression, and the other way round."""
+        given = {name: value for name, value in self if value is not None}
+        if "every" in given:
+            return {"cron": None, "timezone": None, **given}
+        return {"every": None, **given} if "cron" in given else given
+
+
 class WorkersBody(RequestBody):
     """Workers to start on the server's machine, for all steps and partitions or those named."""
 

@@ -154,6 +154,18 @@ def test_every_manifest_is_as_the_api_wants_it(tmp_path, monkeypatch, version, h
             )
 
 
+def test_a_project_with_schedules_has_a_coordinator_that_stays(project):
+    toml = project / "shoal.toml"
+    toml.write_text(toml.read_text() + '[schedules.nightly]\nscraper = "people"\ncron = "0 2 * * *"\n')
+    found = written(project, "kubernetes")
+    deployment = yaml.safe_load(found["schedules.yaml"])
+    kubernetes_validate.validate(deployment, "1.33", strict=True)
+    assert "schedules.yaml" in yaml.safe_load(found["kustomization.yaml"])["resources"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["shoal", "start", "--role", "coordinator"]
+    assert {one["name"] for one in container["env"]} == {"SHOAL_QUEUE", "SHOAL_TOKENS"}
+
+
 def scaled(project):
     """Let KEDA scale one service of the project, with several processes in each container."""
     toml = project / "shoal.toml"

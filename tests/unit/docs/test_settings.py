@@ -9,13 +9,16 @@ from typing import NamedTuple
 
 import pytest
 
+from shoal.fleet.notify import channels
 from shoal.fleet.project import cluster, config, file
+from shoal.fleet.schedule import definition
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker import left_out
 from tests.unit.docs.pages import DOCS, ROOT, rows
 
 SOURCE = ROOT / "src" / "shoal"
 SCRAPER, COMMANDS = ((DOCS / "reference" / name).read_text() for name in ("scraper.md", "cli.md"))
+SCHEDULES = (DOCS / "how-to" / "schedules.md").read_text()
 # Modules that read, check or show settings without an effect.
 WITHOUT_EFFECT = ("scrape/settings/", "fleet/project/scrapers.py", "fleet/project/report.py")
 VARIABLES_OF_KEYS = file.VARIABLES | file.LOG_VARIABLES
@@ -127,10 +130,28 @@ def test_every_key_of_the_project_file_is_in_the_reference():
     keys = {f"{name}.{key.name}" for name, table in tables.items() for key in fields(table)}
     keys |= {f"deploy.{key.name}" for key in fields(cluster.DeploySettings)}
     keys |= {key.name for key in fields(cluster.ServiceSettings)}
-    keys |= {"queue", "routes", "scrapers.NAME.module", *file.NO_SETTINGS[1:]}
+    keys |= {
+        "queue",
+        "routes",
+        "scrapers.NAME.module",
+        "schedules.NAME",
+        "notify.NAME",
+        *file.NO_SETTINGS[1:],
+    }
     table = COMMANDS[COMMANDS.index("| option | variable |") :]
     assert {key for key in keys if f"`{key}`" not in table} == set()
     assert {key.partition(".")[0] for key in keys} >= set(file.TABLES) - {"scrapers"}
+
+
+def test_every_key_of_schedules_and_channels_is_described():
+    described = {
+        *re.findall(r"^\| `(\w+)`", SCHEDULES, re.MULTILINE),
+        *re.findall(r"^(\w+) =", SCHEDULES, re.MULTILINE),
+    }
+    described |= set(re.findall(r"`(\w+)[`, ]", SCHEDULES))
+    keys = {key.name for kind in (definition.Schedule, channels.ChannelSettings) for key in fields(kind)}
+    assert keys - described == set()
+    assert set(channels.KINDS) - described == set()
 
 
 def test_the_reference_says_how_often_counts_are_written():

@@ -10,13 +10,13 @@ from shoal.fleet.run.feed import MAX_REPORTED
 from shoal.fleet.status import overview
 from shoal.fleet.status.rates import MAX_POINTS
 from shoal.web import audit, auth, context, middleware, sampler, stream
-from shoal.web.pages import dead, fleet, lists, runs, start
+from shoal.web.pages import dead, fleet, lists, runs, schedules, start
 from shoal.web.views import paging
 
 DOCS = Path(__file__).parents[3] / "docs"
 SERVE, API = (DOCS / "how-to" / "serve.md").read_text(), (DOCS / "reference" / "api.md").read_text()
 CLI = (DOCS / "reference" / "cli.md").read_text()
-PARTS = (dead, fleet, lists, runs, start)
+PARTS = (dead, fleet, lists, runs, schedules, start)
 CONFIRMATIONS = {
     f"/runs/{{run_id}}/{verb}"
     for verb in ("cancel", "replay", "drop", "edit", "start-workers", "stop-workers")

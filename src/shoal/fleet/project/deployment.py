@@ -52,6 +52,7 @@ class Deployment:
     buckets: tuple[str, ...] = ()  # where downloads go to object storage
     architecture: str = "amd64"
     secret_files: tuple[str, ...] = ()  # proxies and tokens that the image would contain
+    has_schedules: bool = False
 
     @classmethod
     def of(cls, project: Project, queue: str | None) -> "Deployment":
@@ -76,6 +77,7 @@ class Deployment:
             buckets=tuple(dict.fromkeys(one for one in places if is_object_url(one))),
             architecture=project.deploy.architecture,
             secret_files=tuple(dict.fromkeys(_secret_files(project.folder, scrapers.values()))),
+            has_schedules=bool(project.schedules),
         )
 
 
@@ -322,6 +324,7 @@ def _kubernetes(plan: Deployment, context: str) -> dict[str, str]:
     scaled = {one.name: one.scaled for one in plan.services if one.scaled}
     common = ["namespace", "migrate", "workers", "web"]
     common += [*(["results"] if plan.results else []), *(["metrics"] if scaled else [])]
+    common += ["schedules"] if plan.has_schedules else []
     fields["metrics_port"] = "- {protocol: TCP, port: 9465}" if scaled else ""
     workers = {
         f"worker-{one.name}.yaml": _form(

@@ -92,7 +92,18 @@ VARIABLES = {
 LOG_VARIABLES = {"folder": "SHOAL_LOG_DIR", "format": "SHOAL_LOG_FORMAT", "level": "SHOAL_LOG_LEVEL"}
 NO_SETTINGS = ("module", "seeds", "partitions", "args")  # other keys of a scraper's table change its settings
 NO_CLUSTER, NO_DEPLOY = ClusterSettings(), DeploySettings()
-TABLES = ("queue", "coordinator", "workers", "storage", "logs", "deploy", "scrapers", "routes")
+TABLES = (
+    "queue",
+    "coordinator",
+    "workers",
+    "storage",
+    "logs",
+    "deploy",
+    "scrapers",
+    "routes",
+    "schedules",
+    "notify",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +135,8 @@ class Project:
     routes: Routes = field(default_factory=Routes)
     cluster: ClusterSettings = NO_CLUSTER
     deploy: DeploySettings = NO_DEPLOY
+    schedules: Mapping[str, Any] = field(default_factory=dict)  # as written; `Schedules` reads them
+    notify: Mapping[str, Any] = field(default_factory=dict)  # as written; `read_channels` does
 
     @classmethod
     def find(cls, start: Path) -> "Project":
@@ -171,7 +184,9 @@ def read(file: Path) -> Project:
     entries = {name: _entry(file, name, given) for name, given in _table(file, "scrapers", data).items()}
     routes = _routes(file, data.get("routes", []))
     deploy = read_fields(DeploySettings, f"{file.name}: deploy", data.get("deploy", {}))
-    return Project(file.parent, file, _variables(file, data, cluster), entries, routes, cluster, deploy)
+    variables = _variables(file, data, cluster)
+    repeated, notify = _table(file, "schedules", data), _table(file, "notify", data)
+    return Project(file.parent, file, variables, entries, routes, cluster, deploy, repeated, notify)
 
 
 def _variables(file: Path, data: Mapping[str, Any], cluster: ClusterSettings) -> dict[str, str]:

@@ -26,25 +26,34 @@ def declared_seeds(project: Project, job: Job) -> Seeds:
     """Return the seeds that the project file has for a scraper, else those of the scraper itself."""
     entry = project.scrapers.get(job.name)
     if entry and entry.seeds:
-        seeds = seeds_of(entry)
-        return replace(
-            seeds,
-            declared_in=entry.where,
-            file=seeds.file and _within(project.folder, seeds.file),
-            axes=[_axis_within(project.folder, axis) for axis in seeds.axes],
-        )
+        return declared_in(project, seeds_of(entry), entry.where)
     if job.scraper.has_seeds:
         return Seeds(declared_in=Path(job.reference.partition(":")[0]).name, of_scraper=True)
     return Seeds()
+
+
+def declared_in(project: Project, seeds: Seeds, where: str) -> Seeds:
+    """Return seeds that are declared there, whose files are in the project's folder."""
+    return replace(
+        seeds,
+        declared_in=where,
+        file=seeds.file and _within(project.folder, seeds.file),
+        axes=[_axis_within(project.folder, axis) for axis in seeds.axes],
+    )
 
 
 def declared_private_hosts(project: Project, name: str, scraper: Scraper) -> list[str]:
     """Return the private hosts that are allowed because seeds are declared there."""
     entry = project.scrapers.get(name)
     if entry and entry.seeds:
-        return list(allowed_private_hosts(seeds_of(entry).addresses))
-    urls = [one.url if isinstance(one, Task) else one for one in scraper.start]
-    return list(allowed_private_hosts(url for url in urls if url))
+        urls = list(seeds_of(entry).addresses)
+    else:
+        urls = [url for one in scraper.start if (url := one.url if isinstance(one, Task) else one)]
+    for schedule, table in project.schedules.items():
+        if isinstance(table, dict) and table.get("scraper") == name and isinstance(table.get("seeds"), dict):
+            where = project.source_of(f"schedules.{schedule}.seeds")
+            urls += read_seeds(table["seeds"], lambda key, where=where: f"{where}.{key}").addresses  # type: ignore[misc]
+    return list(allowed_private_hosts(urls))
 
 
 def is_marked(seeds: Seeds) -> bool:

@@ -78,7 +78,7 @@ class PostgresQueue(PostgresRuns, PostgresLeases, PostgresDeadLetters, PostgresR
 
     # Runs and hosts
 
-    async def _now(self) -> datetime:
+    async def now(self) -> datetime:
         now: datetime = await self._server.value("SELECT clock_timestamp()")
         return now
 

@@ -145,7 +145,7 @@ class RedisQueue(RedisLeases, RedisNotes, Queue):
     async def _start_run(self, scraper: str, settings: RunSettings, run_id: str) -> tuple[Run, bool]:
         return await self._runs.start(scraper, settings, run_id)
 
-    async def _now(self) -> datetime:
+    async def now(self) -> datetime:
         return moment(int(await self._server.call("clock", HOME)))
 
     async def _steer(self, run_id: str, state: RunState, reason: str = "") -> Run:

@@ -145,7 +145,7 @@ class SqliteQueue(Queue):
     # Runs
 
     _start_run = verb(runs.start)
-    _now = verb(Store.moment, reads=True)
+    now = verb(Store.moment, reads=True)
     _steer = verb(runs.steer)
     _change_run = verb(runs.change)
 

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from shoal.web.pages import dead, fleet, lists, purge, runs, start
+from shoal.web.pages import dead, fleet, lists, purge, runs, schedules, start
 
 router = APIRouter()
-for part in (runs, purge, lists, dead, start, fleet):
+for part in (runs, purge, lists, dead, start, fleet, schedules):
     router.include_router(part.router)

@@ -29,6 +29,7 @@ PAGES = (
     ("Overview", "/"),
     ("Runs", "/runs"),
     ("Scrapers", "/scrapers"),
+    ("Schedules", "/schedules"),
     ("Workers", "/workers"),
     ("Hosts", "/hosts"),
     ("Dead letters", "/dead"),
@@ -52,6 +53,10 @@ NOTICES = {
     "purged": "Runs deleted: {count}.",
     "added": "Tasks added: {count}. Already in the run: {duplicate}. Queued by earlier runs: {known}.",
     "forgotten": "Forgotten tasks: {count}. The next run queues them again.",
+    "schedule pause": "Paused. Nothing becomes due until the schedule is resumed.",
+    "schedule resume": "Resumed with the next occurrence after now.",
+    "schedule run now": "It begins when a coordinator sees it, after the run before.",
+    "schedule edit": "Changed.",
     "host": "Saved. It applies to all workers immediately.",
 }
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from shlex import quote
 
 import typer
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from shoal.cli.closing_lines import left_out_lines
 from shoal.cli.commands.crawl.cache_options import check_settings, playback_seeds
 from shoal.cli.commands.crawl.enqueue import fill, report
+from shoal.cli.configuration import current_project
 from shoal.cli.console import counted, duration, put_json, say
 from shoal.cli.exits import Exit
 from shoal.cli.left_out import (
@@ -49,6 +51,7 @@ from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.find import AUTO
 from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.verdict import verdict_of
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.declaration import FETCHING, RECORDING, SEEDS
@@ -184,13 +187,40 @@ async def carry_out(
                 obey_signals(pool, show.on_message)
 
             try:
-                return await launch(opened, show, results=results, on_pool=begin)
+                async with _told(queue, show.on_message) as tell:
+                    summary = await launch(opened, show, results=results, on_pool=begin)
+                    await tell(summary)
+                    return summary
             except asyncio.CancelledError:
                 if not pools:
                     # Tasks enqueued so far are deduplicated when the command is repeated.
                     again = f"run the same command with --run {opened.run.id}"
                     show.on_message(f"Stopped while enqueueing. To continue, {again}")
                 raise
+
+
+@asynccontextmanager
+async def _told(
+    queue: Queue, say: Callable[[str], None]
+) -> AsyncIterator[Callable[[Summary], Awaitable[None]]]:
+    """Send messages inside the block; yield what tells of the end of the run."""
+    project = current_project()
+    if not project.notify:
+        yield _tell_nobody
+        return
+    from shoal.fleet.notify.notifier import Notifier  # most runs do without
+
+    async with Notifier(queue, project, say) as notifier:
+
+        async def tell(summary: Summary) -> None:
+            failure = next(iter(summary.ending.failures), "")
+            if verdict := verdict_of(summary.snapshot, failure):
+                await notifier.run_ended(summary.run.id, verdict, scraper=summary.run.scraper)
+
+        yield tell
+
+
+async def _tell_nobody(summary: Summary) -> None: ...
 
 
 def summary_text(summary: Summary, out: str | None) -> str:

@@ -18,14 +18,18 @@ from shoal.cli.progress import LINE_INTERVAL_SECONDS, put_progress
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
+from shoal.fleet.app import App
 from shoal.fleet.build_job import check_served
 from shoal.fleet.cluster_roles import RoleObserver, WorkerHost, check_places, coordinate_scraper
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.job import Job
+from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.project.file import Project, ProjectScraper
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.run.pool import PoolExit
+from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.fleet.status.progress import Snapshot
+from shoal.fleet.status.verdict import verdict_of
 from shoal.queue.contract import Queue
 
 
@@ -72,9 +76,11 @@ def coordinate(
     queue: str,
     run_ids: Sequence[str],
     more: dict[str, Any],
+    *,
+    fires: bool,
     as_json: bool,
 ) -> Exit:
-    """Coordinate a run of each scraper and print the summaries."""
+    """Coordinate a run of each scraper and print the summaries; with `fires`, fire schedules too."""
     if run_ids and (len(run_ids) > 1 or len(entries) > 1):
         raise InvalidSetting(
             "--run", "takes one run of one scraper here; name the scraper: shoal start NAME --run RUN …"
@@ -83,7 +89,21 @@ def coordinate(
     run_id = run_ids[0] if run_ids else None
     jobs = [job_of(entry, queue, **more) for entry in entries]
     pairs = list(zip(entries, jobs, strict=True))
-    ended = with_queue(queue, lambda opened: _coordinate(opened, project, pairs, run_id, as_json))
+    teller = RolePrinter(as_json=as_json)
+
+    async def work(opened: Queue) -> list[tuple[Summary, str | None]] | None:
+        async with Notifier(opened, project, teller.on_message) as notifier:
+            scheduler = (
+                ScheduleCoordinator(App(opened, queue, project), teller, notifier=notifier) if fires else None
+            )
+            return await _coordinate(opened, project, pairs, run_id, teller, notifier, scheduler)
+
+    ended = with_queue(queue, work)
+    if ended is None and fires:
+        teller.on_message(
+            "Stopped firing schedules; other coordinators and the next one go on with their runs."
+        )
+        return Exit.OK
     if ended is None:
         (put_message if as_json else say)(
             "Stopped waiting; workers continue with the queued tasks. Resume:  "
@@ -106,16 +126,25 @@ async def _coordinate(
     project: Project,
     pairs: Sequence[tuple[ProjectScraper, Job]],
     run_id: str | None,
-    as_json: bool,
+    teller: RolePrinter,
+    notifier: Notifier,
+    scheduler: ScheduleCoordinator | None,
 ) -> list[tuple[Summary, str | None]] | None:
     """Return the summaries of the runs, None if a signal stopped them."""
-    teller = RolePrinter(as_json=as_json)
-    working = asyncio.gather(
-        *(coordinate_scraper(queue, project, entry, job, run_id, teller) for entry, job in pairs)
-    )
+
+    async def run_once(entry: ProjectScraper, job: Job) -> tuple[Summary, str | None]:
+        summary, out = await coordinate_scraper(queue, project, entry, job, run_id, teller)
+        if verdict := verdict_of(summary.snapshot):
+            await notifier.run_ended(summary.run.id, verdict, scraper=summary.run.scraper)
+        return summary, out
+
+    runs = [run_once(entry, job) for entry, job in pairs]
+    if scheduler:
+        teller.on_message("Firing schedules (Ctrl-C to stop).")
+    working = asyncio.gather(*runs, *([scheduler.serve()] if scheduler else []))
     on_signals(lambda advice: working.cancel())
     with suppress(asyncio.CancelledError):
-        return await working
+        return [ended for ended in await working if ended is not None]
     return None
 
 

@@ -4,6 +4,8 @@ import asyncio
 import signal
 import socket
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,8 +17,12 @@ from shoal.cli.console import say
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.tasks import watched
 from shoal.core.values import read_host_port
 from shoal.fleet.app import App
+from shoal.fleet.cluster_roles import MessageObserver
+from shoal.fleet.notify.notifier import Notifier
+from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.fleet.telemetry.metrics import QueueMetrics, need_library
 from shoal.fleet.telemetry.setup import MetricsServer
 from shoal.queue.contract import Queue
@@ -81,6 +87,12 @@ def serve(
         ),
     ] = 8,
     read_only: Annotated[bool, typer.Option("--read-only", help="Reject every change.")] = False,
+    schedules: Annotated[
+        bool,
+        typer.Option(
+            "--schedules", help="Fire schedules and send messages, as one of any number of coordinators."
+        ),
+    ] = False,
     https_behind_proxy: Annotated[
         bool,
         typer.Option("--https-behind-proxy", help="Browsers connect over https, through a reverse proxy."),
@@ -114,10 +126,12 @@ def serve(
     settings_at(port)  # raises for wrong settings before anything is opened
     taken = bind(host, port)
     settings = settings_at(taken.getsockname()[1])
-    with_queue(queue, lambda opened: _serve(opened, queue, settings, taken))
+    with_queue(queue, lambda opened: _serve(opened, queue, settings, taken, fires=schedules))
 
 
-async def _serve(queue: "Queue", url: str, settings: "WebSettings", at: "socket.socket") -> None:
+async def _serve(
+    queue: "Queue", url: str, settings: "WebSettings", at: "socket.socket", *, fires: bool
+) -> None:
     from shoal.web.app import make_app
     from shoal.web.context import WebContext
     from shoal.web.server import serve
@@ -126,10 +140,24 @@ async def _serve(queue: "Queue", url: str, settings: "WebSettings", at: "socket.
     web = make_app(WebContext(app, Sampler(queue), settings))
     # The socket listens already: who connects now is served in a moment.
     _print_address(settings, web.state.logins.ticket.text)
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(app.close)
+        if fires:
+            await stack.enter_async_context(_firing(app))
         await serve(web, at)
-    finally:
-        await app.close()
+
+
+@asynccontextmanager
+async def _firing(app: App) -> AsyncIterator[None]:
+    """Fire schedules and send messages inside the block."""
+    async with Notifier(app.queue, app.project, say) as notifier:
+        scheduler = ScheduleCoordinator(app, MessageObserver(say), notifier=notifier)
+        firing = watched(asyncio.create_task(scheduler.serve()))
+        try:
+            yield
+        finally:
+            scheduler.stop()
+            await asyncio.wait([firing])
 
 
 def _print_address(settings: "WebSettings", ticket: str) -> None:

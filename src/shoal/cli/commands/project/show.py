@@ -11,6 +11,7 @@ from shoal.cli.registry import COMMAND_REGISTRY
 from shoal.cli.tables import put_rows
 from shoal.core.values import spelled
 from shoal.export.exporters import EXPORTERS
+from shoal.fleet.notify.channels import NOTIFIERS
 from shoal.fleet.project.report import config_rows, setting_rows
 from shoal.fleet.project.scrapers import ScraperRow, load
 from shoal.fleet.sources.kinds import SOURCES
@@ -88,7 +89,15 @@ def plugins(as_json: common.Json = False) -> None:
 
 def plugin_rows() -> list[dict[str, Any]]:
     """Return a row for each plugin; those of a group that Shoal does not have are refused too."""
-    registries: list[Registry[Any]] = [QUEUES, EXPORTERS, SOURCES, FETCHERS, COMMAND_REGISTRY, LOADERS]
+    registries: list[Registry[Any]] = [
+        QUEUES,
+        EXPORTERS,
+        SOURCES,
+        FETCHERS,
+        COMMAND_REGISTRY,
+        LOADERS,
+        NOTIFIERS,
+    ]
     rows = [
         {
             "kind": registry.kind,
@@ -128,4 +137,5 @@ def _use(kind: str, name: str) -> str:
         "fetcher": f"fetch={name!r}",
         "command": f"shoal {name}",
         "loader": "shoal run FOLDER:NAME",
+        "notifier": f"[notify.NAME] and kind = {name!r}",
     }[kind]

@@ -1,0 +1,1 @@
+"""Messages about runs: what happened, to whom it is sent, and how far delivery is."""

@@ -1,0 +1,279 @@
+"""Tells channels what happens: watches runs, hosts and schedules, and sends messages beside the work.
+
+Every process that closes runs or watches them has a `Notifier`; without channels it does nothing. What it
+finds goes into the queue first, as incidents, and is sent from there by whichever process comes first. So a
+receiver that is slow or away holds up nothing, and a process that dies loses no message.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Self
+
+from msgspec.structs import replace
+
+from shoal.core.commands import shoal_command
+from shoal.core.errors import QueueError
+from shoal.core.model import ZERO, Run, RunState, Stats
+from shoal.core.notifications import Notification
+from shoal.core.redact import redactor
+from shoal.core.run_outcome import RunOutcome, Verdict
+from shoal.core.tasks import first, repeat, restarted, start_in
+from shoal.core.values import counted, spelled
+from shoal.fleet.notify.channels import Channel, NotSent, read_channels
+from shoal.fleet.notify.incidents import Incident, Incidents, event_id
+from shoal.fleet.project.file import Project
+from shoal.fleet.schedule.plan import GRACE, Occurrence, OccurrenceState, ScheduleRecord
+from shoal.fleet.schedule.store import Schedules
+from shoal.fleet.status.find import is_standing
+from shoal.fleet.status.progress import snapshot_of
+from shoal.fleet.status.verdict import verdict_of
+from shoal.queue.contract import Queue
+
+SEND_INTERVAL, WATCH_INTERVAL = timedelta(seconds=2), timedelta(seconds=30)
+STALLED_AFTER = timedelta(minutes=15)  # without progress
+BLOCKED_FOR = timedelta(minutes=10)  # the pause of a host
+FLUSH_TIMEOUT = timedelta(seconds=15)  # for messages that are left when the process ends
+MAX_RUNS, MAX_HOSTS = 50, 500  # that are watched
+BAD = {
+    RunOutcome.SUSPICIOUS: "suspicious",
+    **dict.fromkeys(
+        (RunOutcome.FAILED, RunOutcome.BLOCKED, RunOutcome.EMPTY, RunOutcome.TIMED_OUT), "failed"
+    ),
+}
+
+log = logging.getLogger(__name__)
+
+
+class Notifier:
+    """Finds incidents and sends messages while its context is open; at the end it sends what is left."""
+
+    def __init__(self, queue: Queue, project: Project, say: Callable[[str], object] = log.warning) -> None:
+        self._queue, self._say = queue, say
+        self.channels = read_channels(project, skipped=say)
+        self._schedules, self._incidents = Schedules(queue, project), Incidents(queue)
+        secrets = [secret for channel in self.channels for secret in channel.secrets]
+        self._redact = redactor(secrets)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sending: dict[str, asyncio.Task[None]] = {}  # by channel
+        self._seen: dict[str, tuple[str, float]] = {}  # of open runs: their progress, and since when
+
+    async def __aenter__(self) -> Self:
+        if self.channels:
+            self._repeat("Sending messages", self.send_due, SEND_INTERVAL)
+            self._repeat("Watching runs", self.watch, WATCH_INTERVAL)
+        return self
+
+    def _repeat(self, name: str, duty: Callable[[], Awaitable[object]], interval: timedelta) -> None:
+        start_in(self._tasks, restarted(name, lambda: repeat(duty, interval, at_once=True), self._say))
+
+    async def __aexit__(self, *exc: object) -> None:
+        with suppress(TimeoutError, QueueError):
+            async with asyncio.timeout(FLUSH_TIMEOUT.total_seconds()):
+                await self.flush()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def run_ended(
+        self, run_id: str, verdict: Verdict, *, scraper: str, schedule: str | None = None
+    ) -> None:
+        """Tell how a run ended; a good end closes what an earlier one of its schedule or scraper opened."""
+        if not self.channels:
+            return
+        subject = f"schedule {schedule}" if schedule else f"scraper {scraper}"
+        event = BAD.get(verdict.outcome)
+        message = self._message(
+            event or "finished",
+            f"Run {run_id} of {scraper}: {verdict.outcome.words}",
+            f"{verdict.reason}\nMore: {_status(run_id)}".strip(),
+            await self._queue.now(),
+            run_id,
+            state="open" if event else "once",
+            scraper=scraper,
+            run_id=run_id,
+            schedule=schedule,
+        )
+        await self._open(f"{event} {subject}" if event else f"finished {run_id}", message)
+        if verdict.outcome is not RunOutcome.CANCELLED:
+            for name in set(BAD.values()) - {event}:
+                # A suspicious run has not failed; one that failed says nothing of its data.
+                if not event or name == "failed":
+                    await self._close(
+                        f"{name} {subject}", f"Run {run_id} of {scraper}: {verdict.outcome.words}"
+                    )
+
+    async def watch(self) -> None:
+        """Look once at the open runs, their hosts, and the schedules."""
+        now = await self._queue.now()
+        records = await self._schedules.all()
+        runs = [run for run in await self._queue.runs() if not is_standing(run)][:MAX_RUNS]
+        before, self._seen = self._seen, {}
+        standing = set[str]()
+        scheduled = {one.run_id for record in records for one in record.occurrences}
+        for run in runs:
+            stats = await self._queue.stats(run.id)
+            if run.state is RunState.RUNNING and stats.remaining:
+                standing |= await self._watch_run(run, stats, before.get(run.id), now)
+            elif run.id in before and run.id not in scheduled:  # the scheduler tells of those
+                snapshot = await snapshot_of(self._queue, run, stats)
+                if verdict := verdict_of(snapshot):
+                    await self.run_ended(run.id, verdict, scraper=run.scraper)
+        for record in records:
+            standing |= await self._watch_schedule(record, now)
+        for key, incident in (await self._incidents.all()).items():
+            if incident.is_open and key not in standing and incident.messages[-1].event in WATCHED:
+                await self._close_if_over(key, incident)
+
+    async def _watch_run(
+        self, run: Run, stats: Stats, seen: tuple[str, float] | None, now: datetime
+    ) -> set[str]:
+        """Open what is wrong with a run; return the keys of what is."""
+        found = set[str]()
+        facts = {"scraper": run.scraper, "run_id": run.id}
+        progress, moment = f"{stats.completed} {stats.dead} {stats.expired} {stats.items}", time.monotonic()
+        since = seen[1] if seen and seen[0] == progress else moment
+        self._seen[run.id] = progress, since
+        if moment - since > STALLED_AFTER.total_seconds() and stats.pending + stats.leased:
+            found.add(key := f"stalled {run.id}")
+            title = f"Run {run.id} of {run.scraper} has stalled"
+            left = counted(stats.remaining, "task")
+            text = f"No task has ended for {spelled(STALLED_AFTER)}; {left} left. More: {_status(run.id)}"
+            message = self._message("stalled", title, text, now, run.id, progress, **facts)
+            await self._open(key, message, progress=progress)
+        for limit in {channel.settings.dead_letters for channel in self.channels}:
+            if stats.dead > limit:
+                found.add(key := f"dead {run.id} {limit}")
+                title = f"Run {run.id} of {run.scraper} has {counted(stats.dead, 'dead letter')}"
+                text = f"More: {shoal_command(f'dead list {run.id}')}"
+                await self._open(key, self._message("dead", title, text, now, key, **facts), limit=limit)
+        async for host in first(self._queue.hosts(run.id), MAX_HOSTS):
+            if (host.paused_for or ZERO) >= BLOCKED_FOR and host.counts.remaining:
+                found.add(key := f"blocked {host.host}")
+                title = f"Host {host.host} gets no requests for {spelled(host.paused_for or ZERO)}"
+                left = counted(host.counts.remaining, "task")
+                text = f"It rejected requests, or was paused; {left} of run {run.id} wait."
+                await self._open(
+                    key, self._message("blocked", title, text, now, key, now, **facts, host=host.host)
+                )
+        return found
+
+    async def _watch_schedule(self, record: ScheduleRecord, now: datetime) -> set[str]:
+        newest = next((one for one in reversed(record.occurrences) if not one.is_manual), None)
+        if newest is None or not (what := _missed(newest, now)):
+            return set()
+        key = f"missed {record.name}"
+        title = f"Schedule {record.name} missed {newest.at:%Y-%m-%d %H:%M} UTC"
+        message = self._message(
+            "missed",
+            title,
+            f"{what}\nMore: {shoal_command(f'schedule history {record.name}')}",
+            now,
+            record.name,
+            newest.at,
+            scraper=str(record.table["scraper"]),
+            schedule=record.name,
+        )
+        await self._open(key, message)
+        return {key}
+
+    async def _close_if_over(self, key: str, incident: Incident) -> None:
+        """Close an incident of which nothing was seen; one that stalled only if it goes on or is over."""
+        begin = incident.messages[-1]
+        seen = self._seen.get(begin.run_id or "")
+        if begin.event == "stalled" and seen and seen[0] == incident.progress:
+            return
+        await self._close(key, f"Over: {begin.title}")
+
+    def _message(
+        self,
+        event: str,
+        title: str,
+        text: str,
+        now: datetime,
+        *cause: object,
+        state: str = "open",
+        **facts: str | None,
+    ) -> Notification:
+        return Notification(
+            id=event_id(event, *cause),
+            event=event,
+            state=state,
+            title=self._redact(title),
+            text=self._redact(text),
+            at=now.replace(microsecond=0),
+            **facts,
+        )
+
+    async def _open(
+        self, key: str, message: Notification, *, progress: str = "", limit: int | None = None
+    ) -> None:
+        channels = [channel.name for channel in self.channels if channel.wants(message, limit)]
+        if channels:
+            await self._incidents.open(key, message, channels, progress=progress)
+
+    async def _close(self, key: str, title: str) -> None:
+        now = await self._queue.now()
+        await self._incidents.close(
+            key, lambda begin: replace(begin, title=title, text="", at=now.replace(microsecond=0))
+        )
+
+    async def send_due(self) -> None:
+        """Begin to send what is due, on each channel one after the other; return at once."""
+        incidents = await self._incidents.all()
+        now = await self._queue.now()
+        for channel in self.channels:
+            due = [key for key, one in incidents.items() if one.pending(channel.name, now)]
+            if due and channel.name not in self._sending:
+                task = start_in(self._tasks, self._send_all(channel, due))
+                self._sending[channel.name] = task
+                task.add_done_callback(lambda _, name=channel.name: self._sending.pop(name))  # type: ignore[misc]
+
+    async def flush(self) -> None:
+        """Try each message that is due once."""
+        if self.channels:
+            await self.send_due()
+            while self._sending:
+                await asyncio.wait(list(self._sending.values()))
+
+    async def _send_all(self, channel: Channel, keys: Sequence[str]) -> None:
+        with suppress(QueueError):  # the messages stay, and are due again
+            for key in keys:
+                while message := await self._incidents.claim(key, channel.name, await self._queue.now()):
+                    if not await self._send(key, channel, message):
+                        return  # the receiver is away: the next attempt is for all
+
+    async def _send(self, key: str, channel: Channel, message: Notification) -> bool:
+        error = ""
+        try:
+            await channel.send(message)
+        except NotSent as failed:
+            error = str(failed)
+        now = await self._queue.now()
+        delivery = await self._incidents.settle(key, channel.name, message, error, now)
+        if error and (delivery.attempts == 1 or delivery.given_up):
+            ending = "It is given up" if delivery.given_up else "It is tried again"
+            self._say(f"A message to {channel.name!r} could not be sent: {error}. {ending}.")
+        return not error
+
+
+WATCHED = ("stalled", "dead", "blocked", "missed")  # incidents that are over when nothing is seen of them
+
+
+def _status(run_id: str) -> str:
+    return shoal_command(f"status {run_id}")
+
+
+def _missed(one: Occurrence, now: datetime) -> str:
+    """Return why an occurrence counts as missed; empty if it does not."""
+    if one.state is OccurrenceState.MISSED:
+        return one.reason
+    if one.is_late:
+        return "No coordinator was there at its time; one run makes up for what was missed."
+    if one.state is OccurrenceState.DUE and now - one.at > 2 * GRACE:
+        return "Its run does not begin: no coordinator can start it, or the one before is not over."
+    return ""

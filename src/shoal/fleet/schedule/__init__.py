@@ -1,0 +1,1 @@
+"""Schedules: which runs start when, and their occurrences, kept in the queue."""

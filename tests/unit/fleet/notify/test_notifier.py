@@ -1,0 +1,240 @@
+"""What is told, once for each incident and once when it is over, whatever the receiver does."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from shoal.core.model import Bury, Task
+from shoal.core.run_outcome import RunOutcome, Verdict
+from shoal.fleet.notify import incidents, notifier
+from shoal.fleet.notify.notifier import Notifier
+from shoal.fleet.project.file import Project
+from shoal.fleet.schedule.store import Schedules
+from tests.unit.fleet.notify.receiver import HANG, Receiver
+
+GOOD, BAD = Verdict(outcome=RunOutcome.COMPLETE), Verdict(outcome=RunOutcome.FAILED, reason="it broke")
+STRANGE = Verdict(outcome=RunOutcome.SUSPICIOUS, reason="the price is empty")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(incidents, "FIRST_DELAY", timedelta(milliseconds=1))
+    monkeypatch.setattr(incidents, "LONGEST_DELAY", timedelta(milliseconds=1))
+
+
+@pytest.fixture
+async def receiver():
+    async with Receiver() as opened:
+        yield opened
+
+
+def project(url, **more):
+    return Project(Path.cwd(), Path("shoal.toml"), notify={"team": {"url": url, **more}})
+
+
+def ended(told, run_id, verdict, **facts):
+    return told.run_ended(run_id, verdict, scraper="books", **facts)
+
+
+def titles(receiver):
+    return [one["title"] for one in receiver.messages]
+
+
+async def test_nothing_is_told_of_a_run_that_is_as_it_should_be(queue, receiver):
+    told = Notifier(queue, project(receiver.url))
+    await ended(told, "r1", GOOD)
+    await told.flush()
+    assert receiver.messages == []
+
+
+async def test_a_run_that_ended_is_told_if_the_channel_asks_for_it_and_once_only(queue, receiver):
+    told = Notifier(queue, project(receiver.url, events=["finished"]))
+    await asyncio.gather(*(ended(told, "r1", GOOD) for _ in range(3)))
+    await told.flush()
+    await ended(told, "r1", GOOD)
+    await told.flush()
+    assert titles(receiver) == ["Run r1 of books: complete"]
+
+
+async def test_an_incident_is_told_once_however_many_nights_it_lasts_and_once_when_it_is_over(
+    queue, receiver
+):
+    told = Notifier(queue, project(receiver.url))
+    for night, verdict in enumerate([BAD, BAD, BAD, GOOD, GOOD, BAD]):
+        await ended(told, f"r{night}", verdict)
+        await told.flush()
+    assert titles(receiver) == [
+        "Run r0 of books: failed",
+        "Run r3 of books: complete",
+        "Run r5 of books: failed",
+    ]
+    assert [one["state"] for one in receiver.messages] == ["open", "over", "open"]
+
+
+async def test_a_suspicious_run_has_not_failed_and_each_of_both_is_told(queue, receiver):
+    told = Notifier(queue, project(receiver.url))
+    for night, verdict in enumerate([BAD, STRANGE, GOOD]):
+        await ended(told, f"r{night}", verdict)
+        await told.flush()
+    found = [(one["event"], one["state"]) for one in receiver.messages]
+    assert sorted(found[1:3]) == [("failed", "over"), ("suspicious", "open")]
+    assert (found[0], found[3]) == (("failed", "open"), ("suspicious", "over"))
+
+
+async def test_schedules_of_one_scraper_have_incidents_of_their_own(queue, receiver):
+    told = Notifier(queue, project(receiver.url))
+    await ended(told, "r1", BAD, schedule="nightly")
+    await ended(told, "r2", GOOD, schedule="hourly")
+    await told.flush()
+    assert titles(receiver) == ["Run r1 of books: failed"]
+
+
+async def test_many_processes_that_see_the_same_send_it_once(queue, receiver):
+    every = [Notifier(queue, project(receiver.url)) for _ in range(5)]
+    await asyncio.gather(*(ended(told, "r1", BAD) for told in every))
+    await asyncio.gather(*(told.flush() for told in every))
+    assert len(receiver.messages) == 1
+
+
+@pytest.mark.parametrize("answers", [[500, 500, 503], [404], [302]])
+async def test_what_a_receiver_refuses_is_sent_again_with_the_same_id(queue, receiver, answers):
+    receiver.answers, said = list(answers), []
+    told = Notifier(queue, project(receiver.url), said.append)
+    await ended(told, "r1", BAD)
+    while len(receiver.requests) <= len(answers):
+        await told.flush()
+    await told.flush()
+    assert len(receiver.requests) == len(answers) + 1
+    assert len({one["id"] for one in receiver.messages}) == 1
+    assert len(said) == 1 and said[0].endswith("It is tried again.")  # quiet: not at every attempt
+
+
+async def test_messages_of_the_time_when_a_receiver_was_away_arrive_in_order(queue, receiver, monkeypatch):
+    receiver.answers = [503] * 5
+    told = Notifier(queue, project(receiver.url), lambda text: None)
+    for night, verdict in enumerate([BAD, GOOD, BAD, GOOD]):
+        await ended(told, f"r{night}", verdict)
+        await told.flush()
+    while len(receiver.requests) < 9:
+        await told.flush()
+    assert [one["state"] for one in receiver.messages[5:]] == ["open", "over", "open", "over"]
+
+
+async def test_a_message_of_a_process_that_died_while_it_sent_is_sent_by_another(
+    queue, receiver, monkeypatch
+):
+    dead, alive = (Notifier(queue, project(receiver.url)) for _ in range(2))
+    await ended(dead, "r1", BAD)
+    now = await queue.now()
+    assert await dead._incidents.claim("failed scraper books", "team", now)
+    await alive.flush()
+    assert receiver.messages == []  # it may be on its way
+
+    async def later():
+        return now + incidents.CLAIM
+
+    monkeypatch.setattr(queue, "now", later)
+    await alive.flush()
+    assert titles(receiver) == ["Run r1 of books: failed"]
+
+
+async def test_a_receiver_that_hangs_holds_up_no_other_channel_and_no_work(queue, receiver):
+    async with Receiver(HANG) as hanging:
+        both = Project(Path.cwd(), notify={"hangs": {"url": hanging.url}, "team": {"url": receiver.url}})
+        told = Notifier(queue, both)
+        await ended(told, "r1", BAD)
+        async with asyncio.timeout(5):  # far less than the timeout of a request
+            await told.send_due()
+            while not receiver.messages:
+                await asyncio.sleep(0.01)
+        assert told._sending
+        for task in list(told._tasks):
+            task.cancel()
+        await asyncio.wait(told._tasks)
+
+
+async def test_no_secret_of_a_channel_is_in_a_message(queue, receiver):
+    url = receiver.url.replace("/hook", "/hook-verysecret")
+    told = Notifier(queue, project(url))
+    verdict = Verdict(outcome=RunOutcome.FAILED, reason=f"POST {url} failed, password=hunter22")
+    await ended(told, "r1", verdict)
+    await told.flush()
+    assert "verysecret" not in str(receiver.messages) and "hunter22" not in str(receiver.messages)
+
+
+async def test_a_run_without_progress_is_told_and_over_when_it_goes_on(queue, receiver, monkeypatch):
+    monkeypatch.setattr(notifier, "STALLED_AFTER", timedelta(0))
+    told = Notifier(queue, project(receiver.url))
+    run = await queue.start_run("books")
+    await queue.enqueue(run.id, [Task(url="https://a.example/1")])
+    for _ in range(3):
+        await told.watch()
+    await Notifier(queue, project(receiver.url)).watch()  # another process, which has seen nothing yet
+    await told.flush()
+    assert titles(receiver) == [f"Run {run.id} of books has stalled"]
+    await queue.cancel(run.id)
+    await told.watch()
+    await told.flush()
+    assert titles(receiver)[1] == f"Over: Run {run.id} of books has stalled"
+
+
+async def test_a_host_that_is_blocked_is_told_and_over_when_it_is_not(queue, receiver):
+    told = Notifier(queue, project(receiver.url))
+    run = await queue.start_run("books")
+    await queue.enqueue(run.id, [Task(url="https://a.example/1")])
+    await queue.pause_host("a.example", timedelta(hours=2))
+    for _ in range(2):
+        await told.watch()
+    await told.flush()
+    assert [one["host"] for one in receiver.messages] == ["a.example"]
+    await queue.pause_host("a.example", timedelta(0))
+    await told.watch()
+    await told.flush()
+    assert [one["state"] for one in receiver.messages] == ["open", "over"]
+
+
+async def test_dead_letters_are_told_above_the_limit_of_the_channel(queue, receiver):
+    told = Notifier(queue, project(receiver.url, dead_letters=0))
+    high = Notifier(queue, project(receiver.url, dead_letters=1))
+    run = await queue.start_run("books")
+    await queue.enqueue(run.id, [Task(url=f"https://a.example/{n}") for n in range(2)])
+    (lease, *_) = (await queue.claim("w", run_id=run.id, limit=1)).leases
+    await queue.settle([Bury(lease, "gone")])
+    await high.watch()
+    await high.flush()
+    assert receiver.messages == []
+    await told.watch()
+    await told.flush()
+    assert titles(receiver) == [f"Run {run.id} of books has 1 dead letter"]
+
+
+async def test_a_missed_schedule_is_told_until_the_next_occurrence_is_in_time(queue, receiver, monkeypatch):
+    with_schedule = Project(
+        Path.cwd(),
+        notify={"team": {"url": receiver.url}},
+        schedules={"nightly": {"scraper": "books", "cron": "0 2 * * *", "missed": "skip"}},
+    )
+    told, schedules = Notifier(queue, with_schedule), Schedules(queue, with_schedule)
+    await schedules.declare()
+    begin = await queue.now()
+    for days, count in ((3, 1), (3, 1)):
+        monkeypatch.setattr(queue, "now", _at(begin + timedelta(days=days)))
+        await schedules.advance(await schedules.get("nightly"))
+        await told.watch()
+        await told.flush()
+        assert len(receiver.messages) == count
+    due = (await schedules.get("nightly")).next_at
+    monkeypatch.setattr(queue, "now", _at(due))
+    await schedules.advance(await schedules.get("nightly"))
+    await told.watch()
+    await told.flush()
+    assert [one["state"] for one in receiver.messages] == ["open", "over"]
+
+
+def _at(moment):
+    async def now():
+        return moment
+
+    return now

@@ -1,0 +1,200 @@
+"""A coordinator takes the runs of schedules from seeds to outcome, also those of one that died."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from shoal.core.model import Done
+from shoal.fleet import cluster_roles, schedule_coordinator
+from shoal.fleet.app import App
+from shoal.fleet.cluster_roles import MessageObserver
+from shoal.fleet.project.file import read
+from shoal.fleet.run import lifecycle
+from shoal.fleet.schedule.plan import OccurrenceState, advance
+from shoal.fleet.schedule_coordinator import ScheduleCoordinator
+from shoal.queue.run_args import stored_args
+
+SCRAPER = """
+from dataclasses import dataclass
+from shoal import Scraper, Task
+
+@dataclass
+class Args:
+    kind: str = "all"
+
+names = Scraper("names", args=Args)
+
+@names.step(fetch=None)
+async def name(task: Task):
+    yield {}
+"""
+TOML = """
+[scrapers.names]
+module = "names.py:names"
+seeds = { axis = ["name:ann,bob"] }
+
+[schedules.nightly]
+scraper = "names"
+cron = "0 2 * * *"
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(schedule_coordinator, "TICK_INTERVAL", timedelta(milliseconds=20))
+    monkeypatch.setattr(cluster_roles, "POLL_INTERVAL_SECONDS", 0.02)
+
+
+class Bench:
+    """A project in a folder, and its coordinators."""
+
+    def __init__(self, queue, folder):
+        self.queue, self.folder, self.said = queue, folder, []
+        (folder / "names.py").write_text(SCRAPER)
+        self.write("")
+
+    def write(self, more):
+        (self.folder / "shoal.toml").write_text(TOML + more)
+
+    @property
+    def app(self):
+        return App(self.queue, f"sqlite:///{self.folder}/queue.db", read(self.folder / "shoal.toml"))
+
+    @asynccontextmanager
+    async def coordinator(self, **more):
+        firing = ScheduleCoordinator(self.app, MessageObserver(self.said.append), **more)
+        serving = asyncio.create_task(firing.serve())
+        try:
+            yield
+        finally:
+            serving.cancel()
+            await asyncio.wait([serving])
+
+    async def newest(self, name="nightly"):
+        return (await self.app.schedules.get(name)).occurrences[-1]
+
+    async def until(self, state, name="nightly"):
+        async with asyncio.timeout(20):
+            while (one := await self.newest(name)).state is not state:
+                await asyncio.sleep(0.02)
+        return one
+
+    async def drain(self, run_id):
+        while (grant := await self.queue.claim("drain", run_id=run_id)).drained or not grant.leases:
+            await asyncio.sleep(0.02)  # its seeds are still being enqueued
+        await self.queue.settle([Done(lease, items=[dict(lease.task.payload)]) for lease in grant.leases])
+
+
+@pytest.fixture
+def bench(queue, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Bench(queue, tmp_path)
+
+
+async def test_a_run_has_the_seeds_arguments_and_settings_of_its_schedule_and_writes_its_items(bench):
+    bench.write(
+        'args = { kind = "new" }\nsettings = { retries = 7 }\nout = "out/{run}.jsonl"\n'
+        'seeds = { axis = ["name:eve"] }\n'
+    )
+    async with bench.coordinator():
+        run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id
+        await bench.until(OccurrenceState.RUNNING)
+        assert (await stored_args(bench.queue, run_id)) == {"kind": "new"}
+        assert (await bench.queue.run(run_id)).settings.max_attempts == 8
+        await bench.drain(run_id)
+        one = await bench.until(OccurrenceState.ENDED)
+    assert one.outcome == "complete"
+    assert json.loads((bench.folder / "out" / f"{run_id}.jsonl").read_text()) == {"name": "eve"}
+
+
+async def test_another_coordinator_goes_on_with_the_run_of_one_that_is_gone(bench):
+    async with bench.coordinator():
+        run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id
+        await bench.until(OccurrenceState.RUNNING)
+    async with bench.coordinator():
+        await bench.drain(run_id)
+        one = await bench.until(OccurrenceState.ENDED)
+    assert one.outcome == "complete"
+    assert [run.id for run in await bench.queue.runs()] == [run_id]
+    assert (await bench.queue.stats(run_id)).items == 2
+
+
+async def test_a_coordinator_that_died_before_it_made_the_run_is_made_up_for(bench, monkeypatch):
+    class Dying(Exception):
+        pass
+
+    def die(*_):
+        raise Dying
+
+    monkeypatch.setattr(schedule_coordinator, "open_run", die)
+    async with bench.coordinator():
+        await bench.app.schedules.run_now("nightly")
+        await bench.until(OccurrenceState.STARTING)
+    monkeypatch.undo()
+    monkeypatch.setattr(schedule_coordinator, "TICK_INTERVAL", timedelta(milliseconds=20))
+    monkeypatch.chdir(bench.folder)
+    async with bench.coordinator():
+        await bench.drain((await bench.until(OccurrenceState.RUNNING)).run_id)
+        assert (await bench.until(OccurrenceState.ENDED)).outcome == "complete"
+
+
+async def test_with_cancel_the_run_before_ends_when_the_next_one_is_due(bench):
+    bench.write('overlap = "cancel"\n')
+    async with bench.coordinator():
+        schedules = bench.app.schedules
+        first = (await schedules.run_now("nightly")).open[0].run_id
+        await bench.until(OccurrenceState.RUNNING)
+        due = (await schedules.get("nightly")).next_at
+        await schedules.update("nightly", lambda record: advance(record, due))
+        await bench.until(OccurrenceState.RUNNING)
+    found = await bench.app.schedules.get("nightly")
+    assert [one.outcome for one in found.occurrences] == ["cancelled", ""]
+    assert (await bench.queue.run(first)).state == "cancelled"
+
+
+@pytest.mark.parametrize("lost", ["cancelled", "deleted"])
+async def test_a_run_that_was_ended_by_hand_meanwhile_is_over(bench, lost):
+    async with bench.coordinator():
+        run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id
+        await bench.until(OccurrenceState.RUNNING)
+        while (await bench.queue.stats(run_id)).tasks < 2:
+            await asyncio.sleep(0.02)
+    await (lifecycle.cancel if lost == "cancelled" else lifecycle.purge)(bench.queue, run_id)
+    async with bench.coordinator():
+        one = await bench.until(OccurrenceState.ENDED)
+    assert (one.outcome, one.reason) in [
+        ("cancelled", "it was cancelled with 2 tasks left"),
+        ("failed", "its run was deleted"),
+    ]
+    assert bool(await bench.queue.runs()) == (lost == "cancelled")
+
+
+async def test_seeds_that_cannot_be_read_fail_the_occurrence_with_the_reason(bench):
+    bench.write('seeds = { urls_file = "nothing.txt" }\n')
+    async with bench.coordinator():
+        await bench.app.schedules.run_now("nightly")
+        one = await bench.until(OccurrenceState.ENDED)
+    assert one.outcome == "failed" and "nothing.txt" in one.reason
+    assert await bench.queue.runs() == []
+
+
+async def test_a_scraper_that_is_not_here_is_left_to_other_coordinators_and_said_once(bench):
+    await bench.app.schedules.add("other", {"scraper": "elsewhere", "every": "1h"})
+    async with bench.coordinator():
+        await bench.app.schedules.run_now("other")
+        await bench.app.schedules.run_now("nightly")
+        await bench.until(OccurrenceState.RUNNING)
+        assert (await bench.newest("other")).state is OccurrenceState.DUE
+    assert len([text for text in bench.said if "'other' cannot go on here" in text]) == 1
+
+
+async def test_a_scraper_that_another_process_runs_is_waited_for(bench):
+    async with cluster_roles.enqueue_lock(bench.queue, "names", "someone-elses"), bench.coordinator():
+        await bench.app.schedules.run_now("nightly")
+        async with asyncio.timeout(20):
+            while not any("waits:" in text for text in bench.said):
+                await asyncio.sleep(0.02)
+        assert (await bench.newest()).state is OccurrenceState.DUE
