@@ -143,29 +143,10 @@ class App:
     ) -> RunHandle:
         """Create a run, enqueue its tasks, and work on it as its mode says; `run.report` has the counts.
 
-        `workers` is how many workers start here. By default a scraper set to single mode gets one, others
-        none: `run.worker_command` starts workers anywhere. Single mode is locked: ScraperBusy names the
-        holder.
-
-        `resume` is the id of a run, or "newest" for the newest unfinished one: it goes on with the settings
-        it was made with, and what `settings` changes is changed for the run; "auto" creates one if there is
-        none. An existing `run_id` is resumed
-        in the same way, a new one is created; duplicates are not enqueued again. `again` names an earlier run
-        whose pages are recrawled; `compared` then returns how many are new, changed and gone.
-
-        `scraper` is a name or a file, or the scraper itself if workers can load it from its file or module.
-        `args` are the arguments of the run. Without any source the run gets the seeds that the project or the
-        scraper declares.
-
-        `urls` and `tasks` may be any iterables, also async ones, and are never held in memory as a whole.
-        `keywords` are those of `StartKeywords`, and the other sources by their names in `shoal run`:
-        urls_file, sitemap, combine, axis, from_run. What cannot be queued is skipped and counted;
-        `on_invalid` may be "dead" for dead letters, "raise", or a function that receives each refusal, and
-        `rejects` names a file for them.
-
-        `partitions` limits the workers to these partitions; "auto" and "exclusive" assign them by a plan,
-        which `partition_table` may fix: worker number to partitions. `heartbeat` is how soon they are
-        reassigned. `logs`, `metrics` (HOST:PORT) and `trace` apply to the workers started here.
+        `keywords` are those of `StartKeywords`, and other sources by their names in `shoal run`: see
+        docs/reference/python.md. Without any source the run gets the seeds that the project or the scraper
+        declares. A scraper set to single mode gets one worker here by default, others none:
+        `run.worker_command` starts workers anywhere. Single mode is locked: ScraperBusy names the holder.
         """
         given = StartKeywords.take(keywords)
         seeds = read_sources(urls, tasks, keywords)

@@ -155,7 +155,7 @@ class Throttle:
 
 
 class Ticket:
-    """A one-time login, for whoever started the server."""
+    """A one-time login, for the person who started the server."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.text = secrets.token_urlsafe(24)
