@@ -213,7 +213,7 @@ class App:
         closed, or earlier by `local_workers.stop(run_id)`.
         """
         handle = await self.run(run_id)
-        job = replace(await asyncio.to_thread(handle.job_of, handle.info), joins=True)
+        job = structs.replace(await asyncio.to_thread(handle.job_of, handle.info), joins=True)
         job, _ = await use_settings(self.queue, job, handle.info)
         check_served(steps, job.scraper, option="steps")
         named = [partitions] if isinstance(partitions, str) else partitions
