@@ -11,6 +11,7 @@ from shoal.core.values import counted
 
 BLOCKED_SHARE = 0.5  # of the tasks that have ended, from which a run counts as blocked
 MAX_REASONS = 3  # findings in the reason of a run
+STOPPED_BLOCKED = "dead letters with Blocked"  # in the reason of a run that `stop_when` has ended
 
 
 class RunOutcome(StrEnum):
@@ -96,10 +97,11 @@ def judge(run: EndedRun) -> Verdict | None:
     if run.failure:
         return _verdict(RunOutcome.FAILED, run.failure)
     if run.state is RunState.CANCELLED:
-        return _verdict(RunOutcome.CANCELLED, f"it was cancelled with {counted(counts.remaining, 'task')} left")
+        return _verdict(RunOutcome.CANCELLED, f"cancelled with {counted(counts.remaining, 'task')} left")
     if counts.remaining and run.state is not RunState.PARTIAL:
         if run.timed_out:
-            return _verdict(RunOutcome.TIMED_OUT, f"its time was over with {counted(counts.remaining, 'task')} left")
+            left = counted(counts.remaining, "task")
+            return _verdict(RunOutcome.TIMED_OUT, f"its time limit was reached with {left} left")
         return None
     return _judge_result(run)
 
@@ -110,11 +112,12 @@ def _judge_result(run: EndedRun) -> Verdict:
     ended = counts.completed + counts.dead
     if not counts.tasks:
         return _verdict(RunOutcome.COMPLETE, run.reason)  # nothing was new
-    if run.blocked and run.blocked >= BLOCKED_SHARE * ended:
-        reason = f"the site rejected {run.blocked:,} of {counted(ended, 'task')}"
-        return _verdict(RunOutcome.BLOCKED, "; ".join(filter(None, [reason, run.reason])))
+    if STOPPED_BLOCKED in run.reason or (run.blocked and run.blocked >= BLOCKED_SHARE * ended):
+        rejected = f"the host rejected {run.blocked:,} of {counted(ended, 'task')}" if run.blocked else ""
+        return _verdict(RunOutcome.BLOCKED, "; ".join(filter(None, [rejected, run.reason])))
     if counts.dead and not counts.completed:
-        return _verdict(RunOutcome.FAILED, run.reason or f"{counted(counts.dead, 'task')} failed, and none succeeded")
+        failed = f"{counted(counts.dead, 'task')} failed, and none succeeded"
+        return _verdict(RunOutcome.FAILED, run.reason or failed)
     if run.expects_items and not counts.items:
         said = [finding.text for finding in run.findings if finding.kind == "volume"]
         return _verdict(RunOutcome.EMPTY, said[0] if said else "it has no items")
@@ -141,4 +144,3 @@ def _judge_completeness(run: EndedRun) -> Verdict:
 
 def _verdict(outcome: RunOutcome, reason: str = "") -> Verdict:
     return Verdict(outcome=outcome, exit_code=outcome.exit_code, reason=reason)
-
