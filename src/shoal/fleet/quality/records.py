@@ -5,7 +5,7 @@ if only the items of the last night are kept.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from shoal.core.run_outcome import Finding, Verdict
 from shoal.fleet.quality.profile import StepProfile
 from shoal.queue.contract import Queue, SharedNotes
 
+TTL = timedelta(days=365)
 MAX_BYTES = 4 << 20  # of the records of one scraper; the oldest are removed
 GOOD_RUNS = 3  # before later runs are compared with them
 FREQUENT = 5  # items that have a value which stays when they are deleted
@@ -130,7 +131,7 @@ async def read_records(queue: SharedNotes, scraper: str) -> list[RunRecord]:
 
 async def write_record(queue: SharedNotes, run: Run, record: RunRecord) -> None:
     """Store the record of a run, and remove the oldest ones of its scraper if there are many."""
-    await queue.write_notes(topic_of(run.scraper), {run.id: _encode(record)})
+    await queue.write_notes(topic_of(run.scraper), {run.id: _encode(record)}, ttl=TTL)
     await queue.trim_notes(topic_of(run.scraper), max_bytes=MAX_BYTES)
 
 
@@ -138,7 +139,7 @@ async def forget_record(queue: Queue, run: Run, *, keeps_numbers: bool) -> None:
     """Remove the record of a deleted run, or only what it holds of items."""
     record = await read_record(queue, run) if keeps_numbers else None
     value = _encode(without_items(record)) if record else None
-    await queue.write_notes(topic_of(run.scraper), {run.id: value})
+    await queue.write_notes(topic_of(run.scraper), {run.id: value}, ttl=TTL)
 
 
 def without_items(record: RunRecord) -> RunRecord:
