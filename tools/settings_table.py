@@ -5,6 +5,7 @@ from pathlib import Path
 
 from shoal.fleet.project.report import shown_setting
 from shoal.scrape.scope import Scope
+from shoal.scrape.settings.expect import Expectations
 from shoal.scrape.settings.retry import RetrySettings
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings
 from shoal.scrape.settings.sites import SiteTable
@@ -31,7 +32,7 @@ def _default(name: str) -> str:
             return "()"
         case RetrySettings() | settings.browser:
             return "None"
-        case str() | Scope():
+        case str() | Scope() | Expectations():
             return f'"{shown_setting(settings, name)}"'
         case _:
             return str(shown_setting(settings, name))

@@ -112,11 +112,15 @@ def item_lines(found: RunFindings, snapshot: Snapshot, first_page: str | None) -
         look = shlex.join(["shoal", "shell", first_page or "URL"])
         pages = counted(fetched, "page")
         lines.append(f"Warning: {pages} gave no items. Try the selectors on a page: {look}")
-    return [*lines, *map(_warn_of_empty_fields, found.empty)]
+    told = {(finding.step, finding.field) for finding in snapshot.findings}
+    for empty in found.empty:
+        names = [name for name in empty.fields if (empty.step, name) not in told]
+        lines += [_warn_of_empty_fields(empty, names)] if names else []
+    return lines
 
 
-def _warn_of_empty_fields(empty: EmptyFields) -> str:
-    names, looked_at = ", ".join(empty.fields), counted(empty.items, "item")
+def _warn_of_empty_fields(empty: EmptyFields, names: Collection[str]) -> str:
     if empty.items == 1:
-        return f"Warning: empty in the only item of step {empty.step}: {names}."
-    return f"Warning: empty in all {looked_at} of step {empty.step} that were looked at: {names}."
+        return f"Warning: empty in the only item of step {empty.step}: {', '.join(names)}."
+    looked_at = counted(empty.items, "item")
+    return f"Warning: empty in all {looked_at} of step {empty.step} that were looked at: {', '.join(names)}."

@@ -50,6 +50,7 @@ LINES = {
         "set": "Change the rate and other settings of a run while it runs",
         "cancel": "End a run for good; its results are kept",
         "purge": "Delete a run, or old ones, with all results",
+        "accept": "Accept the items of a run: later ones are compared with it",
         "dead": "List, show, edit, replay and drop dead letters",
         "forget": "Clear the --dedup history of a scraper",
         "notify": "List where messages about runs go, and send one to try",
@@ -57,6 +58,7 @@ LINES = {
     "Results": {
         "items": "Show the first items of a run, or a random sample",
         "rejects": "List items that failed validation, with the reasons",
+        "compare": "Show the fields of two runs side by side, and what changed",
         "changes": "List the pages of a recrawl that are new, changed or gone",
         "export": "Export a run's items to a file or a database table",
     },
@@ -90,6 +92,7 @@ MODULES = {
     **dict.fromkeys(("items", "rejects"), "manage.results"),
     **dict.fromkeys(("migrate", "bench"), "manage.queue"),
     **{name: f"manage.{name}" for name in ("dead", "export", "changes", "schedule", "notify")},
+    **dict.fromkeys(("compare", "accept"), "manage.quality"),
     **dict.fromkeys(("config", "scrapers", "route", "plugins"), "project.show"),
     **{name: f"project.{name}" for name in ("new", "shell", "check", "deploy")},
 }

@@ -274,6 +274,13 @@ def rate_of(delay: timedelta) -> str:
     return f"{60 / seconds:.3g}/min" if seconds <= 60 else f"{3600 / seconds:.3g}/h"
 
 
+def median(values: Iterable[float]) -> float:
+    """Return the middle value of at least one; `statistics.median` would load fractions and decimals."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: "1 page", "1,204 pages"."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

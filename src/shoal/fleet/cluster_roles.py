@@ -31,6 +31,7 @@ from shoal.fleet.project.file import FILES, Project, ProjectScraper
 from shoal.fleet.project.scrapers import load
 from shoal.fleet.run.feed import InvalidSeeds
 from shoal.fleet.run.host import RunHost, open_logs
+from shoal.fleet.run.judgement import judged
 from shoal.fleet.run.launch import Summary, summarize
 from shoal.fleet.run.lifecycle import end_at_budget
 from shoal.fleet.run.open_run import OpenedRun, StartOptions, lock_of, open_run
@@ -218,6 +219,7 @@ class Coordinator:
                 self.observer.on_progress(snapshot)
                 await others.check(snapshot)
                 if stopping.is_set() or self._is_over(snapshot):
+                    await judged(queue, run.id, self.opened.job.scraper, self.observer.on_message)
                     return await progress.read(last=True)
             await asyncio.sleep(POLL_INTERVAL_SECONDS)
 

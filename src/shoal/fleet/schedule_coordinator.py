@@ -43,6 +43,7 @@ from shoal.fleet.lock import ScraperLock
 from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.run import lifecycle
 from shoal.fleet.run.feed import InvalidSeeds
+from shoal.fleet.run.judgement import judged
 from shoal.fleet.run.open_run import StartOptions, open_run
 from shoal.fleet.run.results import ResultWriter
 from shoal.fleet.schedule.plan import Occurrence, OccurrenceState, ScheduleRecord, ended, started
@@ -50,7 +51,6 @@ from shoal.fleet.sources.declared import declared_in, declared_seeds
 from shoal.fleet.sources.names import read_seeds
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.progress import ProgressReader
-from shoal.fleet.status.verdict import verdict_of
 
 TICK_INTERVAL = timedelta(seconds=1)
 RETRY_DELAY = timedelta(seconds=30)  # after a scraper could not be loaded here
@@ -211,7 +211,7 @@ class ScheduleCoordinator:
             if run is None:
                 return Verdict(outcome=RunOutcome.FAILED, reason="its run was deleted")
             if run.state.has_ended:  # by its process's last act, or by hand
-                return await self._close(run, out)
+                return await self._close(run, job, out)
         options = StartOptions(
             run_id=one.run_id,
             lock=lock,
@@ -232,7 +232,7 @@ class ScheduleCoordinator:
             for notice in opened.notices:
                 self._observer.on_message(f"Run {one.run_id}: {notice}")
             summary = await Coordinator(opened, self._observer, out).carry_out()
-        return verdict_of(summary.snapshot)
+        return summary.snapshot.verdict
 
     def _seeds(self, record: ScheduleRecord, job: Job) -> Seeds:
         project, table = self._app.project, record.schedule.seeds
@@ -252,11 +252,12 @@ class ScheduleCoordinator:
         except UnknownRun:
             return None
 
-    async def _close(self, run: Run, out: str | None) -> Verdict | None:
+    async def _close(self, run: Run, job: Job, out: str | None) -> Verdict | None:
+        await judged(self._queue, run.id, job.scraper, self._observer.on_message)
         snapshot = await ProgressReader(self._queue, run.id).read(last=True)
         async with ResultWriter(self._queue, run.id, out) as writer:
             await writer.finish(snapshot.stats.items)
-        return verdict_of(snapshot)
+        return snapshot.verdict
 
     async def _end(self, record: ScheduleRecord, one: Occurrence, verdict: Verdict) -> None:
         if self._notifier:  # first: if this process dies in between, the next one does both

@@ -134,6 +134,7 @@ class ScraperHooks(msgspec.Struct):
     finish: list[Hook] = msgspec.field(default_factory=list)
     run_start: list[Hook] = msgspec.field(default_factory=list)
     run_finish: list[Hook] = msgspec.field(default_factory=list)
+    expect: list[Hook] = msgspec.field(default_factory=list)
 
     @property
     def of_run(self) -> bool:

@@ -183,6 +183,13 @@ class Scraper:
         """Register a hook that is called once in the fleet when a run has ended, with its counts."""
         return self._on_run("on_run_finish", function, timeout, "def report(run)")
 
+    def expect(self, function: HookFunction) -> HookFunction:
+        """Register a function that says what is not as expected in the statistics of a run that has ended.
+
+        It returns a sentence, or several, which make the run suspicious; or nothing if all is well.
+        """
+        return self.hooks.add("expect", function, example="def check_prices(run)")
+
     def _on_run(self, kind: str, function: HookFunction | None, timeout: Any, example: str) -> Any:
         limit = None if timeout is None else read_positive_duration("timeout", timeout)
 

@@ -6,6 +6,7 @@ from html import escape
 from typing import Any, TypeVar
 
 from shoal.core.model import DeadLetter, ReportedState, StoredItem, StoredReject
+from shoal.core.run_outcome import Finding, RunOutcome
 from shoal.core.tasks import first
 from shoal.core.text import printable, shorten
 from shoal.core.values import counted
@@ -33,6 +34,9 @@ class RunResult:
     run_id: str
     state: str  # finished, partial, stopped …, as in `shoal status`
     reason: str = ""  # why it is partial
+    outcome: str | None = None  # complete, partial, suspicious …; None while it may go on
+    outcome_reason: str = ""  # why it is not complete
+    findings: Sequence[Finding] = ()  # what is not as expected in its items
     seconds: float = 0.0
     counts: Mapping[str, int] = field(default_factory=dict)
     items: list[Any] = field(default_factory=list)
@@ -72,6 +76,7 @@ class RunResult:
     def lines(self) -> list[str]:
         """What else there is to say, a line each."""
         lines = [f"Not complete: {self.reason}."] if self.reason else []
+        lines += [f"{'Wrong' if one.strict else 'Warning'}: {one.text}." for one in self.findings]
         failed = [record for record in self.hooks.values() if record.has_failed]
         lines += [f"Hook failed: {record.hook}: {record.error}" for record in failed]
         errors: dict[str, str] = {}
@@ -150,6 +155,9 @@ async def read_result(
         run_id=run.id,
         state=str(ReportedState.FINISHED if has_nothing_new else snapshot.state),
         reason=snapshot.reason,
+        outcome=RunOutcome.COMPLETE if has_nothing_new else snapshot.outcome,
+        outcome_reason=snapshot.verdict.reason if snapshot.verdict else "",
+        findings=list(snapshot.findings),
         seconds=summary.seconds,
         counts=counts,
         items=items,

@@ -33,6 +33,7 @@ from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.letter_ids import whole_ids
+from shoal.fleet.status.quality import accept as accept_run
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.scraper import SETTINGS
 from shoal.web.audit import record_action
@@ -79,6 +80,11 @@ class OperatorActions:
         run = await verb(run_id)
         await self.record(name, run_id)
         return run
+
+    async def accept(self, run_id: str) -> None:
+        """Declare the items of a run right: later runs are compared with it."""
+        await accept_run(self._queue, await self._queue.run(run_id))
+        await self.record("accept", run_id)
 
     async def change_settings(self, run_id: str, settings: Mapping[str, Any]) -> list[SettingRow]:
         """Change settings of a run while it runs; return all of its settings."""

@@ -65,6 +65,8 @@ PAGES = {
     "start workers": ("POST", "/runs/{run_id}/start-workers"),
     "change its settings": ("POST", "/runs/{run_id}/settings"),
     "list its settings": ("GET", "/runs/{run_id}"),
+    "how much of each field is filled": ("GET", "/runs/{run_id}"),
+    "the last runs of its scraper": ("GET", "/runs/{run_id}"),
     "delete": ("POST", "/runs/{run_id}/purge"),
     "replay them": ("POST", "/runs/{run_id}/replay"),
     "drop them": ("POST", "/runs/{run_id}/drop"),

@@ -11,6 +11,7 @@ from shoal.fleet.telemetry import logs, metrics
 from shoal.fleet.telemetry.metrics import (
     demand_family,
     exposition,
+    outcome_families,
     pool_families,
     queue_family,
     tally_families,
@@ -50,6 +51,7 @@ def test_every_metric_is_listed():
         *pool_families(Pool()),
         queue_family({}),
         demand_family(0),
+        *outcome_families({}),
     ]
     names = set(re.findall(r"^# TYPE (\S+)", exposition(iter(families)).decode(), re.MULTILINE))
     assert names == set(re.findall(r"`(shoal_\w+)`", PAGES["metrics"]))

@@ -30,7 +30,6 @@ from shoal.fleet.schedule.plan import GRACE, Occurrence, OccurrenceState, Schedu
 from shoal.fleet.schedule.store import Schedules
 from shoal.fleet.status.find import is_standing
 from shoal.fleet.status.progress import snapshot_of
-from shoal.fleet.status.verdict import verdict_of
 from shoal.queue.contract import Queue
 
 SEND_INTERVAL, WATCH_INTERVAL = timedelta(seconds=2), timedelta(seconds=30)
@@ -121,7 +120,7 @@ class Notifier:
                 standing |= await self._watch_run(run, stats, before.get(run.id), now)
             elif run.id in before and run.id not in scheduled:  # the scheduler tells of those
                 snapshot = await snapshot_of(self._queue, run, stats)
-                if verdict := verdict_of(snapshot):
+                if verdict := snapshot.verdict:
                     await self.run_ended(run.id, verdict, scraper=run.scraper)
         for record in records:
             standing |= await self._watch_schedule(record, now)

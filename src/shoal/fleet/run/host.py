@@ -8,6 +8,7 @@ processes (`WorkerPool`), this event loop (`InlinePool`), or this process and it
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
@@ -21,6 +22,7 @@ from shoal.fleet.dead_workers import release_leases_of
 from shoal.fleet.job import Job
 from shoal.fleet.left_to_others import LeftToOthers
 from shoal.fleet.lock import ScraperLock
+from shoal.fleet.run.judgement import judged
 from shoal.fleet.run.lifecycle import end_at_budget
 from shoal.fleet.run.open_run import lock_of
 from shoal.fleet.run.pool import PoolExit, RunObserver, WorkerPool
@@ -114,9 +116,18 @@ class RunHost:
         self.observer.on_start(self.run, self.pool)
         try:
             async with self._followed():
-                with time_limit(self.job.span, self.pool, self.observer.on_message):
+                with time_limit(self.job.span, self.pool, self.observer.on_message) as limit:
                     ending = await self.pool.run()
             await end_at_budget(self.queue, self.run, self.job.scraper)
+            if self.pool.stops < 2 or limit.is_reached:  # else it is to end at once
+                await judged(
+                    self.queue,
+                    self.run.id,
+                    self.job.scraper,
+                    self.observer.on_message,
+                    failure=ending.failures[0] if ending.failed else "",
+                    timed_out=limit.is_reached,
+                )
             if not self.pool.stops:
                 await apply_keep(self.queue, self.job.scraper, self.run, self.observer.on_message)
             return ending
@@ -164,13 +175,21 @@ def open_logs(job: Job, run: Run) -> AbstractContextManager[LogDirectory]:
     return logs_of(job.logs, run, job.secrets)
 
 
+@dataclass(slots=True)
+class TimeLimit:
+    """Whether workers were stopped because their time was over."""
+
+    is_reached: bool = False
+
+
 @contextmanager
-def time_limit(span: timedelta | None, pool: WorkerPool, say: Callable[[str], None]) -> Iterator[None]:
+def time_limit(span: timedelta | None, pool: WorkerPool, say: Callable[[str], None]) -> Iterator[TimeLimit]:
     """Stop the workers after this time, unless they were told to stop before: they finish running tasks."""
-    loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
+    loop, timers, limit = asyncio.get_running_loop(), list[asyncio.TimerHandle](), TimeLimit()
 
     def stop_gracefully() -> None:
         if pool.stops == 0:
+            limit.is_reached = True
             say(f"Time limit reached: finishing {counted(pool.in_hand, 'task')}.")
             pool.stop()
             timers.append(loop.call_later(FINISH_TIMEOUT.total_seconds(), release_tasks))
@@ -183,7 +202,7 @@ def time_limit(span: timedelta | None, pool: WorkerPool, say: Callable[[str], No
     if span is not None:
         timers.append(loop.call_later(span.total_seconds(), stop_gracefully))
     try:
-        yield
+        yield limit
     finally:
         for timer in timers:
             timer.cancel()

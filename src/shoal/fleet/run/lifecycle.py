@@ -9,6 +9,7 @@ from shoal.core.errors import InvalidInput, QueueError, RunConflict, ScraperBusy
 from shoal.core.model import INVALID_SEED, SEED_STEP, Run, RunState, Stats
 from shoal.core.values import counted
 from shoal.fleet.command_hints import PAGE_LIMIT, export_words
+from shoal.fleet.quality.records import forget_record
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.hook_records import forget_hook_records
@@ -111,12 +112,13 @@ async def cancel(queue: Queue, run_id: str) -> Run:
     return await queue.cancel(run_id)
 
 
-async def purge(queue: Queue, run_id: str) -> None:
-    """Delete a run with all that belongs to it.
+async def purge(queue: Queue, run_id: str, *, keeps_numbers: bool = False) -> None:
+    """Delete a run with all that belongs to it; the numbers of its items may stay, for later runs.
 
     Cached pages, the history of `dedup` and of recrawls are shared by runs: they stay until they expire.
     """
     run = await queue.run(run_id)
+    await forget_record(queue, run, keeps_numbers=keeps_numbers)
     await forget_failed_pages(queue, run_id)
     await queue.purge(run_id)
     for topic in (

@@ -110,7 +110,7 @@ async def purge_old(
         try:
             judged = await _judge(queue, run, rule, moment)
             if isinstance(judged, PurgedRun) and not dry_run:
-                await purge(queue, run.id)
+                await purge(queue, run.id, keeps_numbers=True)
         except UnknownRun:
             continue  # deleted by somebody else meanwhile
         found.append(judged)

@@ -14,8 +14,10 @@ from msgspec.structs import replace
 
 from shoal.core.errors import QueueError
 from shoal.core.model import ZERO, Counts, HostStatus, ReportedState, Run, RunState, Stats
+from shoal.core.run_outcome import EndedRun, Finding, RunOutcome, Verdict, judge
 from shoal.core.tasks import first
 from shoal.core.values import counted
+from shoal.fleet.quality.records import JudgedRun, read_judged
 from shoal.fleet.status.at_work import has_lost_counts, has_workers, unserved_steps
 from shoal.fleet.status.hook_records import HookRecord, hook_records
 from shoal.fleet.status.rates import read_rates
@@ -23,6 +25,7 @@ from shoal.fleet.status.rows.row import as_json
 from shoal.fleet.status.rows.runs import (
     CountsRow,
     FilesRow,
+    FindingRow,
     HookRow,
     MissingPagesRow,
     RunRow,
@@ -64,6 +67,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     lost_counts: bool = False  # whether what it has left out is a lower bound; known while it is not at work
     unserved: Mapping[str, int] = {}  # tasks left of steps that its workers lack
     lacks_seeds: bool = False  # whether enqueueing its seeds was interrupted; known once no task is left
+    judged: JudgedRun | None = None  # how its items were judged, once it has ended
     duration: timedelta | None = None  # from its start until workers were last at work; None if none were
 
     @property
@@ -80,6 +84,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     def is_over(self) -> bool:
         """Whether nothing more happens unless the run is resumed or tasks are added."""
         return self.is_finished or self.run.state.has_ended
+
+    @property
+    def may_be_judged(self) -> bool:
+        """Whether it has ended, or its workers have: one whose time is over has tasks left."""
+        return self.is_over or not self.at_work
 
     @property
     def is_finished(self) -> bool:
@@ -142,6 +151,33 @@ class Snapshot(msgspec.Struct, frozen=True):
         return "; ".join(filter(None, [self.run.reason or cut, self.lost_tasks if is_lost else ""]))
 
     @property
+    def verdict(self) -> Verdict | None:
+        """How it ended; None while it may go on. If nobody has judged its items, its tasks decide."""
+        if self.judged:
+            return self.judged.verdict
+        if not self.is_over:
+            return None
+        return judge(
+            EndedRun(
+                state=self.run.state,
+                counts=self.stats,
+                reason=self.reason,
+                lost=self.stats.lost,
+                is_cut=self.is_cut,
+            )
+        )
+
+    @property
+    def outcome(self) -> RunOutcome | None:
+        """The outcome of the run in one word; None while it may go on."""
+        return self.verdict.outcome if self.verdict else None
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """What is not as expected in its items, or differs from earlier runs."""
+        return self.judged.findings if self.judged else ()
+
+    @property
     def lost_tasks(self) -> str:
         """What the store has lost of the run, as text; empty if nothing."""
         if not self.stats.lost:
@@ -164,6 +200,8 @@ class Snapshot(msgspec.Struct, frozen=True):
             self.run,
             run_id=self.run.id,
             reason=self.reason or None,
+            outcome_reason=self.verdict.reason or None if self.verdict else None,
+            findings=[FindingRow.of(finding) for finding in self.findings],
             rate=round(self.rate, 2),
             eta_seconds=round(self.eta.total_seconds()) if self.eta else None,
             steps={name: CountsRow.of(counts) for name, counts in self.stats.steps.items()},
@@ -204,7 +242,8 @@ async def snapshot_of(queue: Queue, run: Run, stats: Stats, *, at_work: bool = T
         at_work = await has_workers(queue, run.id)
     snapshot = Snapshot(run, stats, 0, 0.0, None, at_work=at_work, lacks_seeds=lacks_seeds)
     cuts = await cuts_of(queue, run.id) if snapshot.is_finished else ()
-    return replace(snapshot, cuts=cuts, duration=await _duration(queue, snapshot))
+    judged = await read_judged(queue, run, stats) if snapshot.may_be_judged else None
+    return replace(snapshot, cuts=cuts, judged=judged, duration=await _duration(queue, snapshot))
 
 
 async def _duration(queue: Queue, snapshot: Snapshot) -> timedelta | None:
@@ -292,7 +331,8 @@ class ProgressReader:
 
         lost = await has_lost_counts(self._queue, self._run_id, self._left_out if last else None)
         cuts = await cuts_of(self._queue, self._run_id) if snapshot.is_finished else ()
-        return replace(snapshot, cuts=cuts, lost_counts=lost)
+        judged = await read_judged(self._queue, run, stats) if last or snapshot.may_be_judged else None
+        return replace(snapshot, cuts=cuts, judged=judged, lost_counts=lost)
 
     def _rate(self, now: float, ended: int, left: int) -> tuple[float, bool]:
         """Return the tasks that end per second, and whether fewer are left than before."""

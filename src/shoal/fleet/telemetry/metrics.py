@@ -14,7 +14,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import Counts, RunState, WorkerState, WorkerStatus
 from shoal.fleet.status.at_work import ENDINGS, is_at_work, state_of
 from shoal.fleet.status.find import is_standing
-from shoal.fleet.status.progress import Snapshot, live_counts
+from shoal.fleet.status.progress import Snapshot, live_counts, snapshot_of
 from shoal.queue.contract import Queue
 from shoal.registry.extras import install_command
 from shoal.worker.counters import BUCKETS, MetricCounters, WorkerCounters
@@ -60,10 +60,13 @@ class PoolMetrics:
     def __init__(self, pool: WorkerCountsSource) -> None:
         self._pool = pool
         self._stats: dict[str, Counts] = {}  # of the newest run of each scraper
+        self._ended: dict[str, Snapshot] = {}  # the last run of each that has ended
 
     def update(self, snapshot: Snapshot) -> None:
         """Record the current counts of a run."""
         self._stats[snapshot.run.scraper] = live_counts(snapshot.run, snapshot.stats)
+        if snapshot.outcome:
+            self._ended[snapshot.run.scraper] = snapshot
 
     async def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -80,6 +83,7 @@ class PoolMetrics:
         yield from pool_families(self._pool)
         if self._stats:
             yield queue_family(self._stats)
+        yield from outcome_families(self._ended)
 
 
 @dataclass(slots=True)
@@ -104,16 +108,21 @@ class QueueMetrics:
             # Nobody else ends delays and lost leases, and an autoscaler waits for this number to rise.
             await self.queue.reclaim()
         counts: dict[str, Counter[str]] = {}
+        ended: dict[str, Snapshot] = {}  # the newest run of each scraper that has ended
         demand, unfinished = 0, set[str]()
         for run in (await self.queue.runs())[:MAX_RUNS]:
-            stats = live_counts(run, await self.queue.stats(run.id))
+            now = await self.queue.stats(run.id)
+            stats = live_counts(run, now)
+            if run.scraper not in ended and (one := await snapshot_of(self.queue, run, now)).outcome:
+                ended[run.scraper] = one
             counts.setdefault(run.scraper, Counter()).update(_by_state(stats))
             demand += stats.leased + (stats.pending if run.state is RunState.RUNNING else 0)
             if stats.remaining or is_standing(run):
                 unfinished.add(run.id)
         # Nobody waits for a worker that was lost in a run which others have finished.
         known = [one for one in workers if state_of(one) != WorkerState.LATE or one.run_id in unfinished]
-        return iter([_queue_family(counts), demand_family(demand), *worker_families(known)])
+        families = [_queue_family(counts), demand_family(demand)]
+        return iter([*families, *worker_families(known), *outcome_families(ended)])
 
 
 def exposition(families: "Iterator[Metric]") -> bytes:
@@ -154,6 +163,15 @@ def pool_families(pool: WorkerCountsSource) -> "Iterator[Metric]":
     yield _counter("shoal_worker_restarts", "Workers started to replace dead ones.", (), {"": pool.restarts})
     yield _gauge("shoal_worker_memory_bytes", "Memory of all workers of this launcher.", {(): memory})
     yield _gauge("shoal_worker_leases", "Tasks leased by the workers of this launcher.", {(): pool.in_hand})
+
+
+def outcome_families(ended: Mapping[str, Snapshot]) -> "Iterator[Metric]":
+    """Yield how the last run of each scraper has ended, and how many findings its items gave."""
+    outcomes = {(scraper, str(one.outcome)): 1.0 for scraper, one in ended.items()}
+    findings = {(scraper,): float(len(one.findings)) for scraper, one in ended.items()}
+    words = "The outcome of the last run of a scraper that has ended, which is 1."
+    yield _gauge("shoal_run_outcome", words, outcomes, ("scraper", "outcome"))
+    yield _gauge("shoal_run_findings", "What was not as expected in its items.", findings, ("scraper",))
 
 
 def queue_family(stats: Mapping[str, Counts]) -> "Metric":

@@ -37,6 +37,7 @@ from shoal.scrape.settings.declaration import (
     optional,
     setting,
 )
+from shoal.scrape.settings.expect import Expectations, read_expect
 from shoal.scrape.settings.proxies import (
     TorSettings,
     count_exits,
@@ -243,6 +244,15 @@ class ScraperSettings:
         live=True,
         web=True,
         shown=True,
+    )
+    expect: Expectations = setting(
+        Expectations(),
+        read_expect,
+        'rules for the items of a run, such as `["items >= 1000", "price filled >= 95%"]`: a run that '
+        "breaks one ends as `suspicious`. After three good runs, what differs from them is a warning; with "
+        '`"strict"` among the rules it makes the run suspicious too; `off` for neither: '
+        "[data you can trust](../how-to/trust.md)",
+        web=True,
     )
     max_per_pattern: int | None = setting(
         None,

@@ -100,6 +100,14 @@ class SettingsResponse:
 
 
 @dataclass(frozen=True)
+class AcceptResponse:
+    """A run whose items were declared right."""
+
+    run_id: str
+    accepted: bool
+
+
+@dataclass(frozen=True)
 class PurgeResponse:
     """A deleted run."""
 

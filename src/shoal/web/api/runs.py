@@ -1,17 +1,21 @@
 """Runs: list, show, start, enqueue, pause, resume, change, cancel, purge one or the old ones."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from shoal.core.model import Run
+from shoal.fleet.run.judgement import profile_of
 from shoal.fleet.run.retention import PurgeReport
 from shoal.fleet.run.settings import list_settings
 from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader, Snapshot, read_run_row, with_details
+from shoal.fleet.status.quality import ComparisonReport, ProfileReport, TrendRow, profile_report, trend_of
+from shoal.fleet.status.quality import compare as compare_runs
 from shoal.fleet.status.rows.runs import RunReport, RunRow, RunStateRow
 from shoal.web.actions import Operator
 from shoal.web.api.responses import (
+    AcceptResponse,
     EnqueueResponse,
     LocalWorkersResponse,
     PurgeResponse,
@@ -33,6 +37,7 @@ from shoal.web.requests import (
 from shoal.web.views.paging import ListPage, as_async, scan_page
 
 router = APIRouter(tags=["runs"])
+Earlier = Annotated[str, Query(max_length=500, description="The id of the earlier run")]
 
 
 @router.get("/runs")
@@ -98,6 +103,34 @@ async def resume(actions: Operator, run_id: RunId) -> RunStateRow:
 async def cancel(actions: Operator, run_id: RunId) -> RunStateRow:
     """Cancel a run permanently; nothing is deleted."""
     return await _state_row(actions, await actions.cancel(run_id))
+
+
+@router.get("/runs/{run_id}/profile")
+async def profile(context: Context, run_id: RunId) -> ProfileReport:
+    """Show how much of each field of a run's items is filled, and with what."""
+    queue = context.app.queue
+    return profile_report(await profile_of(queue, await queue.run(run_id)))
+
+
+@router.get("/runs/{run_id}/compare")
+async def compare(context: Context, run_id: RunId, before: Earlier) -> ComparisonReport:
+    """Show the fields of a run beside those of an earlier one, and what has changed."""
+    queue = context.app.queue
+    return compare_runs(*[await profile_of(queue, await queue.run(name)) for name in (before, run_id)])
+
+
+@router.get("/runs/{run_id}/trend")
+async def trend(context: Context, run_id: RunId) -> list[TrendRow]:
+    """List the last runs of the run's scraper with their outcomes, the oldest first."""
+    queue = context.app.queue
+    return await trend_of(queue, (await queue.run(run_id)).scraper)
+
+
+@router.post("/runs/{run_id}/accept")
+async def accept(actions: Operator, run_id: RunId) -> AcceptResponse:
+    """Declare the items of a run right: later runs are compared with it, and with no earlier one."""
+    await actions.accept(run_id)
+    return AcceptResponse(run_id, accepted=True)
 
 
 @router.get("/runs/{run_id}/settings")

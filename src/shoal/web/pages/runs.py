@@ -27,7 +27,14 @@ from shoal.web.errors import path_of
 from shoal.web.requests import MAX_STARTED, RunId, WorkersBody
 from shoal.web.sampler import Sample
 from shoal.web.views.form import form_field, read_form
-from shoal.web.views.models import overview_data, overview_title, run_data, run_title, worker_command
+from shoal.web.views.models import (
+    overview_data,
+    overview_title,
+    quality_data,
+    run_data,
+    run_title,
+    worker_command,
+)
 from shoal.web.views.paging import as_async, scan_page
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm, render_page, root_of
 
@@ -148,6 +155,7 @@ async def run(request: Request, run_id: RunId) -> Response:
         await load_names(context)
         data = await run_data(context, sample, snapshot)
         tabs = await tabs_of(context, run_id)
+        quality = await quality_data(context, snapshot)
     return await render_page(
         request,
         "run.html",
@@ -157,7 +165,7 @@ async def run(request: Request, run_id: RunId) -> Response:
         live=f"/live{path_of_run(run_id)}",
         settings=settings,
         web_settings=WEB_SETTINGS,
-        **(run_tab_data("Run", tabs, snapshot) | data),
+        **(run_tab_data("Run", tabs, snapshot) | data | quality),
     )
 
 
@@ -173,6 +181,13 @@ async def resume(request: Request, run_id: RunId, actions: Operator) -> Response
     """Resume a paused run."""
     await actions.resume(run_id)
     return redirect_after(request, path_of_run(run_id), "resumed")
+
+
+@router.post("/runs/{run_id}/accept")
+async def accept(request: Request, run_id: RunId, actions: Operator) -> Response:
+    """Declare the items of a run right."""
+    await actions.accept(run_id)
+    return redirect_after(request, path_of_run(run_id), "accepted")
 
 
 @router.post("/runs/{run_id}/settings")

@@ -1,6 +1,6 @@
 """Template filters: numbers, durations, times and scraped values."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ import msgspec
 from shoal.core.model import Counts
 from shoal.core.redact import shown_address
 from shoal.core.values import counted
+from shoal.fleet.status.quality import FieldRow, TrendRow
 from shoal.fleet.status.rows.workers import join_names
 
 NOTHING = "\u2013"  # a dash
@@ -72,6 +73,18 @@ def megabytes(value: Any) -> str:
 def percent(part: float, whole: float) -> float:
     """Return a part in percent, for the width of a bar."""
     return round(100 * part / whole, 2) if whole > 0 else 0.0
+
+
+def trend_points(values: Sequence[float], most: float = 0) -> str:
+    """Return the points of a line through values, in a chart of 100 by 20."""
+    top = most or max(values, default=0) or 1
+    step = 100 / max(len(values) - 1, 1)
+    return " ".join(f"{place * step:.1f},{19 - 18 * value / top:.1f}" for place, value in enumerate(values))
+
+
+def filled_before(row: FieldRow, trend: Sequence[TrendRow]) -> list[float]:
+    """Return how much of a field the runs of a trend have filled."""
+    return [run.filled.get(f"{row.step}.{row.field}", 0.0) for run in trend]
 
 
 def bar_segments(counts: Counts) -> list[tuple[str, float, float]]:
@@ -154,6 +167,8 @@ FILTERS = {
     "safe_href": safe_href,
     "display_url": display_url,
     "bar_segments": bar_segments,
+    "trend_points": trend_points,
+    "filled_before": filled_before,
     "preview": preview,
     "error_preview": partial(preview, most=BRIEF_ERROR),
 }

@@ -7,11 +7,13 @@ from urllib.parse import urlencode
 from shoal.core.model import Counts, ReportedState, RunState, WorkerState
 from shoal.fleet.command_hints import joined, queue_option
 from shoal.fleet.partitions.membership import planned_mode
+from shoal.fleet.quality.records import read_record
 from shoal.fleet.run.lifecycle import used_page_limit
 from shoal.fleet.status.at_work import state_of
 from shoal.fleet.status.overview import Overview, errors_of, worker_row
 from shoal.fleet.status.partitions import partitions as read_partitions
 from shoal.fleet.status.progress import Snapshot, with_details
+from shoal.fleet.status.quality import field_rows, trend_of
 from shoal.web.context import WebContext
 from shoal.web.sampler import DeadErrors, Sample
 from shoal.web.views.paging import take
@@ -19,6 +21,7 @@ from shoal.worker.left_out import LOST
 from shoal.worker.run_settings import read_note
 
 MAX_ERRORS = 12
+MAX_FIELDS = 60
 MAX_HOSTS = 15
 MAX_LIMITED_HOSTS = 15
 MAX_PARTITIONS = 50
@@ -61,6 +64,15 @@ async def run_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> d
         "lost": LOST if details.lost_counts else "",
     }
     return _run_data(sample, snapshot) | found | dead_data(dead) | workers
+
+
+async def quality_data(context: WebContext, snapshot: Snapshot) -> dict[str, Any]:
+    """Return the fields of a run that was judged, and the trend over the runs of its scraper."""
+    record = await read_record(context.app.queue, snapshot.run) if snapshot.judged else None
+    if record is None:
+        return {"fields": [], "trend": []}
+    trend = await trend_of(context.app.queue, snapshot.run.scraper)
+    return {"fields": field_rows(record.profile)[:MAX_FIELDS], "trend": trend}
 
 
 async def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:

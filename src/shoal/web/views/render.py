@@ -40,6 +40,7 @@ NOTICES = {
     "paused": "Paused. No tasks are handed out until the run is resumed.",
     "resumed": "Resumed. Workers notice within a second.",
     "set": "Changed. Workers follow within two seconds.",
+    "accepted": "Accepted. Later runs are compared with this one.",
     "cancelled": "Cancelled. No more tasks are handed out; the items are kept.",
     "replayed": "Dead letters replayed: {count}.",
     "delayed": "Dead letters replayed: {count}. They are tried when their delay is over.",

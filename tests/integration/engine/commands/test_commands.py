@@ -94,7 +94,7 @@ async def test_looking_at_a_finished_run(folder, site):
 
 async def test_dead_letters_are_listed_shown_replayed_and_dropped(folder, site):
     first = await run(folder, f"--url={site.url}/bad1", f"--url={site.url}/bad2")
-    assert first.code == Exit.PARTIAL
+    assert first.code == Exit.FAILED
     run_id = first.row["run_id"]
     listed = (await typed("dead", "list", run_id, "--json", folder=folder)).rows
     assert len(listed) == 2 and all("status 500" in row["error"] for row in listed)
@@ -134,7 +134,8 @@ async def follow_hint(said, before, folder):
 
 async def test_the_last_words_say_what_went_wrong(folder, site):
     done = await typed("run", "pages.py", f"--url={site.url}/bad", "--url=nowhere", folder=folder)
-    assert done.code == Exit.PARTIAL
+    assert done.code == Exit.FAILED
+    assert "Outcome:  failed: 1 task failed, and none succeeded." in done.err
     assert "1 dead letter, 1 invalid in" in done.err and "Failed attempts: 1 HttpStatus." in done.err
 
 
@@ -142,7 +143,7 @@ async def test_a_run_may_be_given_a_time_and_be_resumed(folder, site):
     urls = [f"--url={site.url}/{number}" for number in range(40)]
     slow = ("--set", "rate=10/s", "--set", "per_host=1")
     done = await typed("run", "pages.py", *urls, *slow, "--for", "1s", folder=folder)
-    assert done.code == Exit.PARTIAL
+    assert done.code == Exit.TIMED_OUT
     assert "Time limit reached: finishing" in done.err and "Stopped with" in done.err
     assert "\nResume:   shoal run pages.py --resume" in done.err
     again = await run(folder, "--resume", "newest", "--set", "rate=null", "--allow-private", "127.0.0.0/8")

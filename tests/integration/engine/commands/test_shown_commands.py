@@ -80,6 +80,17 @@ async def step(page):
     breakpoint()
     yield {}
 """
+NIGHTS = """
+from shoal import Scraper
+
+nights = Scraper("nights", rate=None, robots=False)
+
+
+@nights.step
+async def films(page):
+    for number in range(20):
+        yield {{"title": f"Film {{number}}", "price": {price}}}
+"""
 PAGES = {
     "/": "".join(f"<a href={name}>.</a>" for name in ["1", "2", "3", "odd", "gone", "broken", "broken2"]),
     **{f"/{name}": f"<h1>Book {name}</h1><b>{name}</b>" for name in ("1", "2", "3")},
@@ -103,8 +114,10 @@ ELSEWHERE = {
 
 # What each of them prints if it does what it says.
 EFFECTS = {
+    "accept": "Later runs of nights are compared",
     "cache": "%",
     "cancel": "Cancelled|has already finished",
+    "compare": "1 changed",
     "config": "max_pages",
     "check": "proxies",
     "dead drop": "Dropped 1",
@@ -219,8 +232,17 @@ def make_a_finished_run(project):
     closing = project.type("run", "books.py", code=Exit.PARTIAL)
     assert {"Why", "Rejected", "Items", "Results"} <= labels_of(closing)
     project.type("run", "books.py", "--cache", "10m", code=Exit.PARTIAL)
-    stopped = project.type("run", "pause.py", "--url", f"{project.site}/1", code=Exit.PARTIAL)
+    stopped = project.type("run", "pause.py", "--url", f"{project.site}/1", code=Exit.FAILED)
     assert "shoal run --debug pause.py --url" in stopped
+    for price in ("1.5", "1.5", "1.5", "None"):
+        Path("nights.py").write_text(NIGHTS.format(price=price))
+        night = project.type("run", "nights.py", "--url", f"{project.site}/1")
+    assert {"Compare", "If this is right"} <= labels_of(night)
+    rule = "expect=items >= 100; no defaults"
+    wrong = project.type(
+        "run", "nights.py", "--url", f"{project.site}/1", "--set", rule, code=Exit.SUSPICIOUS
+    )
+    assert "Fields" in labels_of(wrong)
     return whole["run_id"]
 
 

@@ -224,7 +224,7 @@ async def test_the_command_to_go_on_is_the_one_that_was_stopped(folder, origin):
         "fleet", "pages.py", "--urls-file", "urls.csv", "--partition", "state", "--yes",
         *LOCAL, *LOCAL, *typed_options, folder=folder,
     )  # fmt: skip
-    assert done.code == Exit.PARTIAL, done.err
+    assert done.code == Exit.TIMED_OUT, done.err
     (row,) = await runs(folder)
     words = shlex.split(done.err.partition("Resume:   ")[2].splitlines()[0])
     assert words[:5] == ["shoal", "fleet", "pages.py", "--resume", row["run_id"]]

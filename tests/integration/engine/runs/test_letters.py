@@ -28,7 +28,7 @@ async def test_edited_letters_are_fetched_at_their_new_address_and_old_runs_go(t
     (tmp_path / "pages.py").write_text(SCRAPER)
     urls = [f"--url={site.url}/old/{number}" for number in range(3)]
     first = await typed("run", "pages.py", "--run", "first", "--json", *urls, folder=tmp_path)
-    assert (first.code, first.row["dead"]) == (Exit.PARTIAL, 3)
+    assert (first.code, first.row["dead"]) == (Exit.FAILED, 3)
     change = ("--url-replace", "/old/", "/new/", "--header", "x-key: 1", "--yes", "--json")
     edited = await typed("dead", "edit", "first", *change, folder=tmp_path)
     assert (edited.code, edited.row["edited"]) == (Exit.OK, 3)

@@ -43,7 +43,7 @@ async def test_every_command_of_the_closing_lines_does_what_it_says(folder, orig
     urls = [f"--url={origin.url}/{number}" for number in range(6)]
     options = ("--set", "rate=1/min", "--for", "1s", "-w", "2", "--queue", "sqlite:///my queue.db")
     done = await typed("run", "pages.py", *urls, *options, folder=folder)
-    assert done.code == Exit.PARTIAL, done.err
+    assert done.code == Exit.TIMED_OUT, done.err
     shown = lines_of(done.err)
     words = shlex.split(shown["Resume"])
     assert words[5:] == ["--for", "1s", "--workers", "2", "--queue", "sqlite:///my queue.db"]

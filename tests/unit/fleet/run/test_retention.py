@@ -65,8 +65,8 @@ async def purged(queue, dry_run=False, **rule):
 
 
 async def test_a_run_that_another_process_deletes_meanwhile_is_not_counted(queue, make_run, monkeypatch):
-    async def lose_the_race(queue, run_id):
-        await purge(queue, run_id)
+    async def lose_the_race(queue, run_id, **options):
+        await purge(queue, run_id, **options)
         if run_id == "books40":
             raise UnknownRun(run_id)
 

@@ -162,7 +162,10 @@ async def test_tasks_left_in_an_ended_run_are_neither_pending_nor_delayed(tmp_pa
         pool = PoolMetrics(SimpleNamespace(tally=WorkerCounters(), in_hand=0, restarts=0, pids=[]))
         pool.update(await ProgressReader(queue, run.id).read())
         of_crew = parsed(await pool.text())
+    outcome = "cancelled" if end == "cancel" else "partial"
     for seen in (found, of_crew):
+        assert seen["shoal_run_outcome", ("outcome", outcome), ("scraper", "books")] == 1
+        assert seen["shoal_run_findings", ("scraper", "books")] == 0
         assert seen["shoal_queue_tasks", ("scraper", "books"), ("state", "pending")] == 0
         assert seen["shoal_queue_tasks", ("scraper", "books"), ("state", "completed")] == 1
 

@@ -12,9 +12,11 @@ from shoal.core.proxies import ProxyRules, read_proxy_list
 from shoal.fetch.proxies.health import ProxyFault
 from shoal.fetch.proxies.pool import ProxyPool
 from shoal.fetch.proxies.sync import ProxySync
+from shoal.fleet.run.judgement import judged
 from shoal.fleet.status.hook_records import FINISH, START, HookRecord, HookState, topic_of
 from shoal.fleet.status.rates import RateHistory
 from shoal.scrape.harvest import Harvest
+from shoal.scrape.scraper import Scraper
 from shoal.web import stream
 from shoal.web.sampler import DeadErrorReader, DeadErrors
 from shoal.worker.counters import FileCounts, MissingPages
@@ -53,6 +55,50 @@ async def test_every_tab_shows_the_counts_of_the_run(dashboard, operator):
         text = (await operator.get(f"/runs/{run.id}{path}")).text
         found = {"Items": "3", "Rejects": "3", "Dead letters": "1", "Tasks": "5"}
         assert counts_on_tabs(text) == found, path
+
+
+async def test_the_page_shows_the_fields_their_trend_and_what_differs(dashboard, operator):
+    queue, scraper = dashboard.queue, Scraper("books")
+    hostile = "<script>alert(1)</script>"
+    for night in range(4):
+        run = await queue.start_run("books", run_id=f"night{night}")
+        await queue.enqueue(run.id, [Task(url=f"https://{night}.example/", step="listing")])
+        (lease,) = (await queue.claim("machine-7-abcd", run_id=run.id)).leases
+        price = None if night == 3 else 1.5
+        await queue.settle([Done(lease, items=[{"price": price, hostile: hostile} for _ in range(20)])])
+        await judged(queue, run.id, scraper, print)
+    text = (await operator.get("/runs/night3")).text
+    assert "Warnings about the data" in text and "price: filled in 0% of the items, usually 100%" in text
+    assert hostile not in text and html.escape(hostile) in text
+    charts = re.findall(r'<svg class="trend".*?<polyline points="([^"]+)"', text, re.DOTALL)
+    assert charts[0] == "0.0,1.0 33.3,1.0 66.7,1.0 100.0,1.0"  # 20 items each night
+    assert charts[1] == "0.0,1.0 33.3,1.0 66.7,1.0 100.0,19.0"  # no price in the last one
+    assert "1 warning" in (await operator.get("/runs")).text
+    accepted = await operator.post("/runs/night3/accept", follow_redirects=True)
+    assert "The run was accepted" in accepted.text
+
+
+async def test_the_api_has_outcome_profile_comparison_and_trend(dashboard, operator):
+    queue, scraper = dashboard.queue, Scraper("books", expect="items >= 3")
+    for night, items in enumerate(([{"a": 1}], [{"a": "x"}] * 3)):
+        run = await queue.start_run("books", run_id=f"night{night}")
+        await queue.enqueue(run.id, [Task(url=f"https://{night}.example/", step="listing")])
+        (lease,) = (await queue.claim("machine-7-abcd", run_id=run.id)).leases
+        await queue.settle([Done(lease, items=items)])
+        await judged(queue, run.id, scraper, print)
+    report = (await operator.get("/api/runs/night0")).json()
+    assert (report["outcome"], report["outcome_reason"]) == ("suspicious", "expected 'items >= 3': 1 item")
+    assert report["findings"][0]["strict"]
+    listed = (await operator.get("/api/runs")).json()["rows"]
+    assert [row["outcome"] for row in listed] == ["complete", "suspicious"]
+    (field,) = (await operator.get("/api/runs/night1/profile")).json()["fields"]
+    assert (field["field"], field["types"], field["filled_share"]) == ("a", {"text": 3}, 1.0)
+    rows = (await operator.get("/api/runs/night1/compare?before=night0")).json()["rows"]
+    assert ("a", "100.0% filled, number, 1 to 1, median 1") in [(row["field"], row["before"]) for row in rows]
+    assert (await operator.get("/api/runs/night1/compare?before=other")).status_code == 404
+    assert (await operator.post("/api/runs/night0/accept")).json() == {"run_id": "night0", "accepted": True}
+    trend = (await operator.get("/api/runs/night1/trend")).json()
+    assert [(row["run_id"], row["accepted"]) for row in trend] == [("night0", True), ("night1", False)]
 
 
 async def test_hooks_that_run_or_have_failed_are_on_the_page_and_in_the_api(dashboard, operator):

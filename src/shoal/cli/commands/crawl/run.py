@@ -28,6 +28,7 @@ from shoal.cli.options import common
 from shoal.cli.options.sources import choose_seeds, start_options, takes_sources
 from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView
+from shoal.cli.quality import outcome_lines
 from shoal.cli.resume_command import resume_command
 from shoal.cli.signals import obey_signals
 from shoal.core.commands import shoal_command
@@ -51,7 +52,6 @@ from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.find import AUTO
 from shoal.fleet.status.progress import Snapshot
-from shoal.fleet.status.verdict import verdict_of
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.declaration import FETCHING, RECORDING, SEEDS
@@ -213,8 +213,7 @@ async def _told(
     async with Notifier(queue, project, say) as notifier:
 
         async def tell(summary: Summary) -> None:
-            failure = next(iter(summary.ending.failures), "")
-            if verdict := verdict_of(summary.snapshot, failure):
+            if verdict := summary.snapshot.verdict:
                 await notifier.run_ended(summary.run.id, verdict, scraper=summary.run.scraper)
 
         yield tell
@@ -239,6 +238,7 @@ def summary_text(summary: Summary, out: str | None) -> str:
     lines += [f"Failed: {failure}" for failure in dict.fromkeys(summary.ending.failures)]
     if not summary.ending.failed:  # else the hook is what failed
         lines += hook_lines(snapshot)
+    lines += outcome_lines(snapshot, job.queue_url)
     tally = summary.ending.tally
     for words, counts in (
         ("Failed attempts", tally.errors),
@@ -321,7 +321,6 @@ def exit_code(summary: "Summary") -> Exit:
     stats = summary.snapshot.stats
     if summary.queued_nothing:
         return Exit.USAGE
-    is_damaged = bool(stats.dead or stats.lost)
-    if summary.snapshot.state is ReportedState.PARTIAL and not is_damaged:
-        return Exit.LIMIT_REACHED
-    return Exit.PARTIAL if is_damaged or stats.remaining else Exit.OK
+    if verdict := summary.snapshot.verdict:
+        return Exit(verdict.exit_code)
+    return Exit.PARTIAL if stats.dead or stats.lost or stats.remaining else Exit.OK

@@ -29,7 +29,6 @@ from shoal.fleet.run.launch import Summary
 from shoal.fleet.run.pool import PoolExit
 from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.fleet.status.progress import Snapshot
-from shoal.fleet.status.verdict import verdict_of
 from shoal.queue.contract import Queue
 
 
@@ -134,7 +133,7 @@ async def _coordinate(
 
     async def run_once(entry: ProjectScraper, job: Job) -> tuple[Summary, str | None]:
         summary, out = await coordinate_scraper(queue, project, entry, job, run_id, teller)
-        if verdict := verdict_of(summary.snapshot):
+        if verdict := summary.snapshot.verdict:
             await notifier.run_ended(summary.run.id, verdict, scraper=summary.run.scraper)
         return summary, out
 

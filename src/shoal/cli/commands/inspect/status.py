@@ -21,8 +21,10 @@ from shoal.cli.left_out import (
 )
 from shoal.cli.open_queue import id_of, say_queue, with_existing_queue, with_run
 from shoal.cli.options import common
+from shoal.cli.quality import outcome_lines
 from shoal.cli.tables import put_rows
 from shoal.core.model import ReportedState, WorkerState
+from shoal.core.run_outcome import RunOutcome
 from shoal.fleet.command_hints import command_on, command_to_resume
 from shoal.fleet.status.at_work import GONE_SHOWN, is_live, runs_at_work, unserved_steps
 from shoal.fleet.status.overview import worker_row
@@ -59,7 +61,9 @@ def status(
     say_queue(queue)
     report = snapshot.row()
     reason = f", {report.reason}" if report.reason else ""
-    put_text(f"Run {report.run_id} of {report.scraper}: {report.state}{reason}")
+    is_told = snapshot.outcome in (None, RunOutcome.COMPLETE, report.state)
+    ended = f", {snapshot.outcome.words}" if snapshot.outcome and not is_told else ""
+    put_text(f"Run {report.run_id} of {report.scraper}: {report.state}{reason}{ended}")
     lasted = f", duration {duration(report.duration_seconds)}" if report.duration_seconds is not None else ""
     put_text(f"Started {report.started_at}{lasted}")
     rows = [{"step": name, **fields_of(counts)} for name, counts in report.steps.items()]
@@ -88,7 +92,8 @@ def status(
         put_text(f"Files: {', '.join(words)}.")
     for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot), *reservation_lines(snapshot)]:
         put_text(line)
-    for line in [*hook_lines(snapshot), *running_hook_lines(snapshot), *stats_lines(snapshot)]:
+    lines = [*hook_lines(snapshot), *running_hook_lines(snapshot), *stats_lines(snapshot)]
+    for line in [*lines, *outcome_lines(snapshot, queue)]:
         put_text(line)
     if retired:
         put_text(f"{counted(retired, 'API token')} retired because the API rejected them.")

@@ -13,8 +13,10 @@ from shoal.cli.tables import put_rows
 from shoal.core.model import StoredItem, StoredReject
 from shoal.core.tasks import first
 from shoal.core.values import no_match
+from shoal.fleet.run.judgement import profile_of
 from shoal.fleet.status.all_runs import FromRun, all_items, run_item_row
 from shoal.fleet.status.findings import sample_of
+from shoal.fleet.status.quality import FieldRow, ProfileReport, profile_report
 from shoal.fleet.status.rows.row import TableColumns
 from shoal.fleet.status.rows.tasks import ItemRow, RejectRow, RunItemRow
 from shoal.queue.contract import Queue, QueueReports
@@ -42,6 +44,12 @@ def items(
     step: Annotated[
         str | None, typer.Option("--step", help="Only items of this step.", metavar="STEP")
     ] = None,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile", help="Show how much of each field is filled, and with what. Goes with --step only."
+        ),
+    ] = False,
     all_runs: Annotated[
         bool,
         typer.Option(
@@ -60,7 +68,14 @@ def items(
     """Show the first items of a run, or a random sample of them. `shoal export` writes all of them.
 
     Example: shoal items newest --sample 5 --fields title,price
+
+    Example: shoal items newest --profile
     """
+    if profile:
+        if head or sample or fields or all_runs or after:
+            raise typer.BadParameter("--profile goes with --step only")
+        _put_profile(queue, run_id, step, wide=wide, as_json=as_json)
+        return
     if head is not None and sample is not None:
         raise typer.BadParameter("use either --head or --sample")
     if all_runs:
@@ -85,6 +100,19 @@ def items(
         say(f"No item here has: {', '.join(unknown)}. Its fields: {', '.join(sorted(known)) or 'none'}")
     if len(found) < total:
         say(f"{len(found):,} of {counted(total, 'item')} of run {run_id}.")
+
+
+def _put_profile(queue: str, run_id: str | None, step: str | None, *, wide: bool, as_json: bool) -> None:
+    async def read(opened: Queue, name: str) -> ProfileReport:
+        return profile_report(await profile_of(opened, await opened.run(name)))
+
+    run_id, report = with_run(queue, run_id, read)
+    report.fields = [row for row in report.fields if step in (None, row.step)]
+    if as_json:
+        put_json(report)
+        return
+    put_rows(report.fields, FieldRow.columns, as_json=False, nothing="No items.", wide=wide)
+    say(f"{counted(report.items, 'item')} of run {run_id}.")
 
 
 def _put_all(

@@ -28,6 +28,7 @@ class _RunFields(Row):
     run_id: str
     scraper: str
     state: str
+    outcome: str | None  # once it has ended: complete, partial, suspicious …
     reason: str | None  # why it ended with tasks remaining
     started_at: str
     duration_seconds: int | None  # until workers were last at work on it; None if none were
@@ -40,8 +41,8 @@ class RunRow(CountsRow, _RunFields):
 
     columns = TableColumns(
         (
-            *("run_id", "scraper", "state", "remaining", "completed", "dead", "items", "started_at"),
-            "duration",
+            *("run_id", "scraper", "state", "outcome", "remaining", "completed", "dead", "items"),
+            *("started_at", "duration"),
         ),
         drops=("started_at", "duration", "scraper", "dead", "items", "completed"),
     )
@@ -96,9 +97,25 @@ class HookRow(Row):
 
 
 @dataclass(kw_only=True)
+class FindingRow(Row):
+    """What is not as expected in the items of a run, with an item of the run before and one of it."""
+
+    kind: str
+    text: str
+    strict: bool
+    step: str | None
+    field: str | None
+    since: str | None
+    then: Any
+    now: Any
+
+
+@dataclass(kw_only=True)
 class RunStatusRow(RunInOverview):
     """A run, with counts by step and by partition."""
 
+    outcome_reason: str | None
+    findings: list[FindingRow]
     pages: int
     steps: dict[str, CountsRow]
     partitions: dict[str, CountsRow]

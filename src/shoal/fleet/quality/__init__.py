@@ -1,0 +1,1 @@
+"""What the items of a run look like, and whether that is as expected."""

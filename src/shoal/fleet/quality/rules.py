@@ -1,0 +1,93 @@
+"""Checks the rules of a scraper (`expect=`) against the statistics of a run: pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from shoal.core.run_outcome import Finding
+from shoal.core.values import counted, median
+from shoal.fleet.quality.differences import FindExample
+from shoal.fleet.quality.profile import EMPTY, FieldProfile, StepProfile
+from shoal.fleet.quality.records import RunProfile, with_same_volume
+from shoal.scrape.settings.expect import Expectation
+
+DOES_NOT_EXIST = "no item has the field {name!r}"
+
+
+def broken_rules(
+    rules: Iterable[Expectation], run: RunProfile, baseline: Sequence[RunProfile], example: FindExample
+) -> list[Finding]:
+    """Return a finding for each rule that the run breaks."""
+    return [finding for rule in rules for finding in _check(rule, run, baseline, example)]
+
+
+def _check(
+    rule: Expectation, run: RunProfile, baseline: Sequence[RunProfile], example: FindExample
+) -> Iterator[Finding]:
+    match rule.kind:
+        case "items":
+            items = _items(run, rule.step)
+            least, most = rule.least or 0, items if rule.most is None else rule.most
+            if not least <= items <= most:
+                yield _finding(rule, counted(items, "item"), "volume")
+        case "within":
+            yield from _check_within(rule, run, baseline)
+        case "share":
+            share = run.share(rule.what, rule.step)
+            if share > (rule.most or 0.0):
+                yield _finding(rule, f"{share:.1%} of them", rule.what)
+        case "filled":
+            yield from _check_filled(rule, run, example)
+        case _:
+            yield from _check_items(rule, run)
+
+
+def _check_within(rule: Expectation, run: RunProfile, baseline: Sequence[RunProfile]) -> Iterator[Finding]:
+    baseline = with_same_volume(baseline, run)
+    if not baseline:
+        return
+    usual, items = median(_items(one, rule.step) for one in baseline), _items(run, rule.step)
+    if abs(items - usual) > (rule.most or 0.0) * usual:
+        text = f"{counted(items, 'item')}, usually {usual:,.0f} (compared with run {baseline[0].run_id})"
+        yield _finding(rule, text, "volume", since=baseline[0].run_id)
+
+
+def _check_filled(rule: Expectation, run: RunProfile, example: FindExample) -> Iterator[Finding]:
+    for name in rule.names:
+        fields = dict(_fields(run, name))
+        if run.items and not fields:
+            yield _finding(rule, DOES_NOT_EXIST.format(name=name), "filled", field=name)
+        for step, (field, found) in fields.items():
+            if found.filled_share < (rule.least or 0.0):
+                share, now = f"filled in {found.filled_share:.1%} of the items", example(step, field, EMPTY)
+                yield _finding(rule, share, "filled", step=step, field=field, now=now)
+
+
+def _check_items(rule: Expectation, run: RunProfile) -> Iterator[Finding]:
+    unknown = [name for name in rule.names if not dict(_fields(run, name))]
+    if run.items and unknown:
+        yield _finding(rule, DOES_NOT_EXIST.format(name=unknown[0]), rule.kind, field=unknown[0])
+    for step, one in run.steps.items():
+        if broken := one.violations.get(rule.text):
+            text = f"{broken.count:,} of {counted(one.items, 'item')} not"
+            field = rule.names_in(step)[0]
+            yield _finding(rule, text, rule.kind, step=step, field=field, now=broken.example)
+
+
+def _items(run: RunProfile, step: str | None) -> int:
+    return run.items if step is None else run.steps.get(step, StepProfile()).items
+
+
+def _fields(run: RunProfile, name: str) -> Iterator[tuple[str, tuple[str, FieldProfile]]]:
+    """Yield the steps that have a field, which may be written as STEP.FIELD, with its name and statistics."""
+    for step, one in run.steps.items():
+        local = name.removeprefix(f"{step}.")
+        if local in one.fields:
+            yield step, (local, one.fields[local])
+
+
+def _finding(rule: Expectation, text: str, kind: str, **facts: object) -> Finding:
+    found: Mapping[str, object] = {
+        "text": f"expected {rule.text!r}: {text}",
+        "kind": kind,
+        "strict": rule.strict,
+    }
+    return Finding(**found, **facts)  # type: ignore[arg-type]
