@@ -125,7 +125,8 @@ class CrawlBridge(EngineBridge):
             if reason is ExitReason.BUDGET:
                 self._close_spider("closespider_pagecount")
                 return
-            self.is_drained = not self.outside
+            # A request may have been enqueued after the last claim of the worker.
+            self.is_drained = not (self.outside or self._more.is_set())
             if not self.start_granted.done():
                 self.start_granted.set_result(None)  # it was read to its end before this process was started
             if self.is_drained:
