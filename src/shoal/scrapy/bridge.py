@@ -179,9 +179,10 @@ class EngineBridge(Observer):
                 log.warning("%s", fate)
         results = TaskResults(START_STEP)
         self.start_granted.set_result(results)
-        harvest = await self._collect(task, results)
-        await self.outside.flush()
-        return harvest
+        try:
+            return await self._collect(task, results)
+        finally:
+            await self.outside.flush()  # also what it has yielded before it failed
 
     async def _collect(self, task: Task, results: TaskResults) -> Harvest:
         """Wait for the end of a task, and return what is to be stored."""

@@ -18,6 +18,13 @@ def test_a_spider_of_a_project_gives_the_items_of_plain_scrapy(crawls, tmp_path,
 
 
 @pytest.mark.long
+def test_what_start_has_yielded_before_it_fails_is_crawled(crawls, tmp_path):
+    found, shown = crawls.on_shoal(f"{PROJECT}:stumbles", f"sqlite:///{tmp_path}/queue.db", code=3)
+    assert found == crawls.plain("stumbles") == {json.dumps({"name": "before"}): 1}
+    assert "start() failed: ValueError: start" in shown
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("spider", ["listing", "mixed", "members", "modern"])
 def test_several_workers_share_a_spider_its_cookies_and_its_start(crawls, tmp_path, spider):
     queue = f"sqlite:///{tmp_path}/queue.db"

@@ -28,6 +28,7 @@ class Mixed(scrapy.Spider):
         for number in range(6):
             yield scrapy.Request(f"{site}/redirect/{number}", self.parse_redirected, meta={"asked": number})
         yield scrapy.Request("http://127.0.0.1:1/", errback=self.failed, cb_kwargs={"number": -1, "pair": 0})
+        yield scrapy.Request(f"{site}/cookies", self.parse_cookies, cookies={"a": "first"})
         yield JsonRequest(f"{site}/echo", data={"name": "json"}, callback=partial(self.parse_partial, "more"))
 
     def parse_flaky(self, response, number, pair):
@@ -54,6 +55,11 @@ class Mixed(scrapy.Spider):
 
     def parse_partial(self, more, response):
         yield {"partial": response.json()["name"], "more": more}
+
+    def parse_cookies(self, response):
+        yield {"cookies": response.json()}
+        if "b" not in response.json():
+            yield response.follow("?again", self.parse_cookies, cookies=[{"name": "b", "value": "second"}])
 
     def failed(self, failure):
         status = failure.value.response.status if failure.check(HttpError) else "no response"
@@ -141,6 +147,19 @@ class Old(scrapy.Spider):
         if number == "2":
             raise ValueError("two")
         yield {"after": number}
+
+
+class Stumbles(scrapy.Spider):
+    """Fails in `start()`, after a request."""
+
+    name = "stumbles"
+
+    async def start(self):
+        yield scrapy.Request(f"{self.settings['SITE']}/name/before")
+        raise ValueError("start")
+
+    def parse(self, response):
+        yield response.json()
 
 
 class Paced(scrapy.Spider):
