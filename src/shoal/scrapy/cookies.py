@@ -8,7 +8,7 @@ from typing import Any
 from shoal.queue.contract import SharedNotes
 
 TOPIC = "scrapy cookies"
-# In the payload of a task, beside the attributes of its request: the versions of the jars that it needs, by name.
+# In the payload of a task, beside what its request has: the versions of the jars that it needs, by name.
 VERSIONS = "versions"
 _FIELDS = (
     "version",

@@ -7,6 +7,7 @@ its type. Nothing is pickled, and reading imports nothing: a class must be in a 
 import base64
 import math
 import sys
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -74,6 +75,11 @@ _FORMS: dict[type, _TextForm] = {
     ),
 }
 _COLLECTIONS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
+# Dicts that behave differently from a plain one, and what a defaultdict may make.
+_DICTS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Counter, OrderedDict)}
+_FACTORIES: dict[str, Any] = {kind.__name__: kind for kind in (list, dict, set, int, float, str)} | {
+    "None": None
+}
 _BASES: tuple[type[Any], ...] = (
     str,
     int,
@@ -144,6 +150,8 @@ class ValueCodec:
             advice = "Pass loader.load_item(), and begin the next loader with it."
             raise UnstorableRequest(where, describe(value), advice)
         kind = type(value)
+        if kind is defaultdict or kind in _DICTS.values():
+            return self._encode_special_dict(where, value)
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
             return {MARK + "named": [path_of(kind, where), [self.encode(where, one) for one in value]]}
         if not isinstance(value, dict) and ItemAdapter.is_item(value):
@@ -154,6 +162,15 @@ class ValueCodec:
                 return self.encode(where, base.__str__(value) if base is str else base(value))
         raise UnstorableRequest(where, describe(value), PASS_PLAIN)
 
+    def _encode_special_dict(self, where: str, value: Any) -> Any:
+        name = type(value).__name__
+        if isinstance(value, defaultdict):
+            name = getattr(value.default_factory, "__name__", "None")
+            if _FACTORIES.get(name, name) is not value.default_factory:
+                raise UnstorableRequest(where, "a defaultdict of a function", "Pass dict(…) of it.")
+        pairs = [[self.encode(where, key), self.encode(where, one)] for key, one in value.items()]
+        return {f"{MARK}dict of": [name, pairs]}
+
     def _decode_marked(self, name: str, inner: Any) -> Any:
         try:
             if name in _LOADS:
@@ -162,6 +179,10 @@ class ValueCodec:
                 return _MAKES[name]([self.decode(one) for one in inner])
             if name == "dict":
                 return {self.decode(key): self.decode(one) for key, one in inner}
+            if name == "dict of":
+                found = _DICTS[inner[0]]() if inner[0] in _DICTS else defaultdict(_FACTORIES[inner[0]])
+                found.update({self.decode(key): self.decode(one) for key, one in inner[1]})
+                return found
             if name == "request":
                 return self._decode_request(inner)
             if name == "named":

@@ -25,8 +25,10 @@ def test_what_start_has_yielded_before_it_fails_is_crawled(crawls, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("spider", ["listing", "mixed", "members", "modern"])
-def test_several_workers_share_a_spider_its_cookies_and_its_start(crawls, tmp_path, spider):
+@pytest.mark.parametrize("spider", ["listing", "mixed", "members", "modern", "remembers"])
+def test_several_workers_share_a_spider_its_cookies_its_start_and_what_its_callbacks_set(
+    crawls, tmp_path, spider
+):
     queue = f"sqlite:///{tmp_path}/queue.db"
     found, _ = crawls.on_shoal(f"{PROJECT}:{spider}", queue, "--workers", "3")
     assert found == crawls.plain(spider)

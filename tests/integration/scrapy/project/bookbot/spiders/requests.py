@@ -1,3 +1,4 @@
+from collections import defaultdict
 from functools import partial
 
 import scrapy
@@ -147,6 +148,27 @@ class Old(scrapy.Spider):
         if number == "2":
             raise ValueError("two")
         yield {"after": number}
+
+
+class Remembers(scrapy.Spider):
+    """Sets attributes in `start()` and in callbacks, for later ones."""
+
+    name = "remembers"
+
+    async def start(self):
+        self.site = self.settings["SITE"]
+        yield scrapy.Request(f"{self.site}/list/1")
+
+    def parse(self, response):
+        self.authors = defaultdict(list)
+        for link in response.css("a.book::attr(href)").getall():
+            self.authors[len(link) % 2].append(link)
+            for number in range(4):
+                yield response.follow(f"{link}&{number}", self.parse_book)
+
+    def parse_book(self, response):
+        title = response.css("h1::text").get().strip()
+        yield {"url": response.url.removeprefix(self.site), "title": title, "known": self.authors[1]}
 
 
 class Stumbles(scrapy.Spider):
