@@ -21,7 +21,7 @@ from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.requests import own_turn
 from shoal.scrapy.attributes import STATE, VERSION, SharedAttributes
-from shoal.scrapy.compat import install_reactor, is_running, set_up_reactor
+from shoal.scrapy.compat import install_reactor, is_running, restore_start_requests, set_up_reactor
 from shoal.scrapy.cookies import VERSIONS, SharedCookies
 from shoal.scrapy.limits import FleetLimits
 from shoal.scrapy.outside import OutsideRequests
@@ -52,6 +52,7 @@ class EngineBridge(Observer):
     def __init__(self, spider_class: type[Spider], settings: Settings) -> None:
         """Connect a spider; the settings are those of its project, with those of the spider."""
         self.spider_class, self.settings = spider_class, settings
+        restore_start_requests(spider_class)
         self.process_id = f"{os.getpid()}-{secrets.token_hex(4)}"
         self.is_drained = False
         self.closed_for = ""  # the reason with which the spider was closed

@@ -72,6 +72,12 @@ def test_a_spider_is_found_by_its_name_within_its_project_and_in_a_single_file(c
 
 
 @pytest.mark.long
+def test_a_spider_of_before_start_begins_with_its_start_requests(crawls, tmp_path):
+    found, _ = crawls.on_shoal(f"{PROJECT}:before", f"sqlite:///{tmp_path}/queue.db")
+    assert found == {json.dumps({"name": "requests"}): 1}
+
+
+@pytest.mark.long
 def test_typed_urls_take_the_place_of_start_and_are_for_parse(crawls, tmp_path):
     queue, url = f"sqlite:///{tmp_path}/queue.db", f"{crawls.site.url}/list/2"
     found, _ = crawls.on_shoal(f"{PROJECT}:old", queue, "--url", url, "--url", f"{crawls.site.url}/list/4")
