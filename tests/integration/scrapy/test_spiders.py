@@ -78,6 +78,22 @@ def test_a_spider_of_before_start_begins_with_its_start_requests(crawls, tmp_pat
 
 
 @pytest.mark.long
+def test_a_spider_that_cannot_be_opened_says_what_to_type(crawls, tmp_path):
+    file = tmp_path / "tagged.py"
+    file.write_text(
+        "import scrapy\n"
+        "class Tagged(scrapy.Spider):\n"
+        "    name = 'tagged'\n"
+        "    def __init__(self, tag, **args):\n"
+        "        super().__init__(**args)\n"
+    )
+    command = ["-m", "shoal", "run", str(file), "--queue", f"sqlite:///{tmp_path}/queue.db"]
+    shown = crawls.run(command, cwd=tmp_path, code=1)
+    assert "missing 1 required positional argument: 'tag'" in shown
+    assert "-a NAME=VALUE" in shown
+
+
+@pytest.mark.long
 def test_typed_urls_take_the_place_of_start_and_are_for_parse(crawls, tmp_path):
     queue, url = f"sqlite:///{tmp_path}/queue.db", f"{crawls.site.url}/list/2"
     found, _ = crawls.on_shoal(f"{PROJECT}:old", queue, "--url", url, "--url", f"{crawls.site.url}/list/4")
@@ -89,7 +105,7 @@ def test_an_exception_of_a_callback_is_a_reject_and_a_failed_request_a_dead_lett
     queue = f"sqlite:///{tmp_path}/queue.db"
     _, shown = crawls.on_shoal(f"{PROJECT}:old", queue)
     assert "1 rejected" in shown
-    assert "ValueError: two" in shown
+    assert "ValueError: two (requests.py:" in shown
     file = tmp_path / "lost.py"
     file.write_text(
         "import scrapy\n"

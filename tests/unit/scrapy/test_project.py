@@ -52,6 +52,44 @@ def test_a_spider_is_found_by_its_projects_folder_by_its_name_and_in_a_file(proj
     assert load_scraper(f"{file}:Quotes").name == "quotes"
 
 
+def test_a_project_is_found_from_a_folder_within_it_and_for_a_file_of_it(project, monkeypatch):
+    monkeypatch.chdir(project / "shopbot" / "spiders")
+    assert load_scraper("quotes").name == "quotes"
+    with pytest.raises(InvalidInput, match="There is no module 'books'"):
+        load_scraper("books")
+    assert "FEEDS" in {part[0] for part in load_scraper("quotes.py").parts()}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        (
+            "spiders/bad.py",
+            "import not_installed",
+            r"The spiders of the project shop could not be imported: ModuleNotFoundError: "
+            r"No module named 'not_installed' \(shopbot/spiders/bad.py:1\)\. "
+            r"Install .* SPIDER_LOADER_WARN_ONLY = True",
+        ),
+        ("spiders/bad.py", "def :", r"SyntaxError: .*\(shopbot/spiders/bad.py:1\)"),
+        (
+            "settings.py",
+            "import os\nKEY = os.environ['NO_SUCH_KEY']",
+            r"The settings shopbot.settings of the project shop could not be imported: "
+            r"KeyError: 'NO_SUCH_KEY' \(shopbot/settings.py:2\)",
+        ),
+        (
+            "settings.py",
+            'SPIDER_MODULES = ["none.there"]',
+            r"could not be imported: .*No module named 'none'",
+        ),
+    ],
+)
+def test_what_cannot_be_imported_is_said_with_its_line(project, file, text, says):
+    (project / "shopbot" / file).write_text(text)
+    with pytest.raises(InvalidInput, match=says):
+        load_scraper(f"{project}:quotes")
+
+
 def test_an_unknown_spider_is_answered_with_the_nearest_one(project, tmp_path):
     with pytest.raises(InvalidInput, match=r"The project shop has no spider 'qotes'. Did you mean 'quotes'"):
         load_scraper(f"{project}:qotes")
@@ -106,3 +144,18 @@ def test_what_is_not_used_is_listed_with_what_to_do(project):
     assert found["DOWNLOAD_DELAY"].is_used
     redis = Settings({"ITEM_PIPELINES": {"scrapy_redis.pipelines.RedisPipeline": 1}})
     assert "ITEM_PIPELINES" not in {fate.what for fate in fates(redis)}
+
+
+def test_what_does_not_work_is_listed(project):
+    settings = '\nDOWNLOAD_DELY = 3\nITEM_PIPELINES = {"shopbot.nowhere.Pipeline": 1}\n'
+    file = project / "shopbot" / "settings.py"
+    file.write_text(file.read_text() + settings)
+    spider = project / "shopbot" / "spiders" / "quotes.py"
+    spider.write_text(SPIDER + "\n    def start_requests(self):\n        yield scrapy.Request('data:,')\n")
+    parts = {(what, is_used): says for what, is_used, says in load_scraper(f"{project}:quotes").parts()}
+    assert parts["DOWNLOAD_DELY", False] == "no setting of Scrapy. Did you mean DOWNLOAD_DELAY?"
+    broken = parts["ITEM_PIPELINES", None]
+    assert broken.startswith(
+        "shopbot.nowhere.Pipeline cannot be imported: ModuleNotFoundError: No module named"
+    )
+    assert "async def start" in parts["start_requests()", True]
