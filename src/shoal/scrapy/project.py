@@ -19,7 +19,7 @@ from scrapy.settings import Settings
 from scrapy.spiderloader import get_spider_loader
 
 from shoal.core.errors import InvalidInput
-from shoal.core.failures import error_with_place, message_of
+from shoal.core.failures import message_of
 from shoal.core.model import Task
 from shoal.core.text import shorten
 from shoal.scrape.harvest import Harvest
@@ -30,7 +30,7 @@ from shoal.scrapy.bridge import EngineBridge
 from shoal.scrapy.compat import call_start_requests, install_reactor
 from shoal.scrapy.feeds import write_feeds
 from shoal.scrapy.scheduler import REQUEST_STEP, START_STEP, START_TASK
-from shoal.scrapy.settings import broken_components, check_settings, fates, scraper_settings, usable_feeds
+from shoal.scrapy.settings import check_settings, fates, scraper_settings, usable_feeds
 
 SKIP_BROKEN = "Install what is missing, or skip such modules: SPIDER_LOADER_WARN_ONLY = True"
 OPEN_ADVICE = {
@@ -82,7 +82,6 @@ class SpiderScraper(Scraper):
                 "called, as before Scrapy 2.16; newer code has: async def start(self)",
             )
         yield from fates(self.bridge.settings)
-        yield from broken_components(self.bridge.settings)
 
     @property
     def for_run_hooks(self) -> Scraper:
@@ -132,7 +131,7 @@ class SpiderScraper(Scraper):
                 await bridge.open(resources.queue, resources.run, self.args or {})
             except (ImportError, NameError, TypeError) as error:
                 advice = OPEN_ADVICE["args" if isinstance(error, TypeError) else "parts"]
-                raise InvalidInput(f"{error_with_place(error)}. {advice}") from error
+                raise InvalidInput(f"{message_of(error)}. {advice}") from error
 
         @self.on_finish
         async def close_spider(resources: Any) -> None:

@@ -9,7 +9,6 @@ from scrapy.settings import BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.failures import error_with_place
 from shoal.scrapy.limits import FLEET_LIMITS
 
 SCHEDULER = "shoal.scrapy.scheduler.EngineScheduler"
@@ -77,7 +76,7 @@ class SettingFate(NamedTuple):
     """What becomes of a setting, a middleware, a pipeline or an extension."""
 
     what: str
-    is_used: bool
+    is_used: bool | None  # None if it cannot be used
     says: str
 
     def __str__(self) -> str:
@@ -136,18 +135,15 @@ def fates(settings: BaseSettings) -> Iterator[SettingFate]:
         for key, order in settings.getwithbase(group).items():
             own = not _name_of(key).startswith("scrapy.")
             if order is not None and own and _name_of(key).partition(".")[0] not in PACKAGES_REFUSED:
-                yield SettingFate(group, True, f"{_name_of(key)}, in each worker")
+                yield _fate_of_component(group, key)
 
 
-def broken_components(settings: BaseSettings) -> Iterator[tuple[str, None, str]]:
-    """Yield the components that cannot be imported."""
-    for group in COMPONENTS:
-        for key, order in settings.getwithbase(group).items():
-            try:
-                if order is not None:
-                    load_object(key)
-            except Exception as error:
-                yield group, None, f"{_name_of(key)} cannot be imported: {error_with_place(error)}"
+def _fate_of_component(group: str, key: Any) -> SettingFate:
+    try:
+        load_object(key)
+    except Exception as error:
+        return SettingFate(group, None, f"{_name_of(key)}, which cannot be imported: {error}")
+    return SettingFate(group, True, f"{_name_of(key)}, in each worker")
 
 
 def engine_settings(settings: BaseSettings) -> dict[str, Any]:

@@ -94,6 +94,24 @@ def test_a_spider_that_cannot_be_opened_says_what_to_type(crawls, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["parse", "{site}/list/1", "--spider", "old"], "'after': '1'"),
+        (["fetch", "{site}/name/x"], '{"name": "x"}'),
+        (["shell", "{site}/name/x", "-c", "response.json()"], "{'name': 'x'}"),
+        (["check", "old"], "OK"),
+    ],
+)
+def test_other_commands_of_scrapy_do_not_touch_the_queue(crawls, tmp_path, command, says):
+    queue = tmp_path / "queue.db"
+    command = [one.format(site=crawls.site.url) for one in command]
+    settings = ["-s", "SCHEDULER=shoal.scrapy.Scheduler", "-s", f"SHOAL_QUEUE=sqlite:///{queue}"]
+    assert says in crawls.run(["-m", "scrapy", *command, *settings], cwd=PROJECT)
+    assert not queue.exists()
+
+
+@pytest.mark.long
 def test_typed_urls_take_the_place_of_start_and_are_for_parse(crawls, tmp_path):
     queue, url = f"sqlite:///{tmp_path}/queue.db", f"{crawls.site.url}/list/2"
     found, _ = crawls.on_shoal(f"{PROJECT}:old", queue, "--url", url, "--url", f"{crawls.site.url}/list/4")
