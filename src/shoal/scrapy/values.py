@@ -25,6 +25,7 @@ from shoal.core.text import shorten
 
 MARK = "~"
 MAX_INT = 1 << 63  # larger ones are text: not every store has them as numbers
+PAGE_METHOD = "scrapy_playwright.page:PageMethod"
 PASS_PLAIN = "Pass text, numbers, lists and dicts."
 
 
@@ -154,6 +155,9 @@ class ValueCodec:
             return self._encode_special_dict(where, value)
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
             return {MARK + "named": [path_of(kind, where), [self.encode(where, one) for one in value]]}
+        if f"{kind.__module__}:{kind.__qualname__}" == PAGE_METHOD:
+            parts = [value.method, list(value.args), value.kwargs]
+            return {MARK + "page method": [self.encode(f"{where}.method", one) for one in parts]}
         if not isinstance(value, dict) and ItemAdapter.is_item(value):
             fields = {name: self.encode(f"{where}.{name}", one) for name, one in ItemAdapter(value).items()}
             return {MARK + "item": [path_of(kind, where), fields]}
@@ -185,6 +189,9 @@ class ValueCodec:
                 return found
             if name == "request":
                 return self._decode_request(inner)
+            if name == "page method":
+                method, args, kwargs = self.decode(inner)
+                return load_class(PAGE_METHOD)(method, *args, **kwargs)
             if name == "named":
                 return _load_named(inner[0])(self.decode(inner[1]))
             if name == "item":

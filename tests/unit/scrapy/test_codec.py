@@ -170,6 +170,20 @@ def test_a_dict_that_makes_its_missing_values_or_keeps_an_order_comes_back_as_it
     assert getattr(found, "default_factory", None) is getattr(kept, "default_factory", None)
 
 
+def test_the_page_methods_of_scrapy_playwright_come_back(monkeypatch):
+    def init(self, method, *args, **kwargs):
+        self.method, self.args, self.kwargs = method, args, kwargs
+
+    page = ModuleType("scrapy_playwright.page")
+    page.PageMethod = type("PageMethod", (), {"__init__": init, "__module__": page.__name__})
+    monkeypatch.setitem(sys.modules, page.__name__, page)
+    method = page.PageMethod("click", "a.next", timeout=3)
+    (found,) = through_the_store(scrapy.Request(URL, meta={"methods": [method]})).meta["methods"]
+    assert (type(found), vars(found)) == (page.PageMethod, vars(method))
+    method.method = lambda page: None
+    assert "is a value of type function" in unstorable(meta={"methods": [method]})
+
+
 def test_each_error_says_what_where_and_what_to_do():
     response = HtmlResponse(URL)
     itself = {}

@@ -90,6 +90,14 @@ def test_what_cannot_be_imported_is_said_with_its_line(project, file, text, says
         load_scraper(f"{project}:quotes")
 
 
+def test_a_spider_says_how_to_install_scrapy(tmp_path, monkeypatch):
+    file = tmp_path / "alone.py"
+    file.write_text(SPIDER)
+    monkeypatch.setitem(sys.modules, "scrapy", None)
+    with pytest.raises(InvalidInput, match=r"alone.py could not be .*, line 2: .* Run: pip install .*scrapy"):
+        load_scraper(str(file))
+
+
 def test_an_unknown_spider_is_answered_with_the_nearest_one(project, tmp_path):
     with pytest.raises(InvalidInput, match=r"The project shop has no spider 'qotes'. Did you mean 'quotes'"):
         load_scraper(f"{project}:qotes")

@@ -173,6 +173,8 @@ async def test_the_state_of_a_spider_is_shared_although_it_is_changed_in_place(q
     here, there = Counting(), Counting()
     here.state, there.state = {}, {}
     one, other = await share(queue, here), await share(queue, there)
+    await one.write()
+    assert one.version == 0  # nothing was set
     here.state["page"] = 3
     await one.write()
     await other.read({VERSION: one.version})
