@@ -32,6 +32,8 @@ from shoal.scrapy.feeds import write_feeds
 from shoal.scrapy.scheduler import REQUEST_STEP, START_STEP, START_TASK
 from shoal.scrapy.settings import check_settings, fates, scraper_settings, usable_feeds
 
+# The first is the user's; if it names none, both are set for get_project_settings() in spiders and pipelines.
+SETTINGS_VARIABLE, OWN_VARIABLE = "SCRAPY_SETTINGS_MODULE", "SHOAL_SCRAPY_SETTINGS"
 SKIP_BROKEN = "Install what is missing, or skip such modules: SPIDER_LOADER_WARN_ONLY = True"
 OPEN_ADVICE = {
     "args": "Arguments of the spider are passed with -a NAME=VALUE",
@@ -150,7 +152,10 @@ class ScrapyProject:
         config = configparser.ConfigParser()
         config.read(folder / "scrapy.cfg")
         wanted = os.environ.get("SCRAPY_PROJECT", "default")
-        module = os.environ.get("SCRAPY_SETTINGS_MODULE") or config.get("settings", wanted, fallback="")
+        typed = os.environ.get(SETTINGS_VARIABLE, "")
+        if typed == os.environ.get(OWN_VARIABLE):
+            typed = ""
+        module = typed or config.get("settings", wanted, fallback="")
         if not module:
             raise InvalidInput(
                 f"{folder / 'scrapy.cfg'} names no settings. Write in it, under [settings]: "
@@ -158,6 +163,8 @@ class ScrapyProject:
             )
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))  # it stays: middlewares are imported when a spider is opened
+        if not typed:
+            os.environ[SETTINGS_VARIABLE] = os.environ[OWN_VARIABLE] = module
         settings = Settings()
         with _explain(f"The settings {module} of the project {folder.name}", folder):
             settings.setmodule(module, priority="project")

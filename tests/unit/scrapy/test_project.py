@@ -36,6 +36,8 @@ def project(tmp_path, monkeypatch):
     )
     (folder / "shopbot" / "spiders" / "quotes.py").write_text(SPIDER)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("SCRAPY_SETTINGS_MODULE", "SHOAL_SCRAPY_SETTINGS"):
+        monkeypatch.setenv(name, "")
     yield folder
     for name in [one for one in sys.modules if one.partition(".")[0] == "shopbot"]:
         del sys.modules[name]
@@ -58,6 +60,20 @@ def test_a_project_is_found_from_a_folder_within_it_and_for_a_file_of_it(project
     with pytest.raises(InvalidInput, match="There is no module 'books'"):
         load_scraper("books")
     assert "FEEDS" in {part[0] for part in load_scraper("quotes.py").parts()}
+
+
+def test_the_code_of_a_project_finds_its_settings_from_any_folder(project, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spider = project / "shopbot" / "spiders" / "quotes.py"
+    found = "from scrapy.utils.project import get_project_settings\nFEEDS = get_project_settings()['FEEDS']\n"
+    spider.write_text(found + SPIDER)
+    load_scraper(f"{project}:quotes")
+    assert sys.modules["shopbot.spiders.quotes"].FEEDS.copy_to_dict() == {"a.json": {}}
+    (project / "shopbot" / "prod.py").write_text('SPIDER_MODULES = ["shopbot.spiders"]\nBOT_NAME = "prod"\n')
+    assert load_scraper(f"{project}:quotes").bridge.settings["BOT_NAME"] != "prod"
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "shopbot.prod")
+    for _ in range(2):
+        assert load_scraper(f"{project}:quotes").bridge.settings["BOT_NAME"] == "prod"
 
 
 @pytest.mark.parametrize(
