@@ -140,6 +140,14 @@ class SpiderScraper(Scraper):
             await bridge.shut()
 
 
+class SeveralSpiders(InvalidInput):
+    """A project has several spiders, and none was named; `shoal check` lists the parts that all have."""
+
+    def __init__(self, where: str, known: list[str], settings: Settings) -> None:
+        self.parts = list(fates(settings))
+        super().__init__(_unknown(where, "", known))
+
+
 class ScrapyProject:
     """The folder of a `scrapy.cfg`, its settings and its spiders."""
 
@@ -181,6 +189,8 @@ class ScrapyProject:
         """Return the scraper of a spider, or of the only one; raises InvalidInput."""
         known = self.names()
         name = name or (known[0] if len(known) == 1 else "")
+        if not name and known:
+            raise SeveralSpiders(f"The project {self.folder.name}", known, self.settings)
         if name not in known:
             raise InvalidInput(_unknown(f"The project {self.folder.name}", name, known))
         return _checked(self._loader.load(name), self.settings)

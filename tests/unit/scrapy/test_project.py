@@ -9,6 +9,7 @@ from scrapy.settings import Settings
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.fleet.project.file import Project
 from shoal.fleet.project.scrapers import load
+from shoal.fleet.status.doctor import CheckStatus, examine
 from shoal.scrape.load import load_scraper
 from shoal.scrapy.settings import fates
 
@@ -168,6 +169,20 @@ def test_what_is_not_used_is_listed_with_what_to_do(project):
     assert found["DOWNLOAD_DELAY"].is_used
     redis = Settings({"ITEM_PIPELINES": {"scrapy_redis.pipelines.RedisPipeline": 1}})
     assert "ITEM_PIPELINES" not in {fate.what for fate in fates(redis)}
+
+
+async def test_a_check_of_a_project_lists_what_all_its_spiders_have(project, tmp_path):
+    (project / "shopbot" / "spiders" / "books.py").write_text(SPIDER.replace('"quotes"', '"books"'))
+    settings = project / "shopbot" / "settings.py"
+    settings.write_text(settings.read_text() + 'EXTENSIONS = {"none.There": 1}\n')
+    with pytest.raises(InvalidInput) as raised:
+        load_scraper(str(project))
+    results = examine(f"sqlite:///{tmp_path}/queue.db", raised.value)
+    found = {one.what: (one.health, one.says) async for one in results}
+    names = "The project shop has several spiders. Name one: books, quotes"
+    assert found["scraper"] == (CheckStatus.POOR, names)
+    assert "TWISTED_REACTOR_ENABLED" not in found
+    assert found["EXTENSIONS"] == (CheckStatus.BAD, "none.There, which cannot be imported: No module named 'none'")
 
 
 def test_what_does_not_work_is_listed(project):

@@ -67,7 +67,10 @@ async def examine(
         yield CheckResult("scraper", CheckStatus.GOOD, "none was named")
     for scraper in scrapers:
         if isinstance(scraper, ShoalError):
-            yield CheckResult("scraper", CheckStatus.BAD, str(scraper))
+            parts = getattr(scraper, "parts", ())  # of a project of which no scraper was named
+            yield CheckResult("scraper", CheckStatus.POOR if parts else CheckStatus.BAD, str(scraper))
+            for what, is_used, says in parts:
+                yield CheckResult(what, PART_STATUS[is_used], says)
             continue
         async for result in _check_scraper(scraper):
             is_shared = len(scrapers) > 1 and result.what != "scraper"
