@@ -68,9 +68,8 @@ class SharedAttributes:
             own = self._assigned()
             for name, text in theirs.items():
                 if text != self._known.get(name):
-                    self._take_over(
-                        name, self._decode(text), is_changed=own.get(name) != self._known.get(name)
-                    )
+                    is_changed = own.get(name) != self._known.get(name)
+                    self._take_over(name, self._decode(text), is_changed=is_changed)
             self._known, self.version = theirs, version
         return note.stamp
 
@@ -82,20 +81,21 @@ class SharedAttributes:
 
     def _assigned(self) -> dict[str, str]:
         """Return the attributes that were assigned since the beginning, as JSON."""
-        before = self._before or {}
+        before = vars(self._spider) if self._before is None else self._before
         found: dict[str, str] = {}
         for name, value in vars(self._spider).items():
-            if (
-                name not in before or value is not before[name] or name == STATE
-            ) and name not in self._refused:
-                try:
-                    found[name] = json.dumps(self._values.encode(name, value))
-                except UnstorableRequest as error:
-                    self._refuse(name, f"{error.what}. {error.advice}")
-                else:
-                    if len(found[name]) > MAX_SIZE:
-                        self._refuse(name, f"longer than {MAX_SIZE:,} characters.")
-        return {name: text for name, text in found.items() if name not in self._refused}
+            is_old = name in before and value is before[name] and not (name == STATE and value)
+            if not is_old and name not in self._refused and (text := self._encode(name, value)):
+                found[name] = text
+        return found
+
+    def _encode(self, name: str, value: Any) -> str:
+        """Return an attribute as JSON; nothing, after a warning, if it cannot be shared."""
+        try:
+            text = json.dumps(self._values.encode(name, value))
+        except UnstorableRequest as error:
+            return self._refuse(name, f"{error.what}. {error.advice}")
+        return text if len(text) <= MAX_SIZE else self._refuse(name, f"longer than {MAX_SIZE:,} characters.")
 
     def _refuse(self, name: str, why: str) -> str:
         self._refused.add(name)
@@ -120,7 +120,8 @@ def merge(base: Any, mine: Any, theirs: Any) -> Any:
     if type(base) is not kind:
         base = kind()
     if isinstance(mine, dict):
-        return theirs | {key: one for key, one in mine.items() if key not in base or base[key] != one}
+        theirs.update({key: one for key, one in mine.items() if key not in base or base[key] != one})
+        return theirs
     if isinstance(mine, set):
         return theirs | mine
     if isinstance(mine, list) and mine[: len(base)] == base:

@@ -155,6 +155,13 @@ async def test_what_two_workers_make_of_an_attribute_is_put_together(queue):
         assert spider.by_name == {"here": 1, "there": 1}
 
 
+async def test_nothing_is_written_before_the_first_callback(queue):
+    spider = Counting()
+    shared = SharedAttributes(queue, "run", spider, RequestCodec(spider).values)
+    await shared.write()
+    assert shared.version == 0
+
+
 async def test_an_attribute_that_cannot_be_shared_is_said_once(queue, caplog):
     spider = Counting()
     shared = await share(queue, spider)
