@@ -15,6 +15,7 @@ from typing import Protocol
 
 from shoal.core.errors import InvalidInput
 from shoal.core.text import shorten
+from shoal.registry.extras import install_command
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call
 from shoal.scrape.scraper import Scraper
@@ -45,6 +46,7 @@ LOADERS: Registry[ScraperLoader] = Registry(
     {"scrapy": lambda: _read_loader(import_module("shoal.scrapy.loader"))},
     _read_loader,
 )
+KNOWN_EXTRAS = ("scrapy",)  # modules that scrapers import, and that an extra of the same name installs
 _loading: ContextVar[bool] = ContextVar("loading", default=False)
 
 
@@ -203,4 +205,6 @@ def _explain_errors(name: str, path: str) -> Iterator[None]:
         reason = shorten(f"{type(error).__name__}: {error}", 300)
         if isinstance(error, RuntimeError) and "asyncio.run" in reason:
             reason += '. Put what starts a run under: if __name__ == "__main__":'
+        if isinstance(error, ModuleNotFoundError) and error.name in KNOWN_EXTRAS:
+            reason += f". Run: {install_command(error.name)}"
         raise InvalidInput(f"{name} could not be imported{line}: {reason}") from error

@@ -310,8 +310,11 @@ class Scraper:
         """Return typed settings as `replace` takes them; other kinds of scrapers may have other names."""
         return dict(typed)
 
-    def parts(self) -> Iterable[tuple[str, bool, str]]:
-        """Return what `shoal check` says of another kind of scraper: a part, whether it is used, and how."""
+    def parts(self) -> Iterable[tuple[str, bool | None, str]]:
+        """Return what `shoal check` says of another kind of scraper: a part, whether it is used, and how.
+
+        None stands for a part that does not work.
+        """
         return ()
 
     def change(self, **changes: Any) -> None:

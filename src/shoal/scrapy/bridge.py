@@ -1,7 +1,6 @@
 """Connects a worker of Shoal with Scrapy's engine; both live in one event loop."""
 
 import asyncio
-import json
 import logging
 import os
 import secrets
@@ -21,7 +20,8 @@ from shoal.core.tasks import exchange_last, repeat, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.requests import own_turn
-from shoal.scrapy.compat import install_reactor, is_running, set_up_reactor
+from shoal.scrapy.attributes import STATE, VERSION, SharedAttributes
+from shoal.scrapy.compat import install_reactor, is_running, restore_start_requests, set_up_reactor
 from shoal.scrapy.cookies import VERSIONS, SharedCookies
 from shoal.scrapy.limits import FleetLimits
 from shoal.scrapy.outside import OutsideRequests
@@ -34,7 +34,6 @@ from shoal.worker.scraper_stats import read_stats, write_stats
 from shoal.worker.telemetry.observer import Observer
 
 UNFINISHED = (NotNow, UnstorableRequest)  # what a task has yielded before these is not stored
-STATE_TOPIC = "scrapy state"
 OPEN_INTERVAL = timedelta(milliseconds=1)  # between two looks whether the engine runs
 STATS_INTERVAL, ERRORS_INTERVAL = timedelta(seconds=5), timedelta(seconds=1)  # of the statistics of a worker
 # Between two looks at the limits of the run: at least, and at most while nothing is stored here.
@@ -53,6 +52,7 @@ class EngineBridge(Observer):
     def __init__(self, spider_class: type[Spider], settings: Settings) -> None:
         """Connect a spider; the settings are those of its project, with those of the spider."""
         self.spider_class, self.settings = spider_class, settings
+        restore_start_requests(spider_class)
         self.process_id = f"{os.getpid()}-{secrets.token_hex(4)}"
         self.is_drained = False
         self.closed_for = ""  # the reason with which the spider was closed
@@ -64,7 +64,7 @@ class EngineBridge(Observer):
         self._closing: asyncio.Task[None] | None = None
         self._crawling: asyncio.Task[None] | None = None
         self._crawler: Crawler | None = None
-        self._spider: Any = None
+        self._attributes: SharedAttributes | None = None
         self._pacer: HostPacer | None = None
         self._cookies: SharedCookies | None = None
 
@@ -94,7 +94,9 @@ class EngineBridge(Observer):
         self.queue, self.run = queue, run
         order = self.settings["SCHEDULER_START_MEMORY_QUEUE"] or self.settings["SCHEDULER_MEMORY_QUEUE"]
         is_lifo = "Lifo" in str(order)
-        self.outside = OutsideRequests(queue, run.id, self.on_enqueued, is_start_lifo=is_lifo)
+        self.outside = OutsideRequests(
+            queue, run.id, self._write_shared, self.on_enqueued, is_start_lifo=is_lifo
+        )
         self.start_granted: asyncio.Future[TaskResults | None] = asyncio.get_running_loop().create_future()
 
     async def shut(self) -> None:
@@ -126,12 +128,11 @@ class EngineBridge(Observer):
         crawler.signals.connect(self._on_response, signals.response_downloaded)
         if (jars := engine.cookie_jars()) is not None:
             self._cookies = SharedCookies(self.queue, self.run.id, jars)
-        self._spider = crawler.spider
-        self._spider.state = getattr(self._spider, "state", {})  # as Scrapy's extension for JOBDIR does
-        note = (await self.queue.notes(STATE_TOPIC, [self.run.id])).get(self.run.id)
-        if note:
-            self._spider.state.update(json.loads(note.value))
-        self._state = self._state_text()
+        assert crawler.spider
+        if not hasattr(crawler.spider, STATE):
+            setattr(crawler.spider, STATE, {})  # as Scrapy's extension for JOBDIR does
+        values = scheduler.codec.values
+        self._attributes = SharedAttributes(self.queue, self.run.id, crawler.spider, values)
         interval = ERRORS_INTERVAL if self._limits.needs_errors else STATS_INTERVAL
         self._repeated = [asyncio.create_task(repeat(self.write_stats, interval))]
         if self._limits:
@@ -160,11 +161,9 @@ class EngineBridge(Observer):
         """Have the engine process the request of a task."""
         self._check_open()
         payload = dict(task.payload)
-        versions = payload.pop(VERSIONS, None)
+        await self._read_shared(payload.pop(VERSIONS, {}))
         # A task that was typed as a URL has no payload: it is for `parse`.
         request = self.scheduler.codec.decode(payload or {"url": task.url})
-        if versions and self._cookies:
-            await self._cookies.read(versions)
         results = TaskResults(_key_of(task), request, own_turn())
         self.scheduler.hand_out(request, results)
         return await self._collect(task, results)
@@ -177,11 +176,13 @@ class EngineBridge(Observer):
         for fate in fates(self.settings):
             if not fate.is_used:
                 log.warning("%s", fate)
+        await self._read_shared({})
         results = TaskResults(START_STEP)
         self.start_granted.set_result(results)
-        harvest = await self._collect(task, results)
-        await self.outside.flush()
-        return harvest
+        try:
+            return await self._collect(task, results)
+        finally:
+            await self.outside.flush()  # also what it has yielded before it failed
 
     async def _collect(self, task: Task, results: TaskResults) -> Harvest:
         """Wait for the end of a task, and return what is to be stored."""
@@ -195,12 +196,7 @@ class EngineBridge(Observer):
         if results.failure and (results.is_empty or isinstance(results.failure, UNFINISHED)):
             raise results.failure
         self._keep_errors(task, results)
-        follow = results.follow
-        if self._cookies:
-            await self._cookies.write()
-            if versions := self._cookies.versions:
-                follow = [replace(one, payload={**one.payload, VERSIONS: versions}) for one in follow]
-        await self._write_state()
+        follow = await self._write_shared(results.follow)
         self._unsettled[results.key] = results
         return Harvest(items=results.items, rejects=results.rejects, follow=follow)
 
@@ -271,13 +267,25 @@ class EngineBridge(Observer):
         except QueueError as error:
             log.warning("A host could not be paused for the fleet: %s", error)
 
-    async def _write_state(self) -> None:
-        if self._spider.state and (text := self._state_text()) != self._state:
-            self._state = text
-            await self.queue.write_notes(STATE_TOPIC, {self.run.id: text.encode()})
+    async def _read_shared(self, versions: Mapping[str, int]) -> None:
+        """Read the cookies and attributes that a task needs."""
+        assert self._attributes
+        await self._attributes.begin()
+        await self._attributes.read(versions)
+        if self._cookies:
+            await self._cookies.read({name: one for name, one in versions.items() if name != VERSION})
 
-    def _state_text(self) -> str:
-        return json.dumps(self._spider.state, default=repr, sort_keys=True)
+    async def _write_shared(self, follow: list[Task]) -> list[Task]:
+        """Store the cookies and attributes that have changed, and let these tasks name the versions."""
+        assert self._attributes
+        await self._attributes.write()
+        versions = {VERSION: self._attributes.version} if self._attributes.version else {}
+        if self._cookies:
+            await self._cookies.write()
+            versions |= self._cookies.versions
+        if not versions:
+            return follow
+        return [replace(one, payload={**one.payload, VERSIONS: versions}) for one in follow]
 
 
 def _closed(reason: str) -> NotNow:

@@ -51,7 +51,7 @@ class RequestCodec:
         # Functions of Scrapy itself are no callbacks, and calling one is what a forged task could try.
         self._packages = {_package_of(one.__module__) for one in classes} - {"scrapy"}
         self._method_names: dict[Callable[..., Any], str | None] = {}
-        self._values = ValueCodec(self.encode, self.decode)
+        self.values = ValueCodec(self.encode, self.decode)
 
     def encode(self, request: Request) -> dict[str, Any]:
         """Return a request as JSON; raises UnstorableRequest."""
@@ -83,7 +83,7 @@ class RequestCodec:
             elif name == "headers":
                 fields[name] = [(_to_bytes(key), list(map(_to_bytes, values))) for key, values in value]
             elif name != _CLASS:
-                fields[name] = self._values.decode(value)
+                fields[name] = self.values.decode(value)
         try:
             return kind(**fields)
         except (ValueError, TypeError) as error:
@@ -93,7 +93,7 @@ class RequestCodec:
         if name in _FUNCTIONS:
             found[name] = self._name_of(name, value)
         elif name != "headers":
-            found[name] = self._values.encode(name, value)
+            found[name] = self.values.encode(name, value)
         elif value:
             found[name] = [[_to_text(key), list(map(_to_text, values))] for key, values in value.items()]
 
@@ -105,8 +105,8 @@ class RequestCodec:
             arguments = f"an argument of its {where}"
             return [
                 self._name_of(where, function.func),
-                self._values.encode(arguments, list(function.args)),
-                self._values.encode(arguments, dict(function.keywords)),
+                self.values.encode(arguments, list(function.args)),
+                self.values.encode(arguments, dict(function.keywords)),
             ]
         plain = getattr(function, "__func__", None)
         if plain is not None and getattr(function, "__self__", None) is self._spider:
@@ -145,7 +145,7 @@ class RequestCodec:
             return NO_CALLBACK
         if isinstance(name, list) and len(name) == 3:
             function, arguments, keywords = name
-            values = self._values
+            values = self.values
             return partial(
                 self._find_function(function), *values.decode(arguments), **values.decode(keywords)
             )

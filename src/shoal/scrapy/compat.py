@@ -109,6 +109,19 @@ def make_idle_crawler(spider_class: type[Spider], settings: Settings, args: Mapp
     return crawler
 
 
+async def call_start_requests(spider: Any) -> AsyncIterator[Any]:
+    """Take the place of `start()`, which calls `start_requests()` only up to Scrapy 2.15."""
+    for one in spider.start_requests():
+        yield one
+
+
+def restore_start_requests(spider_class: type[Spider]) -> None:
+    """Let a spider start with its `start_requests()` if it has no `start()` of its own."""
+    has_own = hasattr(spider_class, "start_requests") and not hasattr(Spider, "start_requests")
+    if has_own and spider_class.start is Spider.start:
+        spider_class.start = call_start_requests  # type: ignore[method-assign,assignment]
+
+
 def is_running(crawler: Crawler) -> bool:
     """Return whether the engine of a crawler takes requests; it is created while the crawler starts."""
     engine = getattr(crawler, "_engine", None)

@@ -8,7 +8,8 @@ from typing import Any
 from shoal.queue.contract import SharedNotes
 
 TOPIC = "scrapy cookies"
-VERSIONS = "cookies"  # in the payload of a task: the versions of the jars that it needs, by name
+# In the payload of a task, beside what its request has: the versions of the jars that it needs, by name.
+VERSIONS = "versions"
 _FIELDS = (
     "version",
     "name",

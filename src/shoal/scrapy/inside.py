@@ -3,10 +3,12 @@
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import Any
 
 import msgspec
+from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
+from scrapy.utils.misc import build_from_crawler
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
@@ -34,8 +36,12 @@ class CrawlScheduler(EngineScheduler):
     """SCHEDULER = "shoal.scrapy.Scheduler": `scrapy crawl` works on a run of SHOAL_QUEUE."""
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Return the scheduler of a crawler that `scrapy crawl` has started."""
+    def from_crawler(cls, crawler: Crawler) -> Any:
+        """Return the scheduler of a crawler; Scrapy's own for what `scrapy shell` and the like request."""
+        # `scrapy parse`, `fetch` and `check` replace `start()`; `scrapy shell` has an engine, but no crawl.
+        has_start_of_command = crawler.spidercls.start.__module__.startswith("scrapy.commands.")
+        if has_start_of_command or not crawler.crawling:
+            return build_from_crawler(Scheduler, crawler)
         return cls(crawler, CrawlBridge(crawler))
 
 

@@ -16,13 +16,21 @@ CONFIG = "scrapy.cfg"
 
 
 def from_folder(folder: Path, name: str) -> "Scraper | None":
-    """Return the scraper of a spider in a project; None if the folder has none."""
-    if not (folder / CONFIG).is_file():
+    """Return the scraper of a spider in a project, also from a folder within it; None if there is none."""
+    home = home_of(folder.resolve())
+    if home is None:
         return None
-    _check_installed(f"{folder / CONFIG} is a Scrapy project")
+    _check_installed(f"{home / CONFIG} is a Scrapy project")
     from shoal.scrapy.project import ScrapyProject
 
-    return ScrapyProject.read(folder.resolve()).scraper(name)
+    project = ScrapyProject.read(home)
+    # Within a project a name may also be that of a module.
+    return project.scraper(name) if home == folder.resolve() or name in project.names() else None
+
+
+def home_of(folder: Path) -> Path | None:
+    """Return the folder of the project that a folder belongs to, as Scrapy finds it."""
+    return next((one for one in (folder, *folder.parents) if (one / CONFIG).is_file()), None)
 
 
 def from_module(module: ModuleType, name: str) -> "Scraper | None":
@@ -32,7 +40,8 @@ def from_module(module: ModuleType, name: str) -> "Scraper | None":
     from shoal.scrapy.project import spiders_of, standalone
 
     spiders = spiders_of(module)
-    return standalone(module, spiders, name) if spiders else None
+    home = home_of(Path(module.__file__).resolve().parent) if module.__file__ else None
+    return standalone(module, spiders, name, home) if spiders else None
 
 
 def _check_installed(what: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from shoal.core.errors import QueueError
@@ -12,6 +12,8 @@ from shoal.queue.contract import WorkQueue
 LINGER_INTERVAL = timedelta(milliseconds=50)  # in which requests are collected
 RETRY_INTERVAL = timedelta(seconds=1)
 
+PrepareTasks = Callable[[list[Task]], Awaitable[list[Task]]]
+
 log = logging.getLogger(__name__)
 
 
@@ -19,9 +21,15 @@ class OutsideRequests:
     """Enqueues requests in the background, those of a moment together."""
 
     def __init__(
-        self, queue: WorkQueue, run_id: str, on_enqueued: Callable[[], None], *, is_start_lifo: bool = False
+        self,
+        queue: WorkQueue,
+        run_id: str,
+        prepare: PrepareTasks,
+        on_enqueued: Callable[[], None],
+        *,
+        is_start_lifo: bool = False,
     ) -> None:
-        self._queue, self._run_id, self._on_enqueued = queue, run_id, on_enqueued
+        self._queue, self._run_id, self._prepare, self._on_enqueued = queue, run_id, prepare, on_enqueued
         self._is_start_lifo = is_start_lifo
         self._tasks: list[Task] = []  # before those of `start()`, as in Scrapy
         self._of_start: list[Task] = []
@@ -44,7 +52,8 @@ class OutsideRequests:
             while self._tasks or self._of_start:
                 others, of_start = len(self._tasks), len(self._of_start)
                 order = -1 if self._is_start_lifo else 1
-                await self._queue.enqueue(self._run_id, [*self._tasks, *self._of_start[::order]])
+                tasks = await self._prepare([*self._tasks, *self._of_start[:of_start][::order]])
+                await self._queue.enqueue(self._run_id, tasks)
                 del self._tasks[:others], self._of_start[:of_start]
                 self._flushed += 1
         self._on_enqueued()

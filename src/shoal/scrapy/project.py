@@ -5,29 +5,40 @@ import configparser
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType, SimpleNamespace
 from typing import Any, Self
 
 from scrapy import Spider
 from scrapy.settings import Settings
-from scrapy.spiderloader import SpiderLoader
+from scrapy.spiderloader import get_spider_loader
 
 from shoal.core.errors import InvalidInput
+from shoal.core.failures import message_of
 from shoal.core.model import Task
+from shoal.core.text import shorten
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.hooks import HookedRun, ScraperHooks
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.args import OpenArgs
 from shoal.scrapy.bridge import EngineBridge
-from shoal.scrapy.compat import install_reactor
+from shoal.scrapy.compat import call_start_requests, install_reactor
 from shoal.scrapy.feeds import write_feeds
 from shoal.scrapy.scheduler import REQUEST_STEP, START_STEP, START_TASK
 from shoal.scrapy.settings import check_settings, fates, scraper_settings, usable_feeds
 
+# The first is the user's; if it names none, both are set for get_project_settings() in spiders and pipelines.
+SETTINGS_VARIABLE, OWN_VARIABLE = "SCRAPY_SETTINGS_MODULE", "SHOAL_SCRAPY_SETTINGS"
+SKIP_BROKEN = "Install what is missing, or skip such modules: SPIDER_LOADER_WARN_ONLY = True"
+OPEN_ADVICE = {
+    "args": "Arguments of the spider are passed with -a NAME=VALUE",
+    "parts": "To see which setting names it, run: shoal check PROJECT:SPIDER",
+}
 START_LEASE = timedelta(days=7)  # `start()` may go on for as long as the crawl
 FEEDS_TIMEOUT = timedelta(days=1)
 
@@ -64,9 +75,15 @@ class SpiderScraper(Scraper):
         other._spider_class, other._project, other._connect = self._spider_class, self._project, self._connect
         return other._bind(changes)
 
-    def parts(self) -> Iterable[tuple[str, bool, str]]:
-        """Return what becomes of the project's settings, middlewares, pipelines and extensions."""
-        return fates(self.bridge.settings)
+    def parts(self) -> Iterator[tuple[str, bool | None, str]]:
+        """Yield what becomes of the project's settings, middlewares, pipelines and extensions."""
+        if self._spider_class.start is call_start_requests:
+            yield (
+                "start_requests()",
+                True,
+                "called, as before Scrapy 2.16; newer code has: async def start(self)",
+            )
+        yield from fates(self.bridge.settings)
 
     @property
     def for_run_hooks(self) -> Scraper:
@@ -112,11 +129,23 @@ class SpiderScraper(Scraper):
 
         @self.on_start
         async def open_spider(resources: Any) -> None:
-            await bridge.open(resources.queue, resources.run, self.args or {})
+            try:
+                await bridge.open(resources.queue, resources.run, self.args or {})
+            except (ImportError, NameError, TypeError) as error:
+                advice = OPEN_ADVICE["args" if isinstance(error, TypeError) else "parts"]
+                raise InvalidInput(f"{message_of(error)}. {advice}") from error
 
         @self.on_finish
         async def close_spider(resources: Any) -> None:
             await bridge.shut()
+
+
+class SeveralSpiders(InvalidInput):
+    """A project has several spiders, and none was named; `shoal check` lists the parts that all have."""
+
+    def __init__(self, where: str, known: list[str], settings: Settings) -> None:
+        self.parts = list(fates(settings))
+        super().__init__(_unknown(where, "", known))
 
 
 class ScrapyProject:
@@ -131,7 +160,10 @@ class ScrapyProject:
         config = configparser.ConfigParser()
         config.read(folder / "scrapy.cfg")
         wanted = os.environ.get("SCRAPY_PROJECT", "default")
-        module = os.environ.get("SCRAPY_SETTINGS_MODULE") or config.get("settings", wanted, fallback="")
+        typed = os.environ.get(SETTINGS_VARIABLE, "")
+        if typed == os.environ.get(OWN_VARIABLE):
+            typed = ""
+        module = typed or config.get("settings", wanted, fallback="")
         if not module:
             raise InvalidInput(
                 f"{folder / 'scrapy.cfg'} names no settings. Write in it, under [settings]: "
@@ -139,22 +171,46 @@ class ScrapyProject:
             )
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))  # it stays: middlewares are imported when a spider is opened
+        if not typed:
+            os.environ[SETTINGS_VARIABLE] = os.environ[OWN_VARIABLE] = module
         settings = Settings()
-        try:
+        with _explain(f"The settings {module} of the project {folder.name}", folder):
             settings.setmodule(module, priority="project")
-        except ImportError as error:
-            raise InvalidInput(f"{module} could not be imported: {error}") from error
         install_in_worker(settings)
         return cls(folder, settings)
 
+    def names(self) -> list[str]:
+        """Return the names of its spiders; raises InvalidInput if one of them cannot be imported."""
+        with _explain(f"The spiders of the project {self.folder.name}", self.folder, SKIP_BROKEN):
+            self._loader: Any = get_spider_loader(self.settings)
+            return sorted(self._loader.list())
+
     def scraper(self, name: str) -> SpiderScraper:
         """Return the scraper of a spider, or of the only one; raises InvalidInput."""
-        loader = SpiderLoader.from_settings(self.settings)
-        known = sorted(loader.list())
+        known = self.names()
         name = name or (known[0] if len(known) == 1 else "")
+        if not name and known:
+            raise SeveralSpiders(f"The project {self.folder.name}", known, self.settings)
         if name not in known:
             raise InvalidInput(_unknown(f"The project {self.folder.name}", name, known))
-        return _checked(loader.load(name), self.settings)
+        return _checked(self._loader.load(name), self.settings)
+
+
+@contextmanager
+def _explain(
+    what: str, folder: Path, advice: str = "Install what is missing, or correct it."
+) -> Iterator[None]:
+    """Turn any exception of an import into an InvalidInput with the line of the project to look at."""
+    try:
+        yield
+    except Exception as error:
+        frames = extract_tb(error.__traceback__)
+        own = [f"{one.filename}:{one.lineno}" for one in frames if Path(one.filename).is_relative_to(folder)]
+        if isinstance(error, SyntaxError):
+            own = [f"{error.filename}:{error.lineno}"]
+        where = f" ({own[-1].removeprefix(f'{folder}/')})" if own else ""
+        reason = shorten(f"{type(error).__name__}: {message_of(error)}", 300)
+        raise InvalidInput(f"{what} could not be imported: {reason}{where}. {advice}") from error
 
 
 def install_in_worker(settings: Settings) -> None:
@@ -173,8 +229,10 @@ def spiders_of(module: ModuleType) -> list[type[Spider]]:
     return [one for one in dict.fromkeys(found) if one.__module__ == module.__name__]
 
 
-def standalone(module: ModuleType, spiders: Iterable[type[Spider]], name: str) -> SpiderScraper:
-    """Return the scraper of a spider in a file without a project; raises InvalidInput."""
+def standalone(
+    module: ModuleType, spiders: Iterable[type[Spider]], name: str, home: Path | None
+) -> SpiderScraper:
+    """Return the scraper of a spider in a file, which may be one of a project; raises InvalidInput."""
     by_name = {getattr(one, "name", None) or one.__name__: one for one in spiders}
     by_class = {one.__name__: one for one in by_name.values()}
     chosen = {**by_class, **by_name}.get(name) if name else None
@@ -183,7 +241,7 @@ def standalone(module: ModuleType, spiders: Iterable[type[Spider]], name: str) -
     if chosen is None:
         file = Path(module.__file__ or module.__name__).name
         raise InvalidInput(_unknown(file, name, sorted(by_name)))
-    return _checked(chosen, Settings())
+    return _checked(chosen, ScrapyProject.read(home).settings if home else Settings())
 
 
 def _checked(spider_class: type[Spider], project: Settings) -> SpiderScraper:

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
+from itemadapter import ItemAdapter
 from scrapy import Request
 
 from shoal.core.errors import InvalidInput
@@ -13,6 +14,7 @@ from shoal.core.model import Reject, Task
 from shoal.core.text import shorten
 from shoal.scrape.requests import TakeTurn, no_turn
 from shoal.scrapy.codec import item_as_json
+from shoal.scrapy.values import describe
 
 MAX_REJECTED = 2_000  # characters of an item that JSON does not have
 
@@ -68,6 +70,9 @@ class TaskResults:
 
     def add_item(self, item: Any) -> None:
         """Add an item that has passed the pipelines; one that JSON does not have becomes a reject."""
+        if not ItemAdapter.is_item(item):
+            self.add_reject(item, f"{describe(item)} is no item: yield a dict, an Item or a dataclass")
+            return
         try:
             self.items.append(item_as_json(item))
         except InvalidInput as error:

@@ -17,7 +17,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.defer import deferred_from_coro
 
 from shoal.core.errors import InvalidInput, InvalidUrl
-from shoal.core.failures import message_of
+from shoal.core.failures import error_with_place
 from shoal.core.model import HIGHEST_PRIORITY, LOWEST_PRIORITY, Task
 from shoal.core.urls import canonical
 from shoal.scrapy.codec import RequestCodec
@@ -197,7 +197,7 @@ class EngineScheduler(BaseScheduler):
                     await self.bridge.outside.flush()
                     is_first = False
         except Exception as error:
-            results.failure = InvalidInput(f"start() failed: {type(error).__name__}: {message_of(error)}")
+            results.failure = InvalidInput(f"start() failed: {error_with_place(error)}")
             raise
         finally:
             results.end()
@@ -223,7 +223,7 @@ class EngineScheduler(BaseScheduler):
 
     def _on_spider_error(self, failure: Any) -> None:
         if results := current_results():
-            results.errors.append(f"{failure.type.__name__}: {failure.value}")
+            results.errors.append(error_with_place(failure.value))
 
     def _on_download_error(self, error: BaseException) -> None:
         if (results := current_results()) and not results.failure:

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from scrapy.settings import BaseSettings
+from scrapy.settings import BaseSettings, default_settings
+from scrapy.utils.misc import load_object
 
 from shoal.core.errors import InvalidSetting
 from shoal.scrapy.limits import FLEET_LIMITS
 
 SCHEDULER = "shoal.scrapy.scheduler.EngineScheduler"
+LIKELY_TYPO = 0.9  # how alike a name is to a setting's, from 0 to 1
 FEW_ITEMS = 8  # of one response that pass the pipelines at once: Scrapy's 100 makes as many asyncio tasks
 
 
@@ -30,6 +33,7 @@ REFUSED = {
 }
 DELAY_WITHOUT_THROTTLE = 1.0  # seconds
 BY_CLASS = ("item_classes", "item_filter")  # options of a feed
+COMPONENTS = ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS")
 DUPEFILTERS = ("scrapy.dupefilters.RFPDupeFilter", "scrapy.dupefilters.BaseDupeFilter")
 # What the engine of a worker is told instead, and what the user should know or do.
 _NOT_USED: dict[str, tuple[Any, str]] = {
@@ -72,7 +76,7 @@ class SettingFate(NamedTuple):
     """What becomes of a setting, a middleware, a pipeline or an extension."""
 
     what: str
-    is_used: bool
+    is_used: bool | None  # None if it cannot be used
     says: str
 
     def __str__(self) -> str:
@@ -97,7 +101,7 @@ def refusals(settings: BaseSettings) -> Iterator[tuple[str, str]]:
             f"is {_name_of(settings['DUPEFILTER_CLASS'])}. The queue filters requests by their fingerprints: "
             "delete the line, and change what counts as the same with REQUEST_FINGERPRINTER_CLASS",
         )
-    for group in ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS"):
+    for group in COMPONENTS:
         for key, order in settings.getwithbase(group).items():
             package = _name_of(key).partition(".")[0]
             if order is not None and package in PACKAGES_REFUSED:
@@ -112,10 +116,12 @@ def usable_feeds(settings: BaseSettings) -> dict[Any, Any]:
 
 def fates(settings: BaseSettings) -> Iterator[SettingFate]:
     """Yield what becomes of every setting that the project has set, and of every component it uses."""
-    refused = dict(refusals(settings))
+    refused, known = dict(refusals(settings)), vars(default_settings)
     for name in sorted(settings):
         if (settings.getpriority(name) or 0) == 0 or name in refused:
             continue
+        if name not in known and (close := get_close_matches(name, known, n=1, cutoff=LIKELY_TYPO)):
+            yield SettingFate(name, False, f"no setting of Scrapy. Did you mean {close[0]}?")
         if name in _NOT_USED and settings[name] and settings[name] != _NOT_USED[name][0]:
             yield SettingFate(name, False, f"not used: {_NOT_USED[name][1]}")
         elif name in _IGNORED:
@@ -125,11 +131,19 @@ def fates(settings: BaseSettings) -> Iterator[SettingFate]:
     for uri in settings.getdict("FEEDS").keys() - usable_feeds(settings).keys():
         says = f"not used for {uri}: the queue does not store the classes of items. Pass --out FILE"
         yield SettingFate("FEEDS", False, says)
-    for group in ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS"):
+    for group in COMPONENTS:
         for key, order in settings.getwithbase(group).items():
             own = not _name_of(key).startswith("scrapy.")
             if order is not None and own and _name_of(key).partition(".")[0] not in PACKAGES_REFUSED:
-                yield SettingFate(group, True, f"{_name_of(key)}, in each worker")
+                yield _fate_of_component(group, key)
+
+
+def _fate_of_component(group: str, key: Any) -> SettingFate:
+    try:
+        load_object(key)
+    except Exception as error:
+        return SettingFate(group, None, f"{_name_of(key)}, which cannot be imported: {error}")
+    return SettingFate(group, True, f"{_name_of(key)}, in each worker")
 
 
 def engine_settings(settings: BaseSettings) -> dict[str, Any]:

@@ -7,6 +7,7 @@ its type. Nothing is pickled, and reading imports nothing: a class must be in a 
 import base64
 import math
 import sys
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -24,6 +25,7 @@ from shoal.core.text import shorten
 
 MARK = "~"
 MAX_INT = 1 << 63  # larger ones are text: not every store has them as numbers
+PAGE_METHOD = "scrapy_playwright.page:PageMethod"
 PASS_PLAIN = "Pass text, numbers, lists and dicts."
 
 
@@ -74,6 +76,11 @@ _FORMS: dict[type, _TextForm] = {
     ),
 }
 _COLLECTIONS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
+# Dicts that behave differently from a plain one, and what a defaultdict may make.
+_DICTS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Counter, OrderedDict)}
+_FACTORIES: dict[str, Any] = {kind.__name__: kind for kind in (list, dict, set, int, float, str)} | {
+    "None": None
+}
 _BASES: tuple[type[Any], ...] = (
     str,
     int,
@@ -144,8 +151,13 @@ class ValueCodec:
             advice = "Pass loader.load_item(), and begin the next loader with it."
             raise UnstorableRequest(where, describe(value), advice)
         kind = type(value)
+        if kind is defaultdict or kind in _DICTS.values():
+            return self._encode_special_dict(where, value)
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
             return {MARK + "named": [path_of(kind, where), [self.encode(where, one) for one in value]]}
+        if f"{kind.__module__}:{kind.__qualname__}" == PAGE_METHOD:
+            parts = [value.method, list(value.args), value.kwargs]
+            return {MARK + "page method": [self.encode(f"{where}.method", one) for one in parts]}
         if not isinstance(value, dict) and ItemAdapter.is_item(value):
             fields = {name: self.encode(f"{where}.{name}", one) for name, one in ItemAdapter(value).items()}
             return {MARK + "item": [path_of(kind, where), fields]}
@@ -153,6 +165,15 @@ class ValueCodec:
             if isinstance(value, base):
                 return self.encode(where, base.__str__(value) if base is str else base(value))
         raise UnstorableRequest(where, describe(value), PASS_PLAIN)
+
+    def _encode_special_dict(self, where: str, value: Any) -> Any:
+        name = type(value).__name__
+        if isinstance(value, defaultdict):
+            name = getattr(value.default_factory, "__name__", "None")
+            if _FACTORIES.get(name, name) is not value.default_factory:
+                raise UnstorableRequest(where, "a defaultdict of a function", "Pass dict(…) of it.")
+        pairs = [[self.encode(where, key), self.encode(where, one)] for key, one in value.items()]
+        return {f"{MARK}dict of": [name, pairs]}
 
     def _decode_marked(self, name: str, inner: Any) -> Any:
         try:
@@ -162,8 +183,15 @@ class ValueCodec:
                 return _MAKES[name]([self.decode(one) for one in inner])
             if name == "dict":
                 return {self.decode(key): self.decode(one) for key, one in inner}
+            if name == "dict of":
+                found = _DICTS[inner[0]]() if inner[0] in _DICTS else defaultdict(_FACTORIES[inner[0]])
+                found.update({self.decode(key): self.decode(one) for key, one in inner[1]})
+                return found
             if name == "request":
                 return self._decode_request(inner)
+            if name == "page method":
+                method, args, kwargs = self.decode(inner)
+                return load_class(PAGE_METHOD)(method, *args, **kwargs)
             if name == "named":
                 return _load_named(inner[0])(self.decode(inner[1]))
             if name == "item":

@@ -25,11 +25,11 @@ class Crawls:
         self.run(command, cwd=PROJECT)
         return read_items(out)
 
-    def on_shoal(self, reference, queue, *options):
+    def on_shoal(self, reference, queue, *options, code=0):
         """Return the items of a run on Shoal, and what it printed."""
         out = self.folder / f"shoal-{next(_numbers)}.jsonl"
         command = ["-m", "shoal", "run", reference, "--queue", queue, "--out", str(out), *options]
-        shown = self.run(command, cwd=self.folder)
+        shown = self.run(command, cwd=self.folder, code=code)
         return read_items(out), shown
 
     def run(self, command, *, cwd, name="", code=0):

@@ -63,6 +63,11 @@ class BookSite:
     async def show_echo(self, request, name):
         return web.json_response(await request.json())
 
+    async def show_cookies(self, request, name):
+        response = web.json_response(dict(request.cookies))
+        response.set_cookie("of_site", "1")
+        return response
+
     async def show_robots(self, request, name):
         return web.Response(text="User-agent: *\nDisallow: /private/\n")
 

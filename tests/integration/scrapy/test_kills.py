@@ -14,6 +14,7 @@ from tests.cases import long
 from tests.integration.scrapy.crawls import PROJECT, read_items
 
 KILLS = 3
+SERVERS = ("postgres_url", "redis_url", "rabbitmq_url")
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -35,7 +36,14 @@ def kill_all(name):
         time.sleep(0.05)
 
 
-def kill_often(crawls, command, again, *, cwd, name):
+def kill_one(name, launcher):
+    """Kill one process of a crawl other than its launcher, which replaces it."""
+    others = [pid for pid in alive(name) if pid != launcher]
+    with suppress(ProcessLookupError):
+        os.kill(max(others), signal.SIGKILL)  # the one that was started last is a worker
+
+
+def kill_often(crawls, command, again, *, cwd, name, spares_launcher=False):
     """Run a command, and kill all its processes after some pages, again and again."""
     pages = 0
     for number in range(KILLS):
@@ -51,19 +59,31 @@ def kill_often(crawls, command, again, *, cwd, name):
         while crawls.site.count(name) < pages and process.poll() is None:
             time.sleep(0.01)
         assert process.poll() is None, "the crawl ended before it was killed"
+        if spares_launcher:
+            kill_one(name, process.pid)
+            while crawls.site.count(name) < pages + 3 and process.poll() is None:
+                time.sleep(0.01)
         kill_all(name)
         process.wait()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("store", ["sqlite", *long("postgres_url", "redis_url", "rabbitmq_url")])
-def test_a_run_that_is_killed_three_times_gives_the_items_of_plain_scrapy(crawls, tmp_path, request, store):
+@pytest.mark.parametrize(
+    ("spider", "store"),
+    [
+        ("listing", "sqlite"),
+        ("remembers", "sqlite"),
+        *long(*((spider, store) for spider in ("listing", "remembers") for store in SERVERS)),
+    ],
+)
+def test_a_run_that_is_killed_often_gives_the_items_of_plain_scrapy(crawls, tmp_path, request, spider, store):
     queue = f"sqlite:///{tmp_path}/q.db" if store == "sqlite" else request.getfixturevalue(store)
-    expected, out, name = crawls.plain("listing"), tmp_path / "items.jsonl", f"kill{store}"
-    crawls.site.delay = 0.1
-    command = ["-m", "shoal", "run", f"{PROJECT}:listing", "--queue", queue, "--workers", "2"]
+    expected, out, name = crawls.plain(spider), tmp_path / "items.jsonl", f"kill{spider}{store}"
+    crawls.site.delay = 0.2
+    command = ["-m", "shoal", "run", f"{PROJECT}:{spider}", "--queue", queue, "--workers", "2"]
     resume = [*command, "--resume", name]
-    kill_often(crawls, [*command, "--run", name], resume, cwd=tmp_path, name=name)
+    start = [*command, "--run", name, "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=2"]
+    kill_often(crawls, start, resume, cwd=tmp_path, name=name, spares_launcher=True)
 
     def stored():
         export = ["-m", "shoal", "export", name, "--to", str(out), "--queue", queue, "--overwrite"]

@@ -18,8 +18,17 @@ def test_a_spider_of_a_project_gives_the_items_of_plain_scrapy(crawls, tmp_path,
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("spider", ["listing", "mixed", "members", "modern"])
-def test_several_workers_share_a_spider_its_cookies_and_its_start(crawls, tmp_path, spider):
+def test_what_start_has_yielded_before_it_fails_is_crawled(crawls, tmp_path):
+    found, shown = crawls.on_shoal(f"{PROJECT}:stumbles", f"sqlite:///{tmp_path}/queue.db", code=3)
+    assert found == crawls.plain("stumbles") == {json.dumps({"name": "before"}): 1}
+    assert "start() failed: ValueError: start" in shown
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("spider", ["listing", "mixed", "members", "modern", "remembers"])
+def test_several_workers_share_a_spider_its_cookies_its_start_and_what_its_callbacks_set(
+    crawls, tmp_path, spider
+):
     queue = f"sqlite:///{tmp_path}/queue.db"
     found, _ = crawls.on_shoal(f"{PROJECT}:{spider}", queue, "--workers", "3")
     assert found == crawls.plain(spider)
@@ -27,7 +36,7 @@ def test_several_workers_share_a_spider_its_cookies_and_its_start(crawls, tmp_pa
 
 @pytest.mark.long
 @pytest.mark.parametrize("store", ["postgres_url", "redis_url", "rabbitmq_url"])
-@pytest.mark.parametrize("spider", ["mixed", "members"])
+@pytest.mark.parametrize("spider", ["mixed", "members", "remembers"])
 def test_the_items_are_the_same_on_every_queue(crawls, request, store, spider):
     queue = request.getfixturevalue(store)
     found, _ = crawls.on_shoal(f"{PROJECT}:{spider}", queue, "--workers", "2")
@@ -63,6 +72,46 @@ def test_a_spider_is_found_by_its_name_within_its_project_and_in_a_single_file(c
 
 
 @pytest.mark.long
+def test_a_spider_of_before_start_begins_with_its_start_requests(crawls, tmp_path):
+    found, _ = crawls.on_shoal(f"{PROJECT}:before", f"sqlite:///{tmp_path}/queue.db")
+    assert found == {json.dumps({"name": "requests"}): 1}
+
+
+@pytest.mark.long
+def test_a_spider_that_cannot_be_opened_says_what_to_type(crawls, tmp_path):
+    file = tmp_path / "tagged.py"
+    file.write_text(
+        "import scrapy\n"
+        "class Tagged(scrapy.Spider):\n"
+        "    name = 'tagged'\n"
+        "    def __init__(self, tag, **args):\n"
+        "        super().__init__(**args)\n"
+    )
+    command = ["-m", "shoal", "run", str(file), "--queue", f"sqlite:///{tmp_path}/queue.db"]
+    shown = crawls.run(command, cwd=tmp_path, code=1)
+    assert "missing 1 required positional argument: 'tag'" in shown
+    assert "-a NAME=VALUE" in shown
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["parse", "{site}/list/1", "--spider", "old"], "'after': '1'"),
+        (["fetch", "{site}/name/x"], '{"name": "x"}'),
+        (["shell", "{site}/name/x", "-c", "response.json()"], "{'name': 'x'}"),
+        (["check", "old"], "OK"),
+    ],
+)
+def test_other_commands_of_scrapy_do_not_touch_the_queue(crawls, tmp_path, command, says):
+    queue = tmp_path / "queue.db"
+    command = [one.format(site=crawls.site.url) for one in command]
+    settings = ["-s", "SCHEDULER=shoal.scrapy.Scheduler", "-s", f"SHOAL_QUEUE=sqlite:///{queue}"]
+    assert says in crawls.run(["-m", "scrapy", *command, *settings], cwd=PROJECT)
+    assert not queue.exists()
+
+
+@pytest.mark.long
 def test_typed_urls_take_the_place_of_start_and_are_for_parse(crawls, tmp_path):
     queue, url = f"sqlite:///{tmp_path}/queue.db", f"{crawls.site.url}/list/2"
     found, _ = crawls.on_shoal(f"{PROJECT}:old", queue, "--url", url, "--url", f"{crawls.site.url}/list/4")
@@ -74,7 +123,7 @@ def test_an_exception_of_a_callback_is_a_reject_and_a_failed_request_a_dead_lett
     queue = f"sqlite:///{tmp_path}/queue.db"
     _, shown = crawls.on_shoal(f"{PROJECT}:old", queue)
     assert "1 rejected" in shown
-    assert "ValueError: two" in shown
+    assert "ValueError: two (requests.py:" in shown
     file = tmp_path / "lost.py"
     file.write_text(
         "import scrapy\n"

@@ -3,7 +3,7 @@
 import json
 import random
 import sys
-from collections import OrderedDict, namedtuple
+from collections import Counter, OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -162,6 +162,28 @@ def unstorable(**fields):
     return str(raised.value)
 
 
+@pytest.mark.parametrize("kept", [defaultdict(list, {(1, 2): [3]}), Counter({"a": 2}), OrderedDict(b=1, a=2)])
+def test_a_dict_that_makes_its_missing_values_or_keeps_an_order_comes_back_as_it_was(kept):
+    found = through_the_store(scrapy.Request(URL, meta={"kept": kept})).meta["kept"]
+    assert found == kept
+    assert type(found) is type(kept)
+    assert getattr(found, "default_factory", None) is getattr(kept, "default_factory", None)
+
+
+def test_the_page_methods_of_scrapy_playwright_come_back(monkeypatch):
+    def init(self, method, *args, **kwargs):
+        self.method, self.args, self.kwargs = method, args, kwargs
+
+    page = ModuleType("scrapy_playwright.page")
+    page.PageMethod = type("PageMethod", (), {"__init__": init, "__module__": page.__name__})
+    monkeypatch.setitem(sys.modules, page.__name__, page)
+    method = page.PageMethod("click", "a.next", timeout=3)
+    (found,) = through_the_store(scrapy.Request(URL, meta={"methods": [method]})).meta["methods"]
+    assert (type(found), vars(found)) == (page.PageMethod, vars(method))
+    method.method = lambda page: None
+    assert "is a value of type function" in unstorable(meta={"methods": [method]})
+
+
 def test_each_error_says_what_where_and_what_to_do():
     response = HtmlResponse(URL)
     itself = {}
@@ -206,6 +228,7 @@ def test_each_error_says_what_where_and_what_to_do():
         {"url": URL, "meta": {"x": {"~item": ["builtins:dict", {"a": 1}]}}},
         {"url": URL, "meta": {"x": {"~named": ["builtins:tuple", [1]]}}},
         {"url": URL, "meta": {"x": {"~pickle": "gASVKQ=="}}},
+        {"url": URL, "meta": {"x": {"~dict of": ["os:system", []]}}},
         {"url": URL, "meta": {"x": {"~bytes": 7}}},
         {"url": URL, "meta": {"x": {"~request": {"url": "no scheme"}}}},
         {"url": URL, "unknown": 1},

@@ -13,6 +13,10 @@ def task(name):
     return Task(url=f"http://a.example/{name}")
 
 
+async def as_they_are(tasks):
+    return tasks
+
+
 @pytest.mark.parametrize(
     ("is_start_lifo", "order"),
     [(False, ["first", "other", "start1", "start2"]), (True, ["first", "other", "start2", "start1"])],
@@ -22,7 +26,7 @@ async def test_requests_of_start_follow_those_of_the_same_moment_in_their_own_or
 ):
     run = await queue.start_run("spider", settings=RunSettings(host_delay=timedelta(0)))
     enqueued = asyncio.Event()
-    outside = OutsideRequests(queue, run.id, enqueued.set, is_start_lifo=is_start_lifo)
+    outside = OutsideRequests(queue, run.id, as_they_are, enqueued.set, is_start_lifo=is_start_lifo)
     outside.add(task("first"), is_start=True)
     await outside.flush()
     enqueued.clear()

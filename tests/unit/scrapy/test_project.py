@@ -9,6 +9,7 @@ from scrapy.settings import Settings
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.fleet.project.file import Project
 from shoal.fleet.project.scrapers import load
+from shoal.fleet.status.doctor import CheckStatus, examine
 from shoal.scrape.load import load_scraper
 from shoal.scrapy.settings import fates
 
@@ -36,6 +37,8 @@ def project(tmp_path, monkeypatch):
     )
     (folder / "shopbot" / "spiders" / "quotes.py").write_text(SPIDER)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("SCRAPY_SETTINGS_MODULE", "SHOAL_SCRAPY_SETTINGS"):
+        monkeypatch.setenv(name, "")
     yield folder
     for name in [one for one in sys.modules if one.partition(".")[0] == "shopbot"]:
         del sys.modules[name]
@@ -50,6 +53,66 @@ def test_a_spider_is_found_by_its_projects_folder_by_its_name_and_in_a_file(proj
     file.write_text(SPIDER)
     assert load_scraper(str(file)).name == "quotes"
     assert load_scraper(f"{file}:Quotes").name == "quotes"
+
+
+def test_a_project_is_found_from_a_folder_within_it_and_for_a_file_of_it(project, monkeypatch):
+    monkeypatch.chdir(project / "shopbot" / "spiders")
+    assert load_scraper("quotes").name == "quotes"
+    with pytest.raises(InvalidInput, match="There is no module 'books'"):
+        load_scraper("books")
+    assert "FEEDS" in {part[0] for part in load_scraper("quotes.py").parts()}
+
+
+def test_the_code_of_a_project_finds_its_settings_from_any_folder(project, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spider = project / "shopbot" / "spiders" / "quotes.py"
+    found = "from scrapy.utils.project import get_project_settings\nFEEDS = get_project_settings()['FEEDS']\n"
+    spider.write_text(found + SPIDER)
+    load_scraper(f"{project}:quotes")
+    assert sys.modules["shopbot.spiders.quotes"].FEEDS.copy_to_dict() == {"a.json": {}}
+    (project / "shopbot" / "prod.py").write_text('SPIDER_MODULES = ["shopbot.spiders"]\nBOT_NAME = "prod"\n')
+    assert load_scraper(f"{project}:quotes").bridge.settings["BOT_NAME"] != "prod"
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "shopbot.prod")
+    for _ in range(2):
+        assert load_scraper(f"{project}:quotes").bridge.settings["BOT_NAME"] == "prod"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        (
+            "spiders/bad.py",
+            "import not_installed",
+            r"The spiders of the project shop could not be imported: ModuleNotFoundError: "
+            r"No module named 'not_installed' \(shopbot/spiders/bad.py:1\)\. "
+            r"Install .* SPIDER_LOADER_WARN_ONLY = True",
+        ),
+        ("spiders/bad.py", "def :", r"SyntaxError: .*\(shopbot/spiders/bad.py:1\)"),
+        (
+            "settings.py",
+            "import os\nKEY = os.environ['NO_SUCH_KEY']",
+            r"The settings shopbot.settings of the project shop could not be imported: "
+            r"KeyError: 'NO_SUCH_KEY' \(shopbot/settings.py:2\)",
+        ),
+        (
+            "settings.py",
+            'SPIDER_MODULES = ["none.there"]',
+            r"could not be imported: .*No module named 'none'",
+        ),
+    ],
+)
+def test_what_cannot_be_imported_is_said_with_its_line(project, file, text, says):
+    (project / "shopbot" / file).write_text(text)
+    with pytest.raises(InvalidInput, match=says):
+        load_scraper(f"{project}:quotes")
+
+
+def test_a_spider_says_how_to_install_scrapy(tmp_path, monkeypatch):
+    file = tmp_path / "alone.py"
+    file.write_text(SPIDER)
+    monkeypatch.setitem(sys.modules, "scrapy", None)
+    with pytest.raises(InvalidInput, match=r"alone.py could not be .*, line 2: .* Run: pip install .*scrapy"):
+        load_scraper(str(file))
 
 
 def test_an_unknown_spider_is_answered_with_the_nearest_one(project, tmp_path):
@@ -106,3 +169,30 @@ def test_what_is_not_used_is_listed_with_what_to_do(project):
     assert found["DOWNLOAD_DELAY"].is_used
     redis = Settings({"ITEM_PIPELINES": {"scrapy_redis.pipelines.RedisPipeline": 1}})
     assert "ITEM_PIPELINES" not in {fate.what for fate in fates(redis)}
+
+
+async def test_a_check_of_a_project_lists_what_all_its_spiders_have(project, tmp_path):
+    (project / "shopbot" / "spiders" / "books.py").write_text(SPIDER.replace('"quotes"', '"books"'))
+    settings = project / "shopbot" / "settings.py"
+    settings.write_text(settings.read_text() + 'EXTENSIONS = {"none.There": 1}\n')
+    with pytest.raises(InvalidInput) as raised:
+        load_scraper(str(project))
+    results = examine(f"sqlite:///{tmp_path}/queue.db", raised.value)
+    found = {one.what: (one.health, one.says) async for one in results}
+    names = "The project shop has several spiders. Name one: books, quotes"
+    assert found["scraper"] == (CheckStatus.POOR, names)
+    broken = "none.There, which cannot be imported: No module named 'none'"
+    assert found["EXTENSIONS"] == (CheckStatus.BAD, broken)
+
+
+def test_what_does_not_work_is_listed(project):
+    settings = '\nDOWNLOAD_DELY = 3\nITEM_PIPELINES = {"shopbot.nowhere.Pipeline": 1}\n'
+    file = project / "shopbot" / "settings.py"
+    file.write_text(file.read_text() + settings)
+    spider = project / "shopbot" / "spiders" / "quotes.py"
+    spider.write_text(SPIDER + "\n    def start_requests(self):\n        yield scrapy.Request('data:,')\n")
+    parts = {(what, is_used): says for what, is_used, says in load_scraper(f"{project}:quotes").parts()}
+    assert parts["DOWNLOAD_DELY", False] == "no setting of Scrapy. Did you mean DOWNLOAD_DELAY?"
+    broken = parts["ITEM_PIPELINES", None]
+    assert broken.startswith("shopbot.nowhere.Pipeline, which cannot be imported: No module named")
+    assert "async def start" in parts["start_requests()", True]

@@ -97,6 +97,9 @@ async def test_results_are_complete_when_the_last_request_has_ended():
     await results.wait()
     results.add_item({"a": object()})
     assert (results.items, len(results.rejects)) == ([], 1)
+    results.add_item("text")
+    assert results.items == []
+    assert results.rejects[-1].reason.startswith("a value of type str is no item")
 
 
 @pytest.mark.parametrize("name", ["SCHEDULER", "DOWNLOADER", "DUPEFILTER_CLASS"])

@@ -1,15 +1,17 @@
-"""What the workers of a run share: cookie jars, and the pace of hosts."""
+"""What the workers of a run share: cookie jars, attributes of the spider, and the pace of hosts."""
 
 import asyncio
 import time
 from collections import defaultdict
-from datetime import timedelta
+from datetime import date, timedelta
 from itertools import pairwise
 
 import scrapy
 from scrapy.http.cookies import CookieJar
 
 from shoal.core.model import RunSettings
+from shoal.scrapy.attributes import MAX_SIZE, VERSION, SharedAttributes
+from shoal.scrapy.codec import RequestCodec
 from shoal.scrapy.cookies import SharedCookies
 from shoal.scrapy.pacing import HostPacer
 from shoal.scrapy.results import TaskResults
@@ -98,3 +100,89 @@ async def test_requests_within_tasks_are_bounded_by_the_limit_of_the_host(queue)
 
     await asyncio.gather(*(send() for _ in range(8)))
     assert most == 2
+
+
+class Counting(scrapy.Spider):
+    name = "counting"
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+        self.client = object()
+
+
+async def share(queue, spider):
+    shared = SharedAttributes(queue, "run", spider, RequestCodec(spider).values)
+    await shared.begin()
+    return shared
+
+
+async def test_what_a_callback_assigns_is_there_for_a_task_that_needs_it(queue):
+    here, there = Counting(), Counting()
+    one, other = await share(queue, here), await share(queue, there)
+    here.token, here.links = "abc", defaultdict(list, {date(2026, 2, 3): ["/1"]})
+    here.seen.add(1)
+    await one.write()
+    version = one.version
+    await one.write()
+    assert one.version == version == 1  # nothing has changed
+    await other.read({VERSION: version})
+    assert (there.token, there.links) == ("abc", here.links)
+    assert there.links["none"] == []
+    assert there.seen == set()
+    late = Counting()
+    await share(queue, late)
+    assert late.token == "abc"
+
+
+async def test_what_two_workers_make_of_an_attribute_is_put_together(queue):
+    here, there = Counting(), Counting()
+    one, other = await share(queue, here), await share(queue, there)
+    for spider in (here, there):
+        spider.pages, spider.found, spider.by_name, spider.last = 0, [], {}, ""
+    await one.write()
+    await other.write()
+    for name, spider in (("here", here), ("there", there)):
+        spider.pages += 1
+        spider.found.append(name)
+        spider.by_name[name] = 1
+        spider.last = name
+    await one.write()
+    await other.write()
+    await one.read({VERSION: other.version})
+    for spider in (here, there):
+        assert (spider.pages, spider.found, spider.last) == (2, ["here", "there"], "there")
+        assert spider.by_name == {"here": 1, "there": 1}
+
+
+async def test_nothing_is_written_before_the_first_callback(queue):
+    spider = Counting()
+    shared = SharedAttributes(queue, "run", spider, RequestCodec(spider).values)
+    await shared.write()
+    assert shared.version == 0
+
+
+async def test_an_attribute_that_cannot_be_shared_is_said_once(queue, caplog):
+    spider = Counting()
+    shared = await share(queue, spider)
+    spider.page, spider.long = scrapy.http.Response(PAGE), "x" * (MAX_SIZE + 1)
+    await shared.write()
+    await shared.write()
+    assert shared.version == 0
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "Counting.page is not shared",
+        "Counting.long is not shared",
+    ]
+    assert "Pass what you read from it." in caplog.text
+
+
+async def test_the_state_of_a_spider_is_shared_although_it_is_changed_in_place(queue):
+    here, there = Counting(), Counting()
+    here.state, there.state = {}, {}
+    one, other = await share(queue, here), await share(queue, there)
+    await one.write()
+    assert one.version == 0  # nothing was set
+    here.state["page"] = 3
+    await one.write()
+    await other.read({VERSION: one.version})
+    assert there.state == {"page": 3}

@@ -42,6 +42,9 @@ class CheckStatus(StrEnum):
     BAD = "bad"  # it does not work
 
 
+PART_STATUS = {True: CheckStatus.GOOD, False: CheckStatus.POOR, None: CheckStatus.BAD}
+
+
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """One check and its result."""
@@ -64,7 +67,10 @@ async def examine(
         yield CheckResult("scraper", CheckStatus.GOOD, "none was named")
     for scraper in scrapers:
         if isinstance(scraper, ShoalError):
-            yield CheckResult("scraper", CheckStatus.BAD, str(scraper))
+            parts = getattr(scraper, "parts", ())  # of a project of which no scraper was named
+            yield CheckResult("scraper", CheckStatus.POOR if parts else CheckStatus.BAD, str(scraper))
+            for what, is_used, says in parts:
+                yield CheckResult(what, PART_STATUS[is_used], says)
             continue
         async for result in _check_scraper(scraper):
             is_shared = len(scrapers) > 1 and result.what != "scraper"
@@ -101,7 +107,7 @@ async def _check_scraper(scraper: Scraper) -> AsyncIterator[CheckResult]:
     settings = scraper.settings
     yield await _check("scraper", _list_steps(scraper))
     for what, is_used, says in scraper.parts():
-        yield CheckResult(what, CheckStatus.GOOD if is_used else CheckStatus.POOR, says)
+        yield CheckResult(what, PART_STATUS[is_used], says)
     for step in scraper.steps.values():
         for message in discarded_calls(step.name, step.function):
             yield CheckResult("steps", CheckStatus.POOR, message)

@@ -1,3 +1,4 @@
+from collections import defaultdict
 from functools import partial
 
 import scrapy
@@ -28,6 +29,7 @@ class Mixed(scrapy.Spider):
         for number in range(6):
             yield scrapy.Request(f"{site}/redirect/{number}", self.parse_redirected, meta={"asked": number})
         yield scrapy.Request("http://127.0.0.1:1/", errback=self.failed, cb_kwargs={"number": -1, "pair": 0})
+        yield scrapy.Request(f"{site}/cookies", self.parse_cookies, cookies={"a": "first"})
         yield JsonRequest(f"{site}/echo", data={"name": "json"}, callback=partial(self.parse_partial, "more"))
 
     def parse_flaky(self, response, number, pair):
@@ -54,6 +56,11 @@ class Mixed(scrapy.Spider):
 
     def parse_partial(self, more, response):
         yield {"partial": response.json()["name"], "more": more}
+
+    def parse_cookies(self, response):
+        yield {"cookies": response.json()}
+        if "b" not in response.json():
+            yield response.follow("?again", self.parse_cookies, cookies=[{"name": "b", "value": "second"}])
 
     def failed(self, failure):
         status = failure.value.response.status if failure.check(HttpError) else "no response"
@@ -141,6 +148,52 @@ class Old(scrapy.Spider):
         if number == "2":
             raise ValueError("two")
         yield {"after": number}
+
+
+class Remembers(scrapy.Spider):
+    """Sets attributes in `start()` and in callbacks, for later ones."""
+
+    name = "remembers"
+
+    async def start(self):
+        self.site = self.settings["SITE"]
+        yield scrapy.Request(f"{self.site}/list/1")
+
+    def parse(self, response):
+        self.authors = defaultdict(list)
+        for link in response.css("a.book::attr(href)").getall():
+            self.authors[len(link) % 2].append(link)
+            for number in range(4):
+                yield response.follow(f"{link}&{number}", self.parse_book)
+
+    def parse_book(self, response):
+        title = response.css("h1::text").get().strip()
+        yield {"url": response.url.removeprefix(self.site), "title": title, "known": self.authors[1]}
+
+
+class Stumbles(scrapy.Spider):
+    """Fails in `start()`, after a request."""
+
+    name = "stumbles"
+
+    async def start(self):
+        yield scrapy.Request(f"{self.settings['SITE']}/name/before")
+        raise ValueError("start")
+
+    def parse(self, response):
+        yield response.json()
+
+
+class Before(scrapy.Spider):
+    """Starts with `start_requests()`, which Scrapy calls only up to 2.15."""
+
+    name = "before"
+
+    def start_requests(self):
+        yield scrapy.Request(f"{self.settings['SITE']}/name/requests", self.parse_name)
+
+    def parse_name(self, response):
+        yield response.json()
 
 
 class Paced(scrapy.Spider):
