@@ -8,10 +8,11 @@ from the schedule and the time.
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from shoal.core.errors import (
     DutyFailed,
