@@ -75,7 +75,8 @@ class SharedAttributes:
 
     def _take_over(self, name: str, theirs: Any, *, is_changed: bool) -> None:
         if is_changed:
-            base = self._decode(self._known[name]) if name in self._known else None
+            before = (self._before or {}).get(name)
+            base = self._decode(self._known[name]) if name in self._known else before
             theirs = merge(base, getattr(self._spider, name), theirs)
         setattr(self._spider, name, theirs)
 
@@ -118,6 +119,8 @@ def merge(base: Any, mine: Any, theirs: Any) -> Any:
     if type(theirs) is not kind:
         return mine
     if type(base) is not kind:
+        if kind is int or kind is float:
+            return mine  # set by both for the first time, not counted up
         base = kind()
     if isinstance(mine, dict):
         theirs.update({key: one for key, one in mine.items() if key not in base or base[key] != one})

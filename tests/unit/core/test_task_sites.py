@@ -24,7 +24,18 @@ SUPERVISED = {
     "fleet/run/background.py": {
         "__aenter__": "its work logs every error; `check` raises for those who wait for the run"
     },
+    "fleet/notify/notifier.py": {
+        "_repeat": "it is restarted, and says every error",
+        "send_due": "awaited by `flush`; it stores every error of a channel, and leaves those of the queue to the next try",
+    },
+    "fleet/schedule_coordinator.py": {
+        "serve": "it is restarted, and says every error",
+        "_go_on": "says every error, and the next tick begins it again",
+        "_host": "it is restarted, and says every error",
+    },
     "scrapy/bridge.py": {
+        "on_open": "cancelled by `on_close`; what they write is tried again at the next interval",
+        "_check_limits": "closes the spider, whose end the engine waits for",
         "open": "awaited by `shut`, and by `open` if it ends at once",
         "start_background": "its work logs every error of the queue",
     },

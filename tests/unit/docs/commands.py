@@ -27,7 +27,7 @@ def parse_mention(words: Sequence[str]) -> None:
     try:
         parse(words)
     except Exception as error:
-        if type(error).__name__ not in ("MissingParameter", "BadOptionUsage"):
+        if type(error).__name__ not in ("MissingParameter", "BadOptionUsage", "NoArgsIsHelpError"):
             raise
         command, rest = _found(words)
         known = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
@@ -67,6 +67,8 @@ def _found(words: Sequence[str]) -> tuple[Any, list[str]]:
         is_whole = command.invoke_without_command and len(words) - len(rest) > 1
         if is_whole and (not rest or rest[0] not in command.commands):
             break
+        if not rest and len(words) == 2:
+            break  # a group by itself lists its commands
         assert rest and rest[0] in command.commands, f"there is no command {' '.join(words)!r}"
         command = command.commands[rest.pop(0)]
     return command, rest

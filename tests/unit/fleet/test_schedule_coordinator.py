@@ -166,7 +166,7 @@ async def test_a_run_that_was_ended_by_hand_meanwhile_is_over(bench, lost):
     async with bench.coordinator():
         one = await bench.until(OccurrenceState.ENDED)
     assert (one.outcome, one.reason) in [
-        ("cancelled", "it was cancelled with 2 tasks left"),
+        ("cancelled", "cancelled with 2 tasks left"),
         ("failed", "its run was deleted"),
     ]
     assert bool(await bench.queue.runs()) == (lost == "cancelled")
