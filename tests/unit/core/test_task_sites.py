@@ -26,7 +26,7 @@ SUPERVISED = {
     },
     "fleet/notify/notifier.py": {
         "_repeat": "it is restarted, and says every error",
-        "send_due": "awaited by `flush`; it stores every error of a channel, and leaves those of the queue to the next try",
+        "send_due": "it stores every error of a channel, and leaves those of the queue to the next interval",
     },
     "fleet/schedule_coordinator.py": {
         "serve": "it is restarted, and says every error",
