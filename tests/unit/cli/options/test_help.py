@@ -67,7 +67,8 @@ def test_every_option_of_a_section_belongs_to_a_command_with_sections():
         ("doctor", "'check'"),
         ("crawl", "'run'"),
         ("startproject", "'new'"),
-        ("schedule", "'enqueue'"),
+        ("submit", "'enqueue'"),
+        ("cron", "'schedule'"),
         ("stop", "'pause' or 'cancel'"),
         ("version", "'--version'"),
         ("statsu", "'status'"),  # by its spelling
