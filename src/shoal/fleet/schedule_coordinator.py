@@ -1,8 +1,8 @@
 """Fires schedules: records the occurrences that are due, and takes each run from its seeds to its outcome.
 
 Any number of processes do this at once. What is due is recorded by a swap of the schedule's note, so each
-occurrence is recorded once (`schedule/plan.py`). Its run is carried out by the process that holds the lock
-of the scraper; when that process dies, another takes over the lock and goes on with the same run, whose id
+occurrence is recorded once (`schedule/plan.py`). Its run is carried out by the process that holds the lock of
+the scraper; when that process dies, another takes over the lock and goes on with the same run, whose id
 follows from the schedule and the time.
 """
 

@@ -134,9 +134,10 @@ class EngineBridge(Observer):
         values = scheduler.codec.values
         self._attributes = SharedAttributes(self.queue, self.run.id, crawler.spider, values)
         interval = ERRORS_INTERVAL if self._limits.needs_errors else STATS_INTERVAL
-        self._repeated = [asyncio.create_task(repeat(self.write_stats, interval))]
+        duties = [(self.write_stats, interval)]
         if self._limits:
-            self._repeated.append(asyncio.create_task(repeat(self._check_limits, LIMITS_INTERVAL)))
+            duties.append((self._check_limits, LIMITS_INTERVAL))
+        self._repeated = [asyncio.create_task(repeat(duty, every)) for duty, every in duties]
 
     async def on_close(self, reason: str) -> None:
         """End the run if the spider was closed by its own code; called when the engine closes."""

@@ -67,6 +67,7 @@ def test_every_option_of_a_section_belongs_to_a_command_with_sections():
         ("doctor", "'check'"),
         ("crawl", "'run'"),
         ("startproject", "'new'"),
+        ("submit", "'enqueue'"),
         ("cron", "'schedule'"),
         ("stop", "'pause' or 'cancel'"),
         ("version", "'--version'"),

@@ -1,4 +1,4 @@
-"""`shoal notify`: the channels of shoal.toml, and a message to try one."""
+"""The commands below `notify`: the channels of shoal.toml, and a message to try one."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`shoal schedule`: runs that repeat."""
+"""The commands below `schedule`: runs that repeat."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
