@@ -103,8 +103,9 @@ async def test_what_a_receiver_refuses_is_sent_again_with_the_same_id(queue, rec
     receiver.answers, said = list(answers), []
     told = Notifier(queue, project(receiver.url), said.append)
     await ended(told, "r1", BAD)
-    while len(receiver.requests) <= len(answers):
-        await told.flush()
+    async with asyncio.timeout(20):
+        while len(receiver.requests) <= len(answers):
+            await told.flush()
     await told.flush()
     assert len(receiver.requests) == len(answers) + 1
     assert len({one["id"] for one in receiver.messages}) == 1
@@ -117,8 +118,9 @@ async def test_messages_of_the_time_when_a_receiver_was_away_arrive_in_order(que
     for night, verdict in enumerate([BAD, GOOD, BAD, GOOD]):
         await ended(told, f"r{night}", verdict)
         await told.flush()
-    while len(receiver.requests) < 9:
-        await told.flush()
+    async with asyncio.timeout(20):
+        while len(receiver.requests) < 9:
+            await told.flush()
     assert [one["state"] for one in receiver.messages[5:]] == ["open", "over", "open", "over"]
 
 
