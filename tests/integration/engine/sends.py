@@ -10,8 +10,8 @@ BY_HOST = """
 from pathlib import Path
 from shoal.worker.prefetch import PrefetchBuffer, host_of
 
-def try_start(self, start, now, decide=PrefetchBuffer.try_start):
-    is_sent = decide(self, start, now)
+def try_start(self, start, now, *, decide=PrefetchBuffer.try_start, **options):
+    is_sent = decide(self, start, now, **options)
     if is_sent:
         with Path(__file__).with_name("sends").open("a") as file:
             file.write(f"{host_of(start.lease)} {now}\\n")
