@@ -120,7 +120,9 @@ class Notifier:
                 standing |= await self._watch_run(run, stats, before.get(run.id), now)
             elif run.id in before and run.id not in scheduled:  # the scheduler tells of those
                 snapshot = await snapshot_of(self._queue, run, stats)
-                if verdict := snapshot.verdict:
+                if not snapshot.judged and run.state is not RunState.CANCELLED:
+                    self._seen[run.id] = "ended", time.monotonic()  # look again when its items are judged
+                elif verdict := snapshot.verdict:
                     await self.run_ended(run.id, verdict, scraper=run.scraper)
         for record in records:
             standing |= await self._watch_schedule(record, now)

@@ -110,6 +110,7 @@ async def test_every_question_is_answered_on_every_backend(any_bench):
         await app.queue.beat("w-1-a", run_id=run.id)
         await app.queue.settle([Done(good, items=[{"n": 1}], rejects=[Reject(data={}, reason="no")])])
         await app.queue.settle([Bury(bad, "ValueError: bad")])
+        await app.schedules.add("nightly", {"scraper": "pages", "cron": "0 2 * * *"})
         web = make_app(WebContext(app, Sampler(app.queue), WebSettings.read(operator_token=TOKEN)))
         own = {"Authorization": f"Bearer {TOKEN}"}
         transport = httpx2.ASGITransport(web)
@@ -119,7 +120,7 @@ async def test_every_question_is_answered_on_every_backend(any_bench):
             paths = [path for path, methods in web.openapi()["paths"].items() if "get" in methods]
             assert len(paths) > 20
             for path in paths:
-                named = path.format(run_id=run.id, letter=bad.task_id, host="h1.example.com")
+                named = path.format(run_id=run.id, letter=bad.task_id, host="h1.example.com", name="nightly")
                 answer = await client.get(named)
                 # Nothing was fetched, so that no page was kept.
                 expected = 404 if path.endswith("/dead/{letter}/page") else 200

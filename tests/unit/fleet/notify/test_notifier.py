@@ -11,7 +11,9 @@ from shoal.core.run_outcome import RunOutcome, Verdict
 from shoal.fleet.notify import incidents, notifier
 from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.project.file import Project
+from shoal.fleet.run.judgement import judged
 from shoal.fleet.schedule.store import Schedules
+from shoal.scrape.scraper import Scraper
 from tests.unit.fleet.notify.receiver import HANG, Receiver
 
 GOOD, BAD = Verdict(outcome=RunOutcome.COMPLETE), Verdict(outcome=RunOutcome.FAILED, reason="it broke")
@@ -180,6 +182,24 @@ async def test_a_run_without_progress_is_told_and_over_when_it_goes_on(queue, re
     await told.watch()
     await told.flush()
     assert titles(receiver)[1] == f"Over: Run {run.id} of books has stalled"
+
+
+async def test_the_end_of_a_run_of_another_process_is_told_once_its_items_are_judged(queue, receiver):
+    told = Notifier(queue, project(receiver.url, events=["finished", "failed"]))
+    run = await queue.start_run("books")
+    await queue.enqueue(run.id, [Task(url="https://a.example/1")])
+    await told.watch()
+    (lease,) = (await queue.claim("w", run_id=run.id)).leases
+    await queue.settle([Bury(lease, "gone")])
+    for _ in range(2):
+        await told.watch()
+        await told.flush()
+    assert receiver.messages == []
+    await judged(queue, run.id, Scraper("books"), lambda text: None)
+    for _ in range(2):
+        await told.watch()
+        await told.flush()
+    assert titles(receiver) == [f"Run {run.id} of books: failed"]
 
 
 async def test_a_host_that_is_blocked_is_told_and_over_when_it_is_not(queue, receiver):
