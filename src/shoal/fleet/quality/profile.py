@@ -173,7 +173,7 @@ class _Field:
         self.types: Counter[str] = Counter()
         self.firsts: dict[str, Any] = {}  # the first item by type of this field
         self._distinct: set[int] = set()
-        self._numbers, self._lengths = _Sample(), _Sample()
+        self._numbers, self._lengths = _NumberSample(), _NumberSample()
         self._values: Counter[str] | None = Counter()
         self._shapes: Counter[str] | None = Counter()
         self._examples: list[Any] = []
@@ -247,7 +247,7 @@ class _Field:
         )
 
 
-class _Sample:
+class _NumberSample:
     """The range of numbers, and an even sample of them."""
 
     def __init__(self) -> None:

@@ -87,7 +87,7 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     accepted: bool = False  # its data are right whatever was found, and later runs are compared with it
 
 
-class RunRecord(JudgedRun, frozen=True, kw_only=True):
+class QualityRecord(JudgedRun, frozen=True, kw_only=True):
     """All that is kept of a run that has ended."""
 
     profile: RunProfile
@@ -101,7 +101,7 @@ class RunRecord(JudgedRun, frozen=True, kw_only=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(RunRecord).decode
+_decode = msgspec.json.Decoder(QualityRecord).decode
 _decode_judged = msgspec.json.Decoder(JudgedRun).decode
 
 
@@ -110,7 +110,7 @@ def topic_of(scraper: str) -> str:
     return f"run records {scraper}"[:200]
 
 
-async def read_record(queue: SharedNotes, run: Run) -> RunRecord | None:
+async def read_record(queue: SharedNotes, run: Run) -> QualityRecord | None:
     """Return the record of a run, as it was when it was judged last."""
     note = (await queue.notes(topic_of(run.scraper), [run.id])).get(run.id)
     return _decode(note.value) if note else None
@@ -123,13 +123,13 @@ async def read_judged(queue: SharedNotes, run: Run, stats: Stats) -> JudgedRun |
     return judged if judged and judged.mark == RunMark.of(run, stats) else None
 
 
-async def read_records(queue: SharedNotes, scraper: str) -> list[RunRecord]:
+async def read_records(queue: SharedNotes, scraper: str) -> list[QualityRecord]:
     """Return the records of a scraper's runs, the newest first."""
     found = [_decode(note.value) for note in (await queue.notes(topic_of(scraper))).values()]
     return sorted(found, key=lambda record: record.profile.started_at, reverse=True)
 
 
-async def write_record(queue: SharedNotes, run: Run, record: RunRecord) -> None:
+async def write_record(queue: SharedNotes, run: Run, record: QualityRecord) -> None:
     """Store the record of a run, and remove the oldest ones of its scraper if there are many."""
     await queue.write_notes(topic_of(run.scraper), {run.id: _encode(record)}, ttl=TTL)
     await queue.trim_notes(topic_of(run.scraper), max_bytes=MAX_BYTES)
@@ -142,7 +142,7 @@ async def forget_record(queue: Queue, run: Run, *, keeps_numbers: bool) -> None:
     await queue.write_notes(topic_of(run.scraper), {run.id: value}, ttl=TTL)
 
 
-def without_items(record: RunRecord) -> RunRecord:
+def without_items(record: QualityRecord) -> QualityRecord:
     """Return a record without items: only counts and types stay, and values that many items have."""
     steps = {
         name: replace(
@@ -169,7 +169,7 @@ def with_same_volume(baseline: Sequence[RunProfile], run: RunProfile) -> list[Ru
     return [other for other in baseline if other.cut == run.cut]
 
 
-def baseline_of(records: Sequence[RunRecord], profile: RunProfile) -> list[RunProfile]:
+def baseline_of(records: Sequence[QualityRecord], profile: RunProfile) -> list[RunProfile]:
     """Return the last good runs before a run, the newest first; none if there are too few.
 
     One that was accepted is enough, and those before it do not count: what they had is no longer expected.

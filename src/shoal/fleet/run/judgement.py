@@ -21,9 +21,9 @@ from shoal.fleet.dead_workers import has_ended, new_worker_id
 from shoal.fleet.quality.differences import differences
 from shoal.fleet.quality.profile import FieldProfile, StepProfiler, profile_items
 from shoal.fleet.quality.records import (
+    QualityRecord,
     RunMark,
     RunProfile,
-    RunRecord,
     baseline_of,
     read_record,
     read_records,
@@ -78,7 +78,7 @@ async def judged(
     *,
     failure: str = "",
     timed_out: bool = False,
-) -> RunRecord | None:
+) -> QualityRecord | None:
     """Judge a run, and return its record, made here or elsewhere; None if it has not ended."""
     try:
         return await _Judgement(queue, run_id, scraper, say).conclude(failure, timed_out)
@@ -93,7 +93,7 @@ class _Judgement:
     def __init__(self, queue: Queue, run_id: str, scraper: Scraper, say: Callable[[str], None]) -> None:
         self._queue, self._run_id, self._scraper, self._say = queue, run_id, scraper, say
 
-    async def conclude(self, failure: str, timed_out: bool) -> RunRecord | None:
+    async def conclude(self, failure: str, timed_out: bool) -> QualityRecord | None:
         """Return the record of the run as it is now."""
         while True:
             run, stats = await self._queue.run(self._run_id), await self._queue.stats(self._run_id)
@@ -135,7 +135,7 @@ class _Judgement:
         found = await self._queue.swap_note(TOPIC, self._run_id, value, stamp=stamp, ttl=JUDGING_TTL)
         return found is not None
 
-    async def _judge(self, run: Run, stats: Stats, ended: EndedRun) -> RunRecord:
+    async def _judge(self, run: Run, stats: Stats, ended: EndedRun) -> QualityRecord:
         try:
             if stats.items >= MANY_ITEMS:
                 self._say(f"Checking {counted(stats.items, 'item')}.")
@@ -160,7 +160,7 @@ class _Judgement:
                 )
             )
             assert verdict is not None  # the run has ended
-            record = RunRecord(
+            record = QualityRecord(
                 mark=RunMark.of(run, stats), verdict=verdict, findings=findings, profile=profile
             )
             await write_record(self._queue, run, record)

@@ -10,7 +10,7 @@ from shoal.core.model import Run
 from shoal.core.values import counted
 from shoal.fleet.quality.differences import differences
 from shoal.fleet.quality.profile import FieldProfile, Spread, StepProfile
-from shoal.fleet.quality.records import RunProfile, RunRecord, read_record, read_records, write_record
+from shoal.fleet.quality.records import QualityRecord, RunProfile, read_record, read_records, write_record
 from shoal.fleet.status.rows.row import Row, TableColumns
 from shoal.fleet.status.rows.workers import join_names
 from shoal.queue.contract import Queue
@@ -159,7 +159,7 @@ async def trend_of(queue: Queue, scraper: str) -> list[TrendRow]:
     return [_trend_row(record) for record in (await read_records(queue, scraper))[:MAX_TREND][::-1]]
 
 
-async def accept(queue: Queue, run: Run) -> RunRecord:
+async def accept(queue: Queue, run: Run) -> QualityRecord:
     """Declare the items of a run right: later runs are compared with it. Raises RunConflict."""
     record = await read_record(queue, run)
     if record is None or not record.profile.items:
@@ -196,7 +196,7 @@ def _spread_row(spread: Spread | None) -> SpreadRow | None:
     return SpreadRow.of(spread) if spread else None
 
 
-def _trend_row(record: RunRecord) -> TrendRow:
+def _trend_row(record: QualityRecord) -> TrendRow:
     profile = record.profile
     return TrendRow.of(
         profile,

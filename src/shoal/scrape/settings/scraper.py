@@ -14,7 +14,6 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
 from shoal.core.proxies import ProxyRules
 from shoal.core.values import (
-    rate_of,
     read_choice,
     read_flag,
     read_positive_duration,
@@ -66,6 +65,7 @@ from shoal.scrape.settings.retry import NO_RETRY_SETTINGS, RetrySettings, read_r
 from shoal.scrape.settings.sessions import SessionSettings, read_browser, read_sessions
 from shoal.scrape.settings.sites import (
     SiteTable,
+    check_site_rates,
     has_credentials,
     has_site_secret,
     read_sites,
@@ -508,7 +508,7 @@ class ScraperSettings:
             raise InvalidSetting("tor", "and proxies cannot be combined; turn one off, such as proxies=off")
         _check_engine(changed)
         if "sites" in changes:
-            _check_site_rates(changed)
+            check_site_rates(changed.sites, changed.delay)
         if changed.warc and changes.get("cache"):
             raise InvalidSetting("warc", "and cache cannot be combined: a cached page would not be recorded")
         if changed.warc:
@@ -588,18 +588,6 @@ def _check_engine(settings: ScraperSettings) -> None:
     for name, value in needs.items():
         if value:
             raise InvalidSetting("engine", f"{settings.engine!r} does not support {name}; use engine='wreq'")
-
-
-def _check_site_rates(settings: ScraperSettings) -> None:
-    """Raise InvalidSetting for a site that would be faster than the scraper, which has no effect."""
-    for pattern, site in settings.sites.rules.items():
-        if site.delay is not None and site.delay < settings.delay:
-            raise InvalidSetting(
-                f"sites.{pattern}.rate",
-                f"{rate_of(site.delay)} is faster than the scraper's rate, {rate_of(settings.delay)}. Give "
-                f"the scraper rate={rate_of(site.delay)!r}, and the other sites theirs: "
-                f"{{'*': {{'rate': {rate_of(settings.delay)!r}}}}}",
-            )
 
 
 def same_names(key: str) -> tuple[str, ...]:

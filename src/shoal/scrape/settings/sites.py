@@ -12,6 +12,7 @@ from shoal.core.model import NOTHING
 from shoal.core.proxies import ProxyRules
 from shoal.core.redact import is_secret_header
 from shoal.core.text import shorten
+from shoal.core.values import rate_of
 from shoal.scrape.settings.declaration import Reader, absolute_words
 from shoal.scrape.settings.proxies import has_password
 
@@ -168,3 +169,15 @@ def with_absolute_proxies(value: Any) -> Any:
         else site
         for pattern, site in value.items()
     }
+
+
+def check_site_rates(sites: SiteTable, delay: timedelta) -> None:
+    """Raise InvalidSetting for a site that would be faster than the scraper, which has no effect."""
+    for pattern, site in sites.rules.items():
+        if site.delay is not None and site.delay < delay:
+            raise InvalidSetting(
+                f"sites.{pattern}.rate",
+                f"{rate_of(site.delay)} is faster than the scraper's rate, {rate_of(delay)}. Give "
+                f"the scraper rate={rate_of(site.delay)!r}, and the other sites theirs: "
+                f"{{'*': {{'rate': {rate_of(delay)!r}}}}}",
+            )

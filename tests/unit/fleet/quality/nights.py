@@ -9,7 +9,7 @@ from shoal.core.model import Counts, RunState, StoredItem
 from shoal.core.run_outcome import EndedRun, judge
 from shoal.fleet.quality.differences import differences
 from shoal.fleet.quality.profile import BATCH, StepProfiler
-from shoal.fleet.quality.records import RunMark, RunProfile, RunRecord, baseline_of
+from shoal.fleet.quality.records import QualityRecord, RunMark, RunProfile, baseline_of
 from shoal.fleet.quality.rules import broken_rules
 from shoal.scrape.settings.expect import Expectations, read_expect
 
@@ -47,7 +47,7 @@ class Shop:
         self.expect: Expectations = read_expect("expect", expect)
         self._next = size
         self.catalogue = [product(number, self.rng) for number in range(size)]
-        self.records: list[RunRecord] = []
+        self.records: list[QualityRecord] = []
 
     def churn(self, share: float = 0.05) -> None:
         """Replace some products, reprice others, and let their number drift."""
@@ -64,7 +64,7 @@ class Shop:
             self._next += 1
             self.catalogue.append(product(self._next, self.rng))
 
-    def night(self, change: Change | None = None, *, dead: int = 0, blocked: int = 0) -> RunRecord:
+    def night(self, change: Change | None = None, *, dead: int = 0, blocked: int = 0) -> QualityRecord:
         """Scrape the shop as it is tonight, after a change of its pages; a page may have no item."""
         self.churn()
         pages: list[Item | None] = [dict(item) for item in self.catalogue]
@@ -96,7 +96,7 @@ class Shop:
         self.records.append(self._judge(profile, counts, lambda step, *what: profiler.example(*what)))
         return self.records[-1]
 
-    def _judge(self, profile: RunProfile, counts: Counts, example: Callable[..., Any]) -> RunRecord:
+    def _judge(self, profile: RunProfile, counts: Counts, example: Callable[..., Any]) -> QualityRecord:
         baseline = baseline_of(self.records[::-1], profile)
         findings = broken_rules(self.expect.rules, profile, baseline, example)
         if self.expect.defaults != "off":
@@ -111,7 +111,7 @@ class Shop:
         verdict = judge(ended)
         assert verdict
         mark = RunMark(state=RunState.RUNNING, tasks=0, completed=0, dead=0, remaining=0, items=0)
-        return RunRecord(mark=mark, verdict=verdict, findings=findings, profile=profile)
+        return QualityRecord(mark=mark, verdict=verdict, findings=findings, profile=profile)
 
 
 def all_items(change: Callable[[Item, random.Random], Any]) -> Change:
@@ -126,6 +126,6 @@ def all_items(change: Callable[[Item, random.Random], Any]) -> Change:
     return apply
 
 
-def said(record: RunRecord) -> Sequence[tuple[str, str | None]]:
+def said(record: QualityRecord) -> Sequence[tuple[str, str | None]]:
     """Return the kind and the field of all findings."""
     return [(finding.kind, finding.field) for finding in record.findings]

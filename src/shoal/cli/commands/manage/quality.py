@@ -9,7 +9,7 @@ from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.cli.tables import put_rows
 from shoal.core.model import Run
-from shoal.fleet.quality.records import RunRecord
+from shoal.fleet.quality.records import QualityRecord
 from shoal.fleet.run.judgement import profile_of
 from shoal.fleet.status.find import find_run
 from shoal.fleet.status.quality import ComparedRow, ComparisonReport
@@ -55,7 +55,7 @@ def accept(
     Example: shoal accept newest
     """
 
-    async def mark(opened: Queue, name: str) -> tuple[Run, RunRecord]:
+    async def mark(opened: Queue, name: str) -> tuple[Run, QualityRecord]:
         run = await opened.run(name)
         return run, await accept_run(opened, run)
 
