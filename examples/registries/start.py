@@ -11,7 +11,7 @@ async def main(name: str) -> None:
     """Print the items of a scraper in single mode; of a distributed one, the command that starts a worker."""
     async with shoal.connect() as app:
         run = await app.start(name)
-        if app.project.load(name).scraper.settings.mode == "distributed":
+        if app.job(name).scraper.settings.mode == "distributed":
             print(run.worker_command)
             return
         async for item in run.results():

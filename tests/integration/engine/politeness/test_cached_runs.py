@@ -104,7 +104,7 @@ async def test_a_recording_is_played_back_without_a_network(folder, site):
 async def test_a_page_that_was_not_recorded_is_a_dead_letter_that_says_what_to_do(folder, site):
     await run(folder, f"--url={site.url}/p1", "--warc", "one.warc.gz")
     played = await run(folder, "--playback", "one.warc.gz", f"--url={site.url}/p2")
-    assert played.code == Exit.PARTIAL
+    assert played.code == Exit.FAILED
     async with open_queue(f"sqlite:///{folder}/shoal.db") as queue:
         (letter,) = [letter async for letter in queue.dead(played.row["run_id"])]
     assert "NotRecorded" in letter.error and "--warc" in letter.error
