@@ -103,6 +103,7 @@ ELSEWHERE = {
     "demo": "make demo, and tests/integration/engine/commands/test_readme.py",
     "listen": "test_ondemand.py",
     "scrape": "test_ondemand.py",
+    "schedule": "tests/integration/engine/schedules/test_schedule_run.py",
     "serve": "test_serve.py",
     "start": "test_start.py",
     "top": "test_inspecting.py",
