@@ -46,6 +46,7 @@ async def test_every_page_becomes_one_item(bench, origin):
         "missing": {"count": 0, "examples": []},
         "files": {"stored": 0, "bytes": 0, "unchanged": 0, "known": 0, "refused": {}},
         "hooks": {},
+        "scraper_stats": {},
         "left_to_others": {},
         "refused": [],
         "failures": [],
