@@ -67,7 +67,6 @@ class ProposedListing(NamedTuple):
     """The items that a page repeats."""
 
     selector: str
-    count: int
     fields: list[ProposedField]
     link: str  # the expression of the address of an item's page; "" if it has none
     first_link: str
@@ -93,7 +92,7 @@ def propose(page: Page) -> Proposal:
     tree = turbohtml.parse(page.html)
     elements = [one for one in tree.select("body *")[:MOST_ELEMENTS] if one.tag not in PASSED_OVER]
     data = _find_data(page)
-    return Proposal(_find_listing(page, tree, elements), _find_next(tree), data)
+    return Proposal(_find_listing(page, elements), _find_next(tree), data)
 
 
 def _classes(element: Element) -> list[str]:
@@ -111,7 +110,7 @@ def _own_selector(element: Element) -> str:
 # The items of a page.
 
 
-def _find_listing(page: Page, tree: turbohtml.Document, elements: list[Element]) -> ProposedListing | None:
+def _find_listing(page: Page, elements: list[Element]) -> ProposedListing | None:
     groups: dict[str, list[Element]] = defaultdict(list)
     for element in elements:
         if selector := _group_selector(element):
@@ -130,7 +129,7 @@ def _find_listing(page: Page, tree: turbohtml.Document, elements: list[Element])
         score = richness * log(len(rows)) * log(length + 2) * (0.2 if _is_in_chrome(rows[0]) else 1)
         if score >= best_score:  # of elements that hold the same, the innermost
             best_score = score
-            best = ProposedListing(selector, len(tree.select(selector)), fields, link, first)
+            best = ProposedListing(selector, fields, link, first)
     return best
 
 
@@ -190,12 +189,12 @@ def _find_fields(page: Page, rows: list[Element]) -> tuple[list[ProposedField], 
     for selector, one in seen.items():
         if len(one.values) < max(FEWEST_ITEMS - 1, OFTEN * len(rows)) or len(fields) == MOST_FIELDS:
             continue
-        texts = tuple(" ".join(values) for values in one.values)
+        said = tuple(" ".join(values) for values in one.values)
         name = _name_of(one.element, selector == link_text)
         # What is the same in all items may change from page to page if its name says what it is.
-        if texts in shown or (len(set(texts)) == 1 and name not in WORDS):
+        if said in shown or (len(set(said)) == 1 and name not in WORDS):
             continue
-        shown.add(texts)
+        shown.add(said)
         if name and name not in fields:
             richness += len(one.values) / len(rows)
             several = sum(map(len, one.values)) > 1.5 * len(one.values)
