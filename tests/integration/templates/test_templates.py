@@ -1,6 +1,7 @@
 """Every template of `shoal new` works at once: its tests pass, and it scrapes the demo site."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -65,3 +66,28 @@ async def test_a_template_works_at_once(template, site, tmp_path):
     ran = await asyncio.to_thread(run, folder, "shoal", *words)
     assert ran.returncode == EXITS.get(template, 0), ran.stderr
     assert len((folder / "items.jsonl").read_text().splitlines()) == ITEMS[template]
+
+
+async def test_a_scraper_that_is_proposed_from_a_page_works_at_once(site, tmp_path):
+    start = f"http://{site.hosts[0]}/c/kitchen/"
+    made = await asyncio.to_thread(run, tmp_path, "shoal", "new", "first", "--from", start)
+    assert "gives 0 items and 25 links" in made.stderr, made.stderr
+    folder = tmp_path / "first"
+    tested = await asyncio.to_thread(run, folder, "pytest", "-q", "-p", "no:cacheprovider")
+    assert tested.returncode == 0, tested.stdout
+    words = ["run", "first", "--out", "items.jsonl", "--set", "rate=none", "--set", "max_pages=9"]
+    ran = await asyncio.to_thread(run, folder, "shoal", *words)
+    first = json.loads((folder / "items.jsonl").read_text().splitlines()[0])
+    assert {"url", "name", "price"} == first.keys() and all(first.values()), ran.stderr
+
+
+async def test_a_url_alone_gives_what_any_page_has(site, tmp_path):
+    start = f"http://{site.hosts[0]}/p/s0-00001"
+    ran = await asyncio.to_thread(run, tmp_path, "shoal", "run", start)
+    item = json.loads(ran.stdout)
+    assert (item["url"], item["data"][0]["@type"]) == (start, "https://schema.org/Product")
+    assert item["title"] and item["text"] and f"http://{site.hosts[0]}/" in item["links"]
+    assert f"Scraper:  shoal new NAME --from {start}" in ran.stderr
+    more = ("-a", "follow=yes", "--set", "max_pages=3", "--out", "all.jsonl", "--set", "rate=none")
+    await asyncio.to_thread(run, tmp_path, "shoal", "run", start, *more)
+    assert len((tmp_path / "all.jsonl").read_text().splitlines()) >= 3

@@ -95,6 +95,9 @@ async def _unfinished_before(queue: "Queue", run: "Run") -> "Run | None":
 
 ALLOW_PRIVATE = re.compile(r"--allow-private (\S+)")  # in the error of a worker
 
+WEB_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+ANY_PAGE = "shoal.starter.any_page"  # the scraper of a URL alone
+
 
 @takes_sources
 @takes_worker_options(sections=(FETCHING, SEEDS, RECORDING))
@@ -118,6 +121,9 @@ def run(
 ) -> None:
     """Run a scraper on this machine: enqueue, scrape with live progress, write the items.
 
+    A URL in place of a scraper prints the title, text, links and structured data of that page; with
+    `-a follow=yes`, of the pages that it links to on its host as well.
+
     Example: shoal run books.py --url https://example.com --workers 4 --out books.jsonl
     """
     if debug:
@@ -126,6 +132,9 @@ def run(
         check_options(context)
     check_settings(worker_options.settings, resume=resume not in (None, AUTO))
     again = worker_options.settings.get("again") not in (None, AUTO)  # else the seeds are sources too
+    address = scraper if WEB_ADDRESS.match(scraper) else None
+    if address:
+        scraper, seeds, out = ANY_PAGE, replace(seeds, urls=[address, *seeds.urls]), out or "-"
     typed, seeds = seeds, playback_seeds(seeds, worker_options.settings.get("playback"))
     job = worker_options.job(
         scraper,
@@ -165,6 +174,8 @@ def run(
         )
     else:
         say(summary_text(summary, out))
+        if address:
+            say(f"Scraper:  shoal new NAME --from {quote(address)}")
     raise typer.Exit(exit_code(summary))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import shoal
-from shoal.cli.commands.project.new import ProjectTemplate
+from shoal.cli.commands.project.new import PROPOSED, ProjectTemplate
 from shoal.core.version import VERSION
 from shoal.fleet.project.file import Project
 from tests.unit.cli.typed import paste, typed
@@ -25,7 +25,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 def test_help_has_a_line_for_each_template():
     told = typed("new", "--help").stdout
-    folders = {folder.name for folder in TEMPLATES.iterdir()} - {"common"}
+    folders = {folder.name for folder in TEMPLATES.iterdir()} - {"common", PROPOSED}
     assert folders == set(ProjectTemplate)
     for name in folders:
         assert re.search(rf"^  {name} +\w.{{20,}}", told, re.MULTILINE)
