@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.text import shorten
+from shoal.core.values import counted
 from shoal.scrape.page import Page
 from shoal.scrape.scraper import Scraper
 from shoal.starter.propose import ENOUGH_FIELDS, Proposal, ProposedData, propose, quoted
@@ -42,7 +43,9 @@ def propose_scraper(name: str, page: Page, load: Callable[[str], Page]) -> Propo
     assert isinstance(scraper, Scraper)
     harvest = scraper.first.harvest(page)
     items, links = harvest.items, harvest.follow
-    says = f"Its first page gives {len(items)} items and {len(links)} links to follow.{failure}"
+    says = (
+        f"The page gives {counted(len(items), 'item')} and {counted(len(links), 'link')} to follow.{failure}"
+    )
     if items:
         says += f" The first item: {shorten(json.dumps(items[0], ensure_ascii=False, default=str), 300)}"
     # It stands in a docstring, a test and shoal.toml.

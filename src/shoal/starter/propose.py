@@ -49,6 +49,7 @@ NEXT_WORDS = _set(
     """next older more weiter n\u00e4chste suivant suivante siguiente pr\u00f3ximo pr\u00f3xima seguente
     successivo volgende n\u00e4sta neste n\u00e6ste dalej nast\u0119pna \u203a \u00bb \u2192 > >>"""
 )
+BESIDE_NEXT = _set("page pages posts entries results items load show seite p\u00e1gina pagina")
 # Objects that describe the site and not the page.
 COMMON_DATA = _set(
     """WebSite WebPage Organization BreadcrumbList ListItem SearchAction ImageObject SiteNavigationElement
@@ -171,7 +172,7 @@ def _find_fields(page: Page, rows: list[Element]) -> tuple[list[ProposedField], 
     for row in rows:
         here: dict[str, list[str]] = defaultdict(list)
         for element in row.select("*"):
-            if value := _value_of(element):
+            if (value := _value_of(element)) and element.closest("pre") is None:
                 selector = _selector_below(element, row)
                 if selector not in here and row.select_one(selector) != element:
                     continue  # it would give another one
@@ -325,7 +326,7 @@ def _find_next(tree: turbohtml.Document) -> str:
     for link in tree.select("a[href]"):
         text = text_of(link)
         words = set(text.lower().split())
-        if len(text) < 30 and "'" not in text and words & NEXT_WORDS and not _leaves(link):
+        if words & NEXT_WORDS and words <= NEXT_WORDS | BESIDE_NEXT and not _leaves(link):
             path = f"//a[normalize-space()='{text}']/@href"
             return f"next(iter(page.xpath({quoted(path)})), None)"
     return ""
