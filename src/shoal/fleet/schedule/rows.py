@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from shoal.fleet.schedule.definition import Schedule
 from shoal.fleet.schedule.plan import Occurrence, OccurrenceState, ScheduleRecord
 from shoal.fleet.status.rows.row import Row, TableColumns
 
@@ -48,7 +49,7 @@ class ScheduleRow(Row):
     name: str
     scraper: str
     when: str
-    state: str  # active, paused, or over: it has no occurrence left
+    state: str  # active, paused, invalid, or over: it has no occurrence left
     next_at: str | None
     overlap: str
     missed: str
@@ -64,13 +65,15 @@ class ScheduleRow(Row):
     @classmethod
     def from_record(cls, record: ScheduleRecord, *, limit: int = STRIP) -> Self:
         """Return the row of a schedule with its newest occurrences."""
-        schedule = record.schedule
+        schedule = Schedule() if record.error else record.schedule
+        is_active = record.next_at or is_new(record)
+        states = {"invalid": record.error, "paused": record.paused, "active": is_active, "over": True}
         return cls.of(
             record,
             schedule,
             table=record.table,
-            when=schedule.words,
-            state="paused" if record.paused else "active" if record.next_at or is_new(record) else "over",
+            when=record.error or schedule.words,
+            state=next(name for name, holds in states.items() if holds),
             next_at=record.next_at and record.next_at.isoformat(timespec="seconds"),
             in_project_file=record.declared is not None,
             occurrences=[OccurrenceRow.from_occurrence(one) for one in record.occurrences[-limit:]],
