@@ -207,6 +207,7 @@ class ScheduleCoordinator:
         load = partial(
             self._job,
             schedule.scraper,
+            Role.COORDINATOR,
             declared=read_seeds(schedule.seeds).addresses,
             **({} if run else given),  # a run keeps what it was made with, whatever the schedule says now
         )
