@@ -259,7 +259,7 @@ class ScheduleCoordinator:
             for notice in opened.notices:
                 self._observer.on_message(f"Run {one.run_id}: {notice}")
             summary = await Coordinator(opened, self._observer, out).carry_out()
-        if summary.snapshot.stats.tasks:
+        if (await self._queue.stats(one.run_id)).tasks:
             return summary.snapshot.verdict
         await lifecycle.purge(self._queue, one.run_id)  # `again` must not find a run without pages
         invalid.check_not_all_skipped()

@@ -10,7 +10,7 @@ import pytest
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Done
-from shoal.fleet import cluster_roles, schedule_coordinator
+from shoal.fleet import cluster_roles, lock, schedule_coordinator
 from shoal.fleet.app import App
 from shoal.fleet.cluster_roles import MessageObserver
 from shoal.fleet.project.file import read
@@ -268,6 +268,22 @@ async def test_a_scraper_that_is_not_here_is_left_to_other_coordinators_and_said
         await bench.until(OccurrenceState.RUNNING)
         assert (await bench.newest("other")).state is OccurrenceState.DUE
     assert len([text for text in bench.said if "'other' cannot go on here" in text]) == 1
+
+
+async def test_a_coordinator_that_slept_longer_than_its_lock_leaves_the_run_to_the_other(bench, monkeypatch):
+    monkeypatch.setattr(lock, "RENEW_INTERVAL", timedelta(milliseconds=20))
+    async with bench.coordinator():
+        run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id
+        await bench.until(OccurrenceState.RUNNING)
+        while (await bench.queue.stats(run_id)).tasks < 2:
+            await asyncio.sleep(0.02)
+        theirs = msgspec.json.encode({"holder": "elsewhere-1-abcd", "run_id": "another"})
+        await bench.queue.write_notes(lock.TOPIC, {"filling names": theirs}, ttl=lock.LOCK_TTL)
+        async with asyncio.timeout(20):
+            while not any("waits:" in text for text in bench.said):
+                await asyncio.sleep(0.02)
+        await bench.drain(run_id)
+        assert (await bench.newest()).state is OccurrenceState.RUNNING
 
 
 async def test_a_scraper_that_another_process_runs_is_waited_for(bench):

@@ -119,10 +119,7 @@ class Channel:
     def secrets(self) -> list[str]:
         """What must not be shown: its address may be as good as a password."""
         texts = (self.settings.url, self.settings.secret, self.settings.password)
-        values = [value for text in texts if not self.missing and (value := self._value(text))]
-        # An error may spell the host in another way.
-        paths = [value.partition("://")[2].partition("/")[2] for value in values]
-        return [*values, *filter(None, paths)]
+        return [value for text in texts if not self.missing and (value := self._value(text))]
 
     def wants(self, one: Notification, limit: int | None = None) -> bool:
         """Return whether a message goes there; `limit` is that of an event `dead`."""

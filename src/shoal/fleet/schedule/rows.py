@@ -1,8 +1,10 @@
 """Schedules and their occurrences as commands, the API and the pages report them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from shoal.core.redact import HIDDEN, is_secret_header, redacted
 from shoal.fleet.schedule.definition import Schedule
 from shoal.fleet.schedule.plan import Occurrence, OccurrenceState, ScheduleRecord
 from shoal.fleet.status.rows.row import Row, TableColumns
@@ -71,7 +73,7 @@ class ScheduleRow(Row):
         return cls.of(
             record,
             schedule,
-            table=record.table,
+            table=_shown(record.table),
             when=record.error or schedule.words,
             state=next(name for name, holds in states.items() if holds),
             next_at=record.next_at and record.next_at.isoformat(timespec="seconds"),
@@ -87,6 +89,18 @@ class ScheduleRow(Row):
             "last": f"{last.at} {last.outcome or last.state}" if last else "-",
             "outcomes": "".join(sign_of(one) for one in self.occurrences),
         }
+
+
+def _shown(value: Any, *, in_args: bool = False) -> Any:
+    """Return what a schedule says without arguments and parts of addresses that may be secrets."""
+    if isinstance(value, Mapping):
+        return {
+            name: HIDDEN if in_args and is_secret_header(name) else _shown(one, in_args=name == "args")
+            for name, one in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_shown(one) for one in value]
+    return redacted(value) if isinstance(value, str) else value
 
 
 def is_new(record: ScheduleRecord) -> bool:

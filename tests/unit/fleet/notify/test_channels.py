@@ -78,7 +78,7 @@ async def test_a_receiver_that_hangs_is_left_after_a_while(monkeypatch):
 
 async def test_no_error_contains_the_address_which_is_as_good_as_a_password(monkeypatch):
     async with Receiver() as gone:
-        address = f"http://LOCALHOST:{gone.port}/services/T000/B000/verysecrettoken"
+        address = f"http://127.0.0.1:{gone.port}/services/T000/B000/verysecrettoken"
     monkeypatch.setenv("SLACK_URL", address)
     with pytest.raises(NotSent) as caught:
         await channel(kind="slack", url="env:SLACK_URL").send(MESSAGE)
