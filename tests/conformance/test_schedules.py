@@ -4,6 +4,7 @@ import asyncio
 import random
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,13 +84,19 @@ async def test_a_paused_schedule_records_nothing_and_goes_on_after_now(
     assert resumed.next_at and resumed.next_at > skewed.now() - 2 * SECOND
 
 
-async def test_a_schedule_that_the_project_has_no_more_is_removed_at_the_next_start(queue: Queue) -> None:
+async def test_a_schedule_that_a_file_has_no_more_is_removed_at_its_next_start_and_those_of_others_stay(
+    queue: Queue,
+) -> None:
     entry = {"scraper": "books", "every": "1h"}
-    scrapers = {"books": None}
-    await Schedules(queue, Project(Path.cwd(), scrapers=scrapers, schedules={"gone": entry})).declare()  # type: ignore[arg-type]
+    scrapers: dict[str, Any] = {"books": None}
+    other = Project(Path.cwd(), Path("other/shoal.toml"), scrapers=scrapers, schedules={"theirs": entry})
+    ours = Project(Path.cwd(), Path("shoal.toml"), scrapers=scrapers, schedules={"gone": entry})
+    await Schedules(queue, other).declare()
+    await Schedules(queue, ours).declare()
     await Schedules(queue, project()).add("added", entry)
-    await Schedules(queue, Project(Path.cwd(), scrapers=scrapers)).declare()  # type: ignore[arg-type]
-    assert [one.name for one in await Schedules(queue, project()).all()] == ["added"]
+    assert await Schedules(queue, project(added={**entry, "every": "2h"})).declare() == ["added"]
+    found = await Schedules(queue, project()).all()
+    assert [(one.name, one.schedule.every) for one in found] == [("added", "1h"), ("theirs", "1h")]
 
 
 async def test_a_change_elsewhere_lasts_until_the_file_changes(queue: Queue) -> None:

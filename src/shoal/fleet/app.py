@@ -394,10 +394,17 @@ class App:
         balancer = await self._balancers.of(await self._name(scraper), strategy)
         return await balancer.call(task, timeout=limit)
 
-    def job(self, scraper: str | Scraper, *, workers: int | None = None, **more: Any) -> Job:
+    def job(
+        self,
+        scraper: str | Scraper,
+        *,
+        workers: int | None = None,
+        declared: Sequence[str] = (),
+        **more: Any,
+    ) -> Job:
         """Return the job of a scraper, for `WorkerHost` and others of `shoal.fleet`; `more` are Job fields.
 
-        The project's worker settings are the defaults.
+        The project's worker settings are the defaults. Private hosts of `declared` URLs are allowed too.
         """
         plan = self.project.cluster.workers
         defaults = {
@@ -408,7 +415,8 @@ class App:
         fields = {name: value for name, value in defaults.items() if value is not None} | more
         name = scraper if isinstance(scraper, str) else locate_scraper(scraper)
         loaded = load(self.project, name)
-        settings = with_declared_hosts(self.project, name, loaded.scraper, fields.pop("settings", NOTHING))
+        given = fields.pop("settings", NOTHING)
+        settings = with_declared_hosts(self.project, name, loaded.scraper, given, declared)
         return make_job(
             name, loaded, queue_url=self.queue_url, settings=settings, workers=max(workers or 1, 1), **fields
         )

@@ -102,10 +102,10 @@ def project_job(
 
 
 def with_declared_hosts(
-    project: Project, name: str, scraper: Scraper, settings: Mapping[str, Any]
+    project: Project, name: str, scraper: Scraper, settings: Mapping[str, Any], more: Sequence[str] = ()
 ) -> Mapping[str, Any]:
-    """Return settings that also allow the private hosts of declared seeds."""
-    hosts = declared_private_hosts(project, name, scraper)
+    """Return settings that also allow the private hosts of declared seeds, and of `more`."""
+    hosts = declared_private_hosts(project, name, scraper, more)
     if not hosts:
         return settings
     given = settings.get("allow_private", scraper.settings.allow_private) or ()

@@ -127,10 +127,7 @@ def queue_of(project: Project, queue: str | None) -> str:
 
 
 def scrapers_of(project: Project, role: Role, names: Sequence[str] | None = None) -> list[ProjectScraper]:
-    """Return the named scrapers, or those that the project file lists for this role.
-
-    By default a coordinator starts no run of a scraper that has a schedule: the schedule does.
-    """
+    """Return the named scrapers, or those that the project file lists for this role."""
     if not project.scrapers:
         raise _missing(project, "scrapers", '[scrapers.books] and module = "books.py:books"')
     is_coordinator = role is Role.COORDINATOR
@@ -138,13 +135,10 @@ def scrapers_of(project: Project, role: Role, names: Sequence[str] | None = None
     if listed := names or plan.scrapers:
         table = "coordinator" if is_coordinator else "workers"
         return _known(project, listed, "NAME" if names else f"{_file(project)}: {table}.scrapers")
-    scheduled = [table.get("scraper") for table in project.schedules.values() if isinstance(table, dict)]
     entries = [
-        entry
-        for entry in project.scrapers.values()
-        if not is_coordinator or (entry.name not in scheduled and _has_seeds(project, entry))
+        entry for entry in project.scrapers.values() if not is_coordinator or _has_seeds(project, entry)
     ]
-    if not entries and not scheduled:
+    if not entries:
         first = next(iter(project.scrapers))
         raise _missing(
             project, f"scrapers.{first}.seeds", f'[scrapers.{first}.seeds] and url = ["https://…"]'

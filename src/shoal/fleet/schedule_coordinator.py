@@ -14,11 +14,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from shoal.core.commands import shoal_command
 from shoal.core.errors import (
     DutyFailed,
     InvalidInput,
+    InvalidSetting,
     QueueError,
     QueueUnavailable,
+    RunConflict,
     ScraperBusy,
     ShoalError,
     UnknownRun,
@@ -47,8 +50,15 @@ from shoal.fleet.run.feed import InvalidSeeds
 from shoal.fleet.run.judgement import judged
 from shoal.fleet.run.open_run import StartOptions, open_run
 from shoal.fleet.run.results import ResultWriter
-from shoal.fleet.schedule.plan import Occurrence, OccurrenceState, ScheduleRecord, ended, started
-from shoal.fleet.sources.declared import declared_in, declared_seeds
+from shoal.fleet.schedule.plan import (
+    NEXT_WAS_DUE,
+    Occurrence,
+    OccurrenceState,
+    ScheduleRecord,
+    ended,
+    started,
+)
+from shoal.fleet.sources.declared import declared_in, declared_seeds, within
 from shoal.fleet.sources.names import read_seeds
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.progress import ProgressReader
@@ -94,7 +104,12 @@ class ScheduleCoordinator:
 
     async def serve(self) -> None:
         """Fire schedules until stopped or cancelled; other processes go on with runs that are not over."""
-        await self._schedules.declare()
+        for name in await self._schedules.declare():
+            where = self._app.project.source_of(f"schedules.{name}")
+            self._observer.on_message(
+                f"{where} is left out: a schedule {name!r} was added to the queue. "
+                f"To use that of the file, run: {shoal_command(f'schedule remove {name}')}"
+            )
         ticking = start_in(self._tasks, self._keep_ticking())
         try:
             await self._stopping.wait()
@@ -118,17 +133,21 @@ class ScheduleCoordinator:
     async def tick(self) -> None:
         """Record what is due, and go on with the runs that are."""
         for record in await self._schedules.all():
-            record = await self._schedules.advance(record)
-            for one in record.open:
-                if one.state is OccurrenceState.CANCELLING:
-                    await self._cancel(record, one)
-            if record.open:
-                await self._go_on(record, record.open[0])
+            try:
+                await self._fire(record)
+            except (RunConflict, InvalidSetting) as error:
+                self._say_once(record.name, f"Schedule {record.name!r} is left out: {error}")
 
-    async def _cancel(self, record: ScheduleRecord, one: Occurrence) -> None:
-        with suppress(UnknownRun):
-            await lifecycle.cancel(self._queue, one.run_id)
-        await self._end(record, one, Verdict(outcome=RunOutcome.CANCELLED, reason="the next one was due"))
+    async def _fire(self, record: ScheduleRecord) -> None:
+        if record.error:
+            raise InvalidSetting(f"schedules.{record.name}", record.error)
+        record = await self._schedules.advance(record)
+        for one in record.open:
+            if one.state is OccurrenceState.CANCELLING:
+                with suppress(UnknownRun):
+                    await lifecycle.cancel(self._queue, one.run_id)
+        if record.open:
+            await self._go_on(record, record.open[0])
 
     async def _go_on(self, record: ScheduleRecord, one: Occurrence) -> None:
         """Begin to carry out an occurrence, and to work on its run, unless this is done here already."""
@@ -183,17 +202,24 @@ class ScheduleCoordinator:
 
     async def _carry_locked(self, record: ScheduleRecord, one: Occurrence, lock: ScraperLock) -> None:
         schedule, now = record.schedule, await self._queue.now()
-        changed = {"settings": dict(schedule.settings), "args": dict(schedule.args)}
-        load = partial(self._job, schedule.scraper, Role.COORDINATOR, **changed)
+        run = await self._existing(one.run_id)
+        given = {"settings": dict(schedule.settings), "args": dict(schedule.args)}
+        load = partial(
+            self._job,
+            schedule.scraper,
+            Role.COORDINATOR,
+            declared=read_seeds(schedule.seeds).addresses,
+            **({} if run else given),  # a run keeps what it was made with, whatever the schedule says now
+        )
         job = await asyncio.to_thread(load)
         record = await self._schedules.update(
             record.name, started(one.run_id, OccurrenceState.STARTING, now), create=False
         )
         found = record.find(one.run_id)
-        if found is None or found.state not in (OccurrenceState.STARTING, OccurrenceState.RUNNING):
+        if found is None or not found.state.is_open:
             return
         try:
-            verdict = await self._work(record, found, job, lock)
+            verdict = await self._work(record, found, job, run, lock)
         except QueueUnavailable:
             raise
         except (ShoalError, OSError) as error:
@@ -203,22 +229,22 @@ class ScheduleCoordinator:
             await self._end(record, one, verdict)
 
     async def _work(
-        self, record: ScheduleRecord, one: Occurrence, job: Job, lock: ScraperLock
+        self, record: ScheduleRecord, one: Occurrence, job: Job, run: Run | None, lock: ScraperLock
     ) -> Verdict | None:
         """Return the outcome of a run; None if its occurrence was taken back."""
-        out = place_of(record.schedule.out or self._app.project.cluster.storage.results, job.name, one.run_id)
-        if one.state is OccurrenceState.RUNNING:
-            run = await self._existing(one.run_id)
-            if run is None:
-                return Verdict(outcome=RunOutcome.FAILED, reason="its run was deleted")
-            if run.state.has_ended:  # by its process's last act, or by hand
-                return await self._close(run, job, out)
+        project = self._app.project
+        pattern = record.schedule.out or project.cluster.storage.results
+        out = place_of(pattern and within(project.folder, pattern), job.name, one.run_id)
+        is_cancelled = one.state is OccurrenceState.CANCELLING
+        if run and (is_cancelled or run.state.has_ended):  # by its process's last act, or by hand
+            return await self._close(run, job, out)
+        if is_cancelled:
+            return Verdict(outcome=RunOutcome.CANCELLED, reason=NEXT_WAS_DUE)
+        if run is None and one.state is OccurrenceState.RUNNING:
+            return Verdict(outcome=RunOutcome.FAILED, reason="its run was deleted")
+        invalid = InvalidSeeds(say=self._observer.on_message)
         options = StartOptions(
-            run_id=one.run_id,
-            lock=lock,
-            routes=self._app.project.routes,
-            invalid=InvalidSeeds(say=self._observer.on_message),
-            keeps_empty=True,
+            run_id=one.run_id, lock=lock, routes=project.routes, invalid=invalid, keeps_empty=True
         )
         seeds = self._seeds(record, job)
         async with open_run(self._queue, job, seeds, options) as opened:
@@ -233,7 +259,11 @@ class ScheduleCoordinator:
             for notice in opened.notices:
                 self._observer.on_message(f"Run {one.run_id}: {notice}")
             summary = await Coordinator(opened, self._observer, out).carry_out()
-        return summary.snapshot.verdict
+        if (await self._queue.stats(one.run_id)).tasks:
+            return summary.snapshot.verdict
+        await lifecycle.purge(self._queue, one.run_id)  # `again` must not find a run without pages
+        invalid.check_not_all_skipped()
+        return Verdict(outcome=RunOutcome.COMPLETE, reason="its sources had no task that is new or due")
 
     def _seeds(self, record: ScheduleRecord, job: Job) -> Seeds:
         project, table = self._app.project, record.schedule.seeds

@@ -42,7 +42,7 @@ def make_app(context: WebContext) -> FastAPI:
     app.state.context, app.state.logins = context, logins
     app.state.queue_health, app.state.metrics = (
         health.QueueHealth(context.app.queue),
-        QueueMetrics(context.app.queue),
+        QueueMetrics(context.app.queue, context.app.schedules.all),
     )
     add_handlers(app)
     app.include_router(health.router)

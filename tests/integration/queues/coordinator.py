@@ -14,6 +14,7 @@ from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 
+from shoal.fleet import lock
 from shoal.fleet.app import App
 from shoal.fleet.cluster_roles import MessageObserver
 from shoal.fleet.project.file import read
@@ -36,7 +37,8 @@ async def fire(url: str, folder: str, skew: float) -> None:
 
 
 if __name__ == "__main__":
-    address, place = json.loads(sys.argv[1])
+    address, place, ttl = json.loads(sys.argv[1])
+    lock.LOCK_TTL, lock.RENEW_INTERVAL = timedelta(seconds=ttl), timedelta(seconds=ttl / 5)
     import_module(QUEUES[address.partition(":")[0]])
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them

@@ -162,7 +162,7 @@ def test_a_project_with_schedules_has_a_coordinator_that_stays(project):
     kubernetes_validate.validate(deployment, "1.33", strict=True)
     assert "schedules.yaml" in yaml.safe_load(found["kustomization.yaml"])["resources"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["args"] == ["shoal", "start", "--role", "coordinator"]
+    assert container["args"] == ["shoal", "schedule", "run", "--workers", "0"]
     assert {one["name"] for one in container["env"]} == {"SHOAL_QUEUE", "SHOAL_TOKENS"}
 
 

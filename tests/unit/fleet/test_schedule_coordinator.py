@@ -5,17 +5,21 @@ import json
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+import msgspec
 import pytest
 
+from shoal.core.errors import InvalidInput
 from shoal.core.model import Done
-from shoal.fleet import cluster_roles, schedule_coordinator
+from shoal.fleet import cluster_roles, lock, schedule_coordinator
 from shoal.fleet.app import App
 from shoal.fleet.cluster_roles import MessageObserver
 from shoal.fleet.project.file import read
 from shoal.fleet.run import lifecycle
 from shoal.fleet.schedule.plan import OccurrenceState, advance
+from shoal.fleet.schedule.rows import ScheduleRow
 from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.queue.run_args import stored_args
+from shoal.worker.run_settings import read_note
 
 SCRAPER = """
 from dataclasses import dataclass
@@ -151,8 +155,27 @@ async def test_with_cancel_the_run_before_ends_when_the_next_one_is_due(bench):
         await schedules.update("nightly", lambda record: advance(record, due))
         await bench.until(OccurrenceState.RUNNING)
     found = await bench.app.schedules.get("nightly")
-    assert [one.outcome for one in found.occurrences] == ["cancelled", ""]
+    assert [(one.outcome, one.reason) for one in found.occurrences] == [
+        ("cancelled", "the next one was due"),
+        ("", ""),
+    ]
     assert (await bench.queue.run(first)).state == "cancelled"
+
+
+async def test_with_cancel_a_run_that_was_done_when_the_next_one_was_due_is_complete(bench):
+    bench.write('overlap = "cancel"\n')
+    async with bench.coordinator():
+        schedules = bench.app.schedules
+        first = (await schedules.run_now("nightly")).open[0].run_id
+        await bench.until(OccurrenceState.RUNNING)
+        while (await bench.queue.stats(first)).tasks < 2:
+            await asyncio.sleep(0.02)
+    await bench.drain(first)  # nobody was there to record its end
+    due = (await schedules.get("nightly")).next_at
+    await schedules.update("nightly", lambda record: advance(record, due))
+    async with bench.coordinator():
+        await bench.until(OccurrenceState.RUNNING)
+    assert (await schedules.get("nightly")).find(first).outcome == "complete"
 
 
 @pytest.mark.parametrize("lost", ["cancelled", "deleted"])
@@ -179,6 +202,64 @@ async def test_seeds_that_cannot_be_read_fail_the_occurrence_with_the_reason(ben
     assert await bench.queue.runs() == []
 
 
+@pytest.mark.parametrize(
+    ("seeds", "outcome", "said"),
+    [('urls_file = "empty.txt"', "complete", "no task"), ('url = ["nonsense"]', "failed", "nonsense")],
+)
+async def test_a_run_that_gets_no_task_ends_and_leaves_no_run_behind(bench, seeds, outcome, said):
+    (bench.folder / "empty.txt").write_text("# none today\n")
+    bench.write(f"seeds = {{ {seeds} }}\n")
+    async with bench.coordinator():
+        await bench.app.schedules.run_now("nightly")
+        one = await bench.until(OccurrenceState.ENDED)
+    assert one.outcome == outcome and said in one.reason
+    assert await bench.queue.runs() == []
+
+
+async def test_arguments_and_settings_that_are_edited_meanwhile_are_for_the_next_run(bench):
+    bench.write('args = { kind = "new" }\n')
+    async with bench.coordinator():
+        run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id
+        await bench.until(OccurrenceState.RUNNING)
+    await bench.app.schedules.change("nightly", {"args": {"kind": "old"}, "settings": {"retries": 9}})
+    async with bench.coordinator():
+        await bench.drain(run_id)
+        one = await bench.until(OccurrenceState.ENDED)
+    assert (one.outcome, one.reason) == ("complete", "")
+    assert (await stored_args(bench.queue, run_id)) == {"kind": "new"}
+
+
+async def test_a_private_address_that_was_added_is_allowed_and_results_go_to_the_projects_folder(
+    bench, monkeypatch
+):
+    seeds, out = {"url": ["http://127.0.0.1:8000/"]}, "out/{run}.jsonl"
+    await bench.app.schedules.add("other", {"scraper": "names", "every": "1d", "seeds": seeds, "out": out})
+    (bench.folder / "below").mkdir()
+    monkeypatch.chdir(bench.folder / "below")
+    async with bench.coordinator():
+        run_id = (await bench.app.schedules.run_now("other")).open[0].run_id
+        await bench.until(OccurrenceState.RUNNING, "other")
+        stored = (await read_note(bench.queue, run_id)).settings.values
+        await bench.drain(run_id)
+        await bench.until(OccurrenceState.ENDED, "other")
+    assert stored["allow_private"] == ["127.0.0.1:8000"]
+    assert (bench.folder / "out" / f"{run_id}.jsonl").exists()
+
+
+async def test_a_schedule_that_cannot_be_read_is_said_and_the_others_fire(bench):
+    table = {"scraper": "names", "every": "1h", "colour": "red"}
+    broken = {"aaa": b"nonsense", "bbb": msgspec.json.encode({"name": "bbb", "table": table})}
+    await bench.queue.write_notes("schedules", broken)
+    async with bench.coordinator():
+        await bench.app.schedules.run_now("nightly")
+        await bench.until(OccurrenceState.RUNNING)
+    rows = [ScheduleRow.from_record(one) for one in await bench.app.schedules.all()]
+    assert [row.state for row in rows] == ["invalid", "invalid", "active"]
+    assert len([text for text in bench.said if "is left out" in text]) == 2
+    with pytest.raises(InvalidInput, match="schedule remove bbb"):
+        await bench.app.schedules.pause("bbb")
+
+
 async def test_a_scraper_that_is_not_here_is_left_to_other_coordinators_and_said_once(bench):
     await bench.app.schedules.add("other", {"scraper": "elsewhere", "every": "1h"})
     async with bench.coordinator():
@@ -187,6 +268,22 @@ async def test_a_scraper_that_is_not_here_is_left_to_other_coordinators_and_said
         await bench.until(OccurrenceState.RUNNING)
         assert (await bench.newest("other")).state is OccurrenceState.DUE
     assert len([text for text in bench.said if "'other' cannot go on here" in text]) == 1
+
+
+async def test_a_coordinator_that_slept_longer_than_its_lock_leaves_the_run_to_the_other(bench, monkeypatch):
+    monkeypatch.setattr(lock, "RENEW_INTERVAL", timedelta(milliseconds=20))
+    async with bench.coordinator():
+        run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id
+        await bench.until(OccurrenceState.RUNNING)
+        while (await bench.queue.stats(run_id)).tasks < 2:
+            await asyncio.sleep(0.02)
+        theirs = msgspec.json.encode({"holder": "elsewhere-1-abcd", "run_id": "another"})
+        await bench.queue.write_notes(lock.TOPIC, {"filling names": theirs}, ttl=lock.LOCK_TTL)
+        async with asyncio.timeout(20):
+            while not any("waits:" in text for text in bench.said):
+                await asyncio.sleep(0.02)
+        await bench.drain(run_id)
+        assert (await bench.newest()).state is OccurrenceState.RUNNING
 
 
 async def test_a_scraper_that_another_process_runs_is_waited_for(bench):

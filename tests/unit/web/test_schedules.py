@@ -53,6 +53,17 @@ async def test_what_is_wrong_or_not_for_the_web_is_refused(dashboard, operator, 
     assert (await dashboard.app.schedules.get("nightly")).table == NIGHTLY
 
 
+async def test_nobody_sees_arguments_and_addresses_that_may_be_secret(dashboard, operator):
+    table = {
+        **NIGHTLY,
+        "args": {"api_token": "s3cret-1", "kind": "new"},
+        "seeds": {"url": ["https://a.example/?api_key=s3cret-2&page=2"]},
+    }
+    await dashboard.app.schedules.add("secret", table)
+    text = (await operator.get("/api/schedules/secret")).text + (await operator.get("/schedules")).text
+    assert "s3cret" not in text and '"kind":"new"' in text and "page=2" in text
+
+
 async def test_a_reader_sees_schedules_and_changes_none(dashboard, operator):
     async with dashboard.client(READER) as reader:
         assert "nightly" in (await reader.get("/schedules")).text

@@ -5,6 +5,7 @@ import base64
 import hmac
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -105,14 +106,20 @@ class Channel:
 
     def __init__(self, name: str, settings: ChannelSettings, where: str) -> None:
         self.name, self.settings, self._where = name, settings, where
-        self._send = self._open()
+        place = (settings.kind, settings.url, settings.server, settings.to, dict(settings.options))
+        # Projects that share a queue may have channels of one name.
+        self.id = f"{name} {sha256(repr(place).encode()).hexdigest()[:8]}"
+        self.missing = ""  # the secret that this process has not: other processes send the messages
+        try:
+            self._send = self._open()
+        except MissingVariable as error:
+            self.missing = str(error)
 
     @property
     def secrets(self) -> list[str]:
         """What must not be shown: its address may be as good as a password."""
-        found = self.settings
-        values = [self._value(found.url), self._value(found.secret), self._value(found.password)]
-        return [value for value in values if value]
+        texts = (self.settings.url, self.settings.secret, self.settings.password)
+        return [value for text in texts if not self.missing and (value := self._value(text))]
 
     def wants(self, one: Notification, limit: int | None = None) -> bool:
         """Return whether a message goes there; `limit` is that of an event `dead`."""
@@ -136,6 +143,9 @@ class Channel:
             reason = f"{found.kind!r} is not known. {hint(found.kind, NOTIFIERS.names())}"
             raise InvalidSetting(f"{self._where}.kind", reason)
         if found.kind in NOTIFIERS.builtin:
+            if found.password and found.tls == "none":
+                reason = "would send the password unencrypted; leave tls out, or user and password"
+                raise InvalidSetting(f"{self._where}.tls", reason)
             needs = ("server", "sender", "to") if found.kind == "email" else ("url",)
             for name in needs:
                 if not getattr(found, name):
@@ -154,21 +164,14 @@ class Channel:
         return value
 
 
-def read_channels(project: Project, *, skipped: Callable[[str], object] | None = None) -> list[Channel]:
-    """Return the channels of a project; raises InvalidSetting.
-
-    `skipped` is told of each channel whose secrets this process has not, which is left out.
-    """
+def read_channels(project: Project, say: Callable[[str], object] = lambda text: None) -> list[Channel]:
+    """Return the channels of a project, and say which ones this process cannot use; raises InvalidSetting."""
     found = []
     for name, table in project.notify.items():
         where = project.source_of(f"notify.{name}")
-        settings = read_fields(ChannelSettings, where, table)
-        try:
-            found.append(Channel(name, settings, where))
-        except MissingVariable as error:
-            if skipped is None:
-                raise
-            skipped(f"No messages are sent to {name!r} from here: {error}")
+        found.append(channel := Channel(name, read_fields(ChannelSettings, where, table), where))
+        if channel.missing:
+            say(f"No messages are sent to {name!r} from here: {channel.missing}")
     return found
 
 
@@ -177,10 +180,10 @@ def _open_webhook(given: Mapping[str, Any]) -> Send:
 
     async def send(one: Notification) -> None:
         body = msgspec.json.encode(one)
-        time = str(int(one.at.timestamp()))
-        headers = {"webhook-id": one.id, "webhook-timestamp": time}
+        sent_at = str(int(time.time()))  # receivers refuse an old one, and this may be a late attempt
+        headers = {"webhook-id": one.id, "webhook-timestamp": sent_at}
         if given["secret"]:
-            headers["webhook-signature"] = signature(given["secret"], one.id, time, body)
+            headers["webhook-signature"] = signature(given["secret"], one.id, sent_at, body)
         await _post(given["url"], body, headers)
 
     return send

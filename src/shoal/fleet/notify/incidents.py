@@ -30,7 +30,6 @@ class ChannelDelivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     attempts: int = 0  # in a row that failed
     next_at: datetime | None = None  # until then another process may be sending, or the receiver is away
     error: str = ""
-    given_up: bool = False
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,17 +44,26 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether it is not over, nor something that has no end."""
         return self.messages[-1].state == "open"
 
-    @property
-    def is_pending(self) -> bool:
-        """Whether a channel has not got all messages yet."""
-        return any(one.sent < len(self.messages) and not one.given_up for one in self.deliveries.values())
+    def left(self, channel: str, now: datetime) -> list[Notification]:
+        """Return the messages that a channel has not got, without those given up and their ends."""
+        found, has_begin = self.deliveries.get(channel), True
+        left = list[Notification]()
+        for message in self.messages[found.sent :] if found else []:
+            is_kept = now - message.at <= GIVE_UP_AFTER
+            if is_kept and (has_begin or message.state != "over"):
+                left.append(message)
+            has_begin = is_kept
+        return left
 
     def pending(self, channel: str, now: datetime) -> Notification | None:
         """Return the message that a channel is to get now."""
-        found = self.deliveries.get(channel)
-        if found is None or found.given_up or found.sent >= len(self.messages):
-            return None
-        return None if found.next_at and found.next_at > now else self.messages[found.sent]
+        left, next_at = self.left(channel, now), self.deliveries.get(channel, ChannelDelivery()).next_at
+        return left[0] if left and not (next_at and next_at > now) else None
+
+    def place_of(self, message: Notification) -> int | None:
+        """Return which message says the same already: this very one, or the begin while it is open."""
+        places = [place for place, one in enumerate(self.messages) if one.id == message.id]
+        return places[0] if places else len(self.messages) - 1 if self.is_open else None
 
 
 Change = Callable[[Incident | None], Incident | None]
@@ -73,12 +81,14 @@ class Incidents:
         return {key: msgspec.json.decode(note.value, type=Incident) for key, note in notes.items()}
 
     async def open(self, key: str, message: Notification, channels: list[str], *, progress: str = "") -> None:
-        """Open an incident unless it is open, or this very one was."""
+        """Open an incident unless it is open, or this very one was; other channels than before are added."""
 
         def change(found: Incident | None) -> Incident | None:
-            if found and (found.is_open or any(one.id == message.id for one in found.messages)):
-                return found
-            before = found.messages if found and found.is_pending else []
+            if found and (place := found.place_of(message)) is not None:
+                added = dict.fromkeys(channels, ChannelDelivery(sent=place))
+                return replace(found, deliveries=added | found.deliveries)
+            is_pending = found and any(found.left(channel, message.at) for channel in found.deliveries)
+            before = found.messages if found and is_pending else []
             deliveries = dict.fromkeys(channels, ChannelDelivery(sent=len(before)))
             if found and before:
                 deliveries |= found.deliveries
@@ -124,7 +134,7 @@ class Incidents:
             if found is None or message not in found.messages[delivery.sent :]:
                 results.append(delivery)  # sent by another process meanwhile, or forgotten
                 return found
-            results.append(_after(delivery, message, error, now))
+            results.append(_after(delivery, found.messages.index(message), error, now))
             return replace(found, deliveries={**found.deliveries, channel: results[-1]})
 
         await self.update(key, change)
@@ -144,17 +154,11 @@ class Incidents:
         raise QueueError(f"The incident {key!r} is being changed by many at once")
 
 
-def _after(delivery: ChannelDelivery, message: Notification, error: str, now: datetime) -> ChannelDelivery:
+def _after(delivery: ChannelDelivery, sent: int, error: str, now: datetime) -> ChannelDelivery:
     if not error:
-        return ChannelDelivery(sent=delivery.sent + 1)
+        return ChannelDelivery(sent=sent + 1)
     delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(delivery.attempts, 20))
-    return replace(
-        delivery,
-        attempts=delivery.attempts + 1,
-        next_at=now + delay,
-        error=error,
-        given_up=now - message.at > GIVE_UP_AFTER,
-    )
+    return replace(delivery, attempts=delivery.attempts + 1, next_at=now + delay, error=error)
 
 
 def event_id(*parts: object) -> str:

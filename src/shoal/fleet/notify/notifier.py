@@ -16,7 +16,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from shoal.core.commands import shoal_command
-from shoal.core.errors import QueueError
+from shoal.core.errors import QueueError, UnknownRun
 from shoal.core.model import ZERO, Run, RunState, Stats
 from shoal.core.notifications import Notification
 from shoal.core.redact import redactor
@@ -24,7 +24,7 @@ from shoal.core.run_outcome import RunOutcome, Verdict
 from shoal.core.tasks import first, repeat, restarted, start_in
 from shoal.core.values import counted, spelled
 from shoal.fleet.notify.channels import Channel, NotSent, read_channels
-from shoal.fleet.notify.incidents import Incident, Incidents, event_id
+from shoal.fleet.notify.incidents import GIVE_UP_AFTER, Incident, Incidents, event_id
 from shoal.fleet.project.file import Project
 from shoal.fleet.schedule.plan import GRACE, Occurrence, OccurrenceState, ScheduleRecord
 from shoal.fleet.schedule.store import Schedules
@@ -52,13 +52,16 @@ class Notifier:
 
     def __init__(self, queue: Queue, project: Project, say: Callable[[str], object] = log.warning) -> None:
         self._queue, self._say = queue, say
-        self.channels = read_channels(project, skipped=say)
+        self.channels = read_channels(project, say)
         self._schedules, self._incidents = Schedules(queue, project), Incidents(queue)
         secrets = [secret for channel in self.channels for secret in channel.secrets]
         self._redact = redactor(secrets)
         self._tasks: set[asyncio.Task[None]] = set()
         self._sending: dict[str, asyncio.Task[None]] = {}  # by channel
         self._seen: dict[str, tuple[str, float]] = {}  # of open runs: their progress, and since when
+        self._gone = set[str]()  # incidents that the last watch did not see any more
+        self._watched_at: datetime | None = None
+        self._said = set[str]()
 
     async def __aenter__(self) -> Self:
         if self.channels:
@@ -85,12 +88,15 @@ class Notifier:
         if not self.channels:
             return
         subject = f"schedule {schedule}" if schedule else f"scraper {scraper}"
-        event = BAD.get(verdict.outcome)
+        event, now = BAD.get(verdict.outcome), await self._queue.now()
+        with suppress(UnknownRun):  # one without a task is deleted
+            dead = (await self._queue.stats(run_id)).dead
+            await self._watch_dead(dead, now, state="once", scraper=scraper, run_id=run_id)
         message = self._message(
             event or "finished",
             f"Run {run_id} of {scraper}: {verdict.outcome.words}",
             f"{verdict.reason}\nMore: {_status(run_id)}".strip(),
-            await self._queue.now(),
+            now,
             run_id,
             state="open" if event else "once",
             scraper=scraper,
@@ -110,8 +116,13 @@ class Notifier:
         """Look once at the open runs, their hosts, and the schedules."""
         now = await self._queue.now()
         records = await self._schedules.all()
-        runs = [run for run in await self._queue.runs() if not is_standing(run)][:MAX_RUNS]
         before, self._seen = self._seen, {}
+        runs = [run for run in await self._queue.runs() if not is_standing(run)]
+        newest = [run for run in runs if not run.state.has_ended]
+        if len(newest) > MAX_RUNS:
+            self._say_once(f"Messages are about the newest {MAX_RUNS} of {len(newest)} runs that are open.")
+        watched = {run.id for run in newest[:MAX_RUNS]} | before.keys()
+        runs = [run for run in runs if run.id in watched]
         standing = set[str]()
         scheduled = {one.run_id for record in records for one in record.occurrences}
         for run in runs:
@@ -124,11 +135,17 @@ class Notifier:
                     self._seen[run.id] = "ended", time.monotonic()  # look again when its items are judged
                 elif verdict := snapshot.verdict:
                     await self.run_ended(run.id, verdict, scraper=run.scraper)
+        since, self._watched_at = self._watched_at or now - 2 * GRACE, now
         for record in records:
-            standing |= await self._watch_schedule(record, now)
-        for key, incident in (await self._incidents.all()).items():
-            if incident.is_open and key not in standing and incident.messages[-1].event in WATCHED:
-                await self._close_if_over(key, incident)
+            standing |= await self._watch_schedule(record, since, now)
+        gone = {
+            key: incident
+            for key, incident in (await self._incidents.all()).items()
+            if key not in standing and self._is_over(incident)
+        }
+        for key in self._gone & gone.keys():  # a host gets one request between two pauses
+            await self._close(key, f"Over: {gone[key].messages[-1].title}")
+        self._gone = {*gone} - self._gone
 
     async def _watch_run(
         self, run: Run, stats: Stats, seen: tuple[str, float] | None, now: datetime
@@ -136,23 +153,13 @@ class Notifier:
         """Open what is wrong with a run; return the keys of what is."""
         found = set[str]()
         facts = {"scraper": run.scraper, "run_id": run.id}
-        progress, moment = f"{stats.completed} {stats.dead} {stats.expired} {stats.items}", time.monotonic()
-        since = seen[1] if seen and seen[0] == progress else moment
-        self._seen[run.id] = progress, since
-        if moment - since > STALLED_AFTER.total_seconds() and stats.pending + stats.leased:
-            found.add(key := f"stalled {run.id}")
-            title = f"Run {run.id} of {run.scraper} has stalled"
-            left = counted(stats.remaining, "task")
-            text = f"No task has ended for {spelled(STALLED_AFTER)}; {left} left. More: {_status(run.id)}"
-            message = self._message("stalled", title, text, now, run.id, progress, **facts)
-            await self._open(key, message, progress=progress)
-        for limit in {channel.settings.dead_letters for channel in self.channels}:
-            if stats.dead > limit:
-                found.add(key := f"dead {run.id} {limit}")
-                title = f"Run {run.id} of {run.scraper} has {counted(stats.dead, 'dead letter')}"
-                text = f"More: {shoal_command(f'dead list {run.id}')}"
-                await self._open(key, self._message("dead", title, text, now, key, **facts), limit=limit)
-        async for host in first(self._queue.hosts(run.id), MAX_HOSTS):
+        paused, slowest = 0, run.settings.host_delay
+        hosts = [host async for host in first(self._queue.hosts(run.id), MAX_HOSTS)]
+        if len(hosts) == MAX_HOSTS:
+            self._say_once(f"Messages are about the first {MAX_HOSTS} hosts of run {run.id} only.")
+        for host in hosts:
+            slowest = max(slowest, host.delay or ZERO)
+            paused += host.counts.remaining if host.paused_for else 0
             if (host.paused_for or ZERO) >= BLOCKED_FOR and host.counts.remaining:
                 found.add(key := f"blocked {host.host}")
                 title = f"Host {host.host} gets no requests for {spelled(host.paused_for or ZERO)}"
@@ -161,34 +168,67 @@ class Notifier:
                 await self._open(
                     key, self._message("blocked", title, text, now, key, now, **facts, host=host.host)
                 )
-        return found
+        progress, moment = f"{stats.completed} {stats.dead} {stats.expired} {stats.items}", time.monotonic()
+        since = seen[1] if seen and seen[0] == progress else moment
+        self._seen[run.id] = progress, since
+        patience = max(STALLED_AFTER, 2 * slowest)
+        is_waiting = stats.remaining <= paused or not stats.pending + stats.leased
+        if moment - since > patience.total_seconds() and not is_waiting:
+            found.add(key := f"stalled {run.id}")
+            title = f"Run {run.id} of {run.scraper} has stalled"
+            left = counted(stats.remaining, "task")
+            text = f"No task has ended for {spelled(patience)}; {left} left. More: {_status(run.id)}"
+            message = self._message("stalled", title, text, now, run.id, progress, **facts)
+            await self._open(key, message, progress=progress)
+        return found | await self._watch_dead(stats.dead, now, **facts)
 
-    async def _watch_schedule(self, record: ScheduleRecord, now: datetime) -> set[str]:
-        newest = next((one for one in reversed(record.occurrences) if not one.is_manual), None)
-        if newest is None or not (what := _missed(newest, now)):
-            return set()
-        key = f"missed {record.name}"
-        title = f"Schedule {record.name} missed {newest.at:%Y-%m-%d %H:%M} UTC"
-        message = self._message(
-            "missed",
-            title,
-            f"{what}\nMore: {shoal_command(f'schedule history {record.name}')}",
-            now,
-            record.name,
-            newest.at,
-            scraper=str(record.table["scraper"]),
-            schedule=record.name,
-        )
-        await self._open(key, message)
-        return {key}
+    async def _watch_dead(
+        self, dead: int, now: datetime, *, scraper: str, run_id: str, state: str = "open"
+    ) -> set[str]:
+        """Open an incident for each limit of a channel that the dead letters of a run exceed."""
+        limits = {channel.settings.dead_letters for channel in self.channels}
+        keys = {f"dead {run_id} {limit}": limit for limit in limits if dead > limit}
+        for key, limit in keys.items():
+            title = f"Run {run_id} of {scraper} has {counted(dead, 'dead letter')}"
+            text = f"More: {shoal_command(f'dead list {run_id}')}"
+            facts = {"scraper": scraper, "run_id": run_id}
+            message = self._message("dead", title, text, now, key, state=state, **facts)
+            await self._open(key, message, limit=limit)
+        return {*keys}
 
-    async def _close_if_over(self, key: str, incident: Incident) -> None:
-        """Close an incident of which nothing was seen; one that stalled only if it goes on or is over."""
+    async def _watch_schedule(self, record: ScheduleRecord, since: datetime, now: datetime) -> set[str]:
+        """Open what was missed: the newest occurrence, or one whose end is since the last watch."""
+        key, occurrences = f"missed {record.name}", [one for one in record.occurrences if not one.is_manual]
+        newest = occurrences[-1] if occurrences else None
+        for one in occurrences:
+            is_new = one is newest or (one.ended_at and one.ended_at >= since)
+            if not (is_new and (what := _missed(one, now))):
+                continue
+            message = self._message(
+                "missed",
+                f"Schedule {record.name} missed {one.at:%Y-%m-%d %H:%M} UTC",
+                f"{what}\nMore: {shoal_command(f'schedule history {record.name}')}",
+                now,
+                record.name,
+                one.at,
+                scraper=str(record.table["scraper"]),
+                schedule=record.name,
+            )
+            await self._open(key, message)
+        return {key} if newest and _missed(newest, now) else set()
+
+    def _is_over(self, incident: Incident) -> bool:
+        """Return whether an incident that was not seen may be over: not if it is for others to see."""
         begin = incident.messages[-1]
         seen = self._seen.get(begin.run_id or "")
-        if begin.event == "stalled" and seen and seen[0] == incident.progress:
-            return
-        await self._close(key, f"Over: {begin.title}")
+        has_stalled = begin.event == "stalled" and seen and seen[0] == incident.progress
+        is_ours = any(channel.id in incident.deliveries for channel in self.channels)
+        return incident.is_open and begin.event in WATCHED and is_ours and not has_stalled
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._say(text)
 
     def _message(
         self,
@@ -213,7 +253,7 @@ class Notifier:
     async def _open(
         self, key: str, message: Notification, *, progress: str = "", limit: int | None = None
     ) -> None:
-        channels = [channel.name for channel in self.channels if channel.wants(message, limit)]
+        channels = [channel.id for channel in self.channels if channel.wants(message, limit)]
         if channels:
             await self._incidents.open(key, message, channels, progress=progress)
 
@@ -227,12 +267,12 @@ class Notifier:
         """Begin to send what is due, on each channel one after the other; return at once."""
         incidents = await self._incidents.all()
         now = await self._queue.now()
-        for channel in self.channels:
-            due = [key for key, one in incidents.items() if one.pending(channel.name, now)]
-            if due and channel.name not in self._sending:
+        for channel in (one for one in self.channels if not one.missing):
+            due = [key for key, one in incidents.items() if one.pending(channel.id, now)]
+            if due and channel.id not in self._sending:
                 task = start_in(self._tasks, self._send_all(channel, due))
-                self._sending[channel.name] = task
-                task.add_done_callback(lambda _, name=channel.name: self._sending.pop(name))  # type: ignore[misc]
+                self._sending[channel.id] = task
+                task.add_done_callback(lambda _, name=channel.id: self._sending.pop(name))  # type: ignore[misc]
 
     async def flush(self) -> None:
         """Try each message that is due once."""
@@ -244,7 +284,7 @@ class Notifier:
     async def _send_all(self, channel: Channel, keys: Sequence[str]) -> None:
         with suppress(QueueError):  # the messages stay, and are due again
             for key in keys:
-                while message := await self._incidents.claim(key, channel.name, await self._queue.now()):
+                while message := await self._incidents.claim(key, channel.id, await self._queue.now()):
                     if not await self._send(key, channel, message):
                         return  # the receiver is away: the next attempt is for all
 
@@ -255,9 +295,10 @@ class Notifier:
         except NotSent as failed:
             error = str(failed)
         now = await self._queue.now()
-        delivery = await self._incidents.settle(key, channel.name, message, error, now)
-        if error and (delivery.attempts == 1 or delivery.given_up):
-            ending = "It is given up" if delivery.given_up else "It is tried again"
+        delivery = await self._incidents.settle(key, channel.id, message, error, now)
+        is_last = delivery.next_at is not None and delivery.next_at - message.at > GIVE_UP_AFTER
+        if error and (delivery.attempts == 1 or is_last):
+            ending = "It is given up" if is_last else "It is tried again"
             self._say(f"A message to {channel.name!r} could not be sent: {error}. {ending}.")
         return not error
 

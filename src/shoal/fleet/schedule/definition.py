@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+import msgspec
 from cronsim import CronSim, CronSimError
 
 from shoal.core.errors import InvalidSetting
@@ -17,12 +18,15 @@ from shoal.export.tables.address import is_table
 from shoal.fleet.project.cluster import read_fields, read_pattern, setting
 from shoal.fleet.sources.names import read_seeds
 from shoal.scrape.settings.scraper import SETTINGS
+from shoal.worker.run_settings import storable
 
 OVERLAPS = ("skip", "wait", "cancel")
 MISSED = ("once", "skip")
 CRON_FIELDS = 5
 SHORTEST_INTERVAL = SECOND
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PASSWORD = re.compile(r'//[^/?#\s"]*:[^/?#\s"]*@')  # in an address
+_SHOWN = "a schedule is shown to all who may read the queue. Leave it to the scraper"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")  # it begins the ids of runs
 
 
@@ -95,9 +99,12 @@ def _read_seeds(key: str, value: Any) -> dict[str, Any]:
 
 
 def _read_settings(key: str, value: Any) -> dict[str, Any]:
-    for name in _read_table(key, value):
+    for name, given in _read_table(key, value).items():
         if name not in SETTINGS:
             raise InvalidSetting(f"{key}.{name}", f"is not a setting of scrapers. {hint(name, SETTINGS)}")
+        SETTINGS[name].read(f"{key}.{name}", given)
+    for name in storable(value)[1]:
+        raise InvalidSetting(f"{key}.{name}", f"contains a secret, and {_SHOWN}")
     return dict(value)
 
 
@@ -133,6 +140,8 @@ class Schedule:
         if (found.cron is None) == (found.every is None):
             reason = 'needs either cron = "0 2 * * *" or every = "6h"'
             raise InvalidSetting(where, reason)
+        if _PASSWORD.search(msgspec.json.encode(given).decode()):
+            raise InvalidSetting(where, f"contains a password, and {_SHOWN}")
         if found.every and found.timezone != "UTC":
             raise InvalidSetting(f"{where}.timezone", "is for cron; intervals count from midnight in UTC")
         return found
@@ -162,10 +171,15 @@ class Schedule:
         return next((found for one in times if (found := one.astimezone(UTC)) > moment), None)
 
     def due_at(self, name: str, at: datetime) -> datetime:
-        """Return when an occurrence is due: at its time or up to `jitter` later, on all machines the same."""
+        """Return when an occurrence is due: at its time or up to `jitter` later, on all machines the same.
+
+        It is never later than the time of the next one, which would be due while this one waits.
+        """
         longest = read_duration("jitter", self.jitter)
         if not longest:
             return at
+        if upcoming := self.next_after(at):
+            longest = min(longest, upcoming - at)
         draw = int.from_bytes(sha256(f"{name} {at.isoformat()}".encode()).digest()[:8]) / 2**64
         return at + draw * longest
 

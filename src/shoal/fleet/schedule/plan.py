@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from shoal.core.run_outcome import RunOutcome
 from shoal.fleet.schedule.definition import Schedule
 
 GRACE = timedelta(minutes=5)  # an occurrence that nobody recorded for longer was missed
 MAX_WAITING = 20  # occurrences that wait for the run before
 MAX_HISTORY = 100  # occurrences that are remembered
+NEXT_WAS_DUE = "the next one was due"
 
 
 class OccurrenceState(StrEnum):
@@ -51,11 +53,13 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A schedule as the queue has it: `declared` is what shoal.toml says, if it is from there."""
+    """A schedule as the queue has it; `declared` is what the file `origin` says, if it is from one."""
 
     name: str
     table: dict[str, Any]
     declared: dict[str, Any] | None = None
+    origin: str = ""
+    error: str = ""  # why it cannot be read; then it has nothing else
     paused: bool = False
     next_at: datetime | None = None
     occurrences: list[Occurrence] = []  # the oldest first
@@ -79,8 +83,12 @@ Transition = Callable[[ScheduleRecord], ScheduleRecord]
 
 
 def scheduled(record: ScheduleRecord, now: datetime) -> ScheduleRecord:
-    """Return a record whose next occurrence is after now, and after all that it had."""
-    latest = max([now, *(one.at for one in record.occurrences if not one.is_manual)])
+    """Return a record whose next occurrence is after now, and after all that it had.
+
+    One that is past and not recorded yet stays: it waits for its jitter, or for a coordinator.
+    """
+    begin = min(now, record.next_at - datetime.resolution) if record.next_at else now
+    latest = max([begin, *(one.at for one in record.occurrences if not one.is_manual)])
     return replace(record, next_at=None if record.paused else record.schedule.next_after(latest))
 
 
@@ -138,10 +146,19 @@ def ended(run_id: str, outcome: str, reason: str, now: datetime) -> Transition:
         found = record.find(run_id)
         if found is None or not found.state.is_open:
             return record
-        closed = _closed(found, OccurrenceState.ENDED, now, reason)
+        is_replaced = found.state is OccurrenceState.CANCELLING and outcome == RunOutcome.CANCELLED
+        closed = _closed(found, OccurrenceState.ENDED, now, NEXT_WAS_DUE if is_replaced else reason)
         return _put(record, replace(closed, outcome=outcome))
 
     return change
+
+
+def paused(record: ScheduleRecord, now: datetime) -> ScheduleRecord:
+    """Return a record of which nothing is due, nor waits, except what was asked for by hand."""
+    for one in record.open:
+        if one.state is OccurrenceState.DUE and not one.is_manual:
+            record = _put(record, _closed(one, OccurrenceState.SKIPPED, now, "the schedule was paused"))
+    return replace(record, paused=True, next_at=None)
 
 
 def _occurrence(name: str, at: datetime, *, is_late: bool = False, is_manual: bool = False) -> Occurrence:
@@ -155,7 +172,7 @@ def _add(record: ScheduleRecord, due: Occurrence, overlap: str, now: datetime) -
     if overlap == "cancel":
         for one in before:
             if one.state is OccurrenceState.DUE:
-                record = _put(record, _closed(one, OccurrenceState.SKIPPED, now, "the next one was due"))
+                record = _put(record, _closed(one, OccurrenceState.SKIPPED, now, NEXT_WAS_DUE))
             else:
                 record = _put(record, replace(one, state=OccurrenceState.CANCELLING))
     elif before and (overlap == "skip" or len(before) > MAX_WAITING):

@@ -1,8 +1,11 @@
 """Schedules and their occurrences as commands, the API and the pages report them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from shoal.core.redact import HIDDEN, is_secret_header, redacted
+from shoal.fleet.schedule.definition import Schedule
 from shoal.fleet.schedule.plan import Occurrence, OccurrenceState, ScheduleRecord
 from shoal.fleet.status.rows.row import Row, TableColumns
 
@@ -48,7 +51,7 @@ class ScheduleRow(Row):
     name: str
     scraper: str
     when: str
-    state: str  # active, paused, or over: it has no occurrence left
+    state: str  # active, paused, invalid, or over: it has no occurrence left
     next_at: str | None
     overlap: str
     missed: str
@@ -64,13 +67,15 @@ class ScheduleRow(Row):
     @classmethod
     def from_record(cls, record: ScheduleRecord, *, limit: int = STRIP) -> Self:
         """Return the row of a schedule with its newest occurrences."""
-        schedule = record.schedule
+        schedule = Schedule() if record.error else record.schedule
+        is_active = record.next_at or is_new(record)
+        states = {"invalid": record.error, "paused": record.paused, "active": is_active, "over": True}
         return cls.of(
             record,
             schedule,
-            table=record.table,
-            when=schedule.words,
-            state="paused" if record.paused else "active" if record.next_at or is_new(record) else "over",
+            table=_shown(record.table),
+            when=record.error or schedule.words,
+            state=next(name for name, holds in states.items() if holds),
             next_at=record.next_at and record.next_at.isoformat(timespec="seconds"),
             in_project_file=record.declared is not None,
             occurrences=[OccurrenceRow.from_occurrence(one) for one in record.occurrences[-limit:]],
@@ -84,6 +89,18 @@ class ScheduleRow(Row):
             "last": f"{last.at} {last.outcome or last.state}" if last else "-",
             "outcomes": "".join(sign_of(one) for one in self.occurrences),
         }
+
+
+def _shown(value: Any, *, in_args: bool = False) -> Any:
+    """Return what a schedule says without arguments and parts of addresses that may be secrets."""
+    if isinstance(value, Mapping):
+        return {
+            name: HIDDEN if in_args and is_secret_header(name) else _shown(one, in_args=name == "args")
+            for name, one in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_shown(one) for one in value]
+    return redacted(value) if isinstance(value, str) else value
 
 
 def is_new(record: ScheduleRecord) -> bool:

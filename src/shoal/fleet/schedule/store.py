@@ -1,13 +1,16 @@
 """The schedules in a queue: list, add, change, pause, remove, run now; for commands, programs and the API."""
 
 from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from shoal.core.commands import shoal_command
-from shoal.core.errors import InvalidInput, RunConflict, UnknownSchedule
+from shoal.core.errors import InvalidInput, InvalidSetting, RunConflict, UnknownSchedule
+from shoal.core.redact import redacted
 from shoal.core.values import hint
 from shoal.fleet.project.file import Project
 from shoal.fleet.schedule.definition import Schedule, check_name
@@ -15,6 +18,7 @@ from shoal.fleet.schedule.plan import (
     ScheduleRecord,
     Transition,
     advance,
+    paused,
     run_now,
     scheduled,
 )
@@ -32,6 +36,7 @@ class Schedules:
 
     def __init__(self, queue: Queue, project: Project) -> None:
         self._queue, self._project = queue, project
+        self._origin = str(project.file or project.folder)
 
     @property
     def declared(self) -> dict[str, Schedule]:
@@ -45,9 +50,9 @@ class Schedules:
     async def all(self) -> list[ScheduleRecord]:
         """Return all schedules by name, also those of the project file that are not in the queue yet."""
         notes = await self._queue.notes(TOPIC)
-        found = {name: _decode(note.value) for name, note in notes.items()}
+        found = {name: _decode(name, note.value) for name, note in notes.items()}
         for name, schedule in self.declared.items():
-            found.setdefault(name, _undeclared(name, schedule))
+            found.setdefault(name, self._undeclared(name, schedule))
         return [found[name] for name in sorted(found)]
 
     async def get(self, name: str) -> ScheduleRecord:
@@ -80,8 +85,9 @@ class Schedules:
         return await self.update(name, lambda record: scheduled(replace(record, table=table), now))
 
     async def pause(self, name: str) -> ScheduleRecord:
-        """Record no occurrence until it is resumed; a run that has begun goes on."""
-        return await self.update(name, lambda record: replace(record, paused=True, next_at=None))
+        """Record and begin no occurrence until it is resumed; a run that has begun goes on."""
+        now = await self._queue.now()
+        return await self.update(name, lambda record: paused(record, now))
 
     async def resume(self, name: str) -> ScheduleRecord:
         """Continue with the next occurrence after now."""
@@ -106,27 +112,30 @@ class Schedules:
             )
         await self._queue.write_notes(TOPIC, {name: None})
 
-    async def declare(self) -> None:
-        """Take over what the project file says; schedules of its scrapers that it has no more are removed.
+    async def declare(self) -> list[str]:
+        """Take over what the project file says; return the names that it cannot have: others added them.
 
-        A schedule that was changed elsewhere keeps the change until the file has another.
+        Schedules that this file has declared before and has no more are removed. One that was changed
+        elsewhere keeps the change until the file has another.
         """
         now = await self._queue.now()
         for name, schedule in self.declared.items():
-            table = schedule.as_table()
-            await self.update(
-                name,
-                lambda record, table=table: (  # type: ignore[misc]
-                    record
-                    if record.declared == table and (record.next_at or record.paused)
-                    else scheduled(replace(record, table=table, declared=table), now)
-                ),
-            )
+            await self.update(name, partial(self._declared_as, schedule.as_table(), now))
+        taken = []
         for name, note in (await self._queue.notes(TOPIC)).items():
-            record = _decode(note.value)
-            is_ours = record.declared is not None and record.table["scraper"] in self._project.scrapers
-            if is_ours and name not in self._project.schedules:
+            record = _decode(name, note.value)
+            if record.declared is None and name in self._project.schedules:
+                taken.append(name)
+            elif record.origin == self._origin and name not in self._project.schedules:
                 await self._queue.swap_note(TOPIC, name, None, stamp=note.stamp)
+        return taken
+
+    def _declared_as(self, table: dict[str, Any], now: datetime, record: ScheduleRecord) -> ScheduleRecord:
+        if record.declared is None:
+            return record
+        if record.declared != table or not (record.next_at or record.paused):
+            record = scheduled(replace(record, table=table, declared=table), now)
+        return replace(record, origin=self._origin)
 
     async def advance(self, record: ScheduleRecord) -> ScheduleRecord:
         """Record the occurrences of a schedule that are due."""
@@ -145,7 +154,14 @@ class Schedules:
             declared = self.declared.get(name) if create else None
             if note is None and declared is None:
                 return await self.get(name) if create else ScheduleRecord(name=name, table={})
-            record = _decode(note.value) if note else _undeclared(name, declared or Schedule())
+            record = _decode(name, note.value) if note else None
+            if record and record.error and not declared:
+                command = shoal_command(f"schedule remove {name}")
+                raise InvalidInput(
+                    f"Schedule {name!r} is invalid: {record.error}. To remove it, run: {command}"
+                )
+            if record is None or record.error:
+                record = self._undeclared(name, declared or Schedule())
             changed = change(record)
             if note and changed == record:
                 return record
@@ -153,15 +169,21 @@ class Schedules:
                 return changed
         raise RunConflict(name, "is being changed by many at once. Try again")
 
-
-def _undeclared(name: str, schedule: Schedule) -> ScheduleRecord:
-    table = schedule.as_table()
-    return ScheduleRecord(name=name, table=table, declared=table)
+    def _undeclared(self, name: str, schedule: Schedule) -> ScheduleRecord:
+        table = schedule.as_table()
+        return ScheduleRecord(name=name, table=table, declared=table, origin=self._origin)
 
 
 def _encode(record: ScheduleRecord) -> bytes:
     return msgspec.json.encode(record)
 
 
-def _decode(value: bytes) -> ScheduleRecord:
-    return msgspec.json.decode(value, type=ScheduleRecord)
+@lru_cache(maxsize=256)  # coordinators read all of them every second, and few have changed
+def _decode(name: str, value: bytes) -> ScheduleRecord:
+    """Return a schedule, with only its name and the reason if it is invalid: others still fire."""
+    try:
+        record = msgspec.json.decode(value, type=ScheduleRecord)
+        _ = record.schedule
+        return record
+    except (msgspec.MsgspecError, InvalidSetting) as error:
+        return ScheduleRecord(name=name, table={}, error=redacted(str(error)))

@@ -2,9 +2,11 @@
 
 import logging
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -37,23 +39,21 @@ def declared_in(project: Project, seeds: Seeds, where: str) -> Seeds:
     return replace(
         seeds,
         declared_in=where,
-        file=seeds.file and _within(project.folder, seeds.file),
+        file=seeds.file and within(project.folder, seeds.file),
         axes=[_axis_within(project.folder, axis) for axis in seeds.axes],
     )
 
 
-def declared_private_hosts(project: Project, name: str, scraper: Scraper) -> list[str]:
-    """Return the private hosts that are allowed because seeds are declared there."""
+def declared_private_hosts(
+    project: Project, name: str, scraper: Scraper, more: Sequence[str] = ()
+) -> list[str]:
+    """Return the private hosts that are allowed because seeds are declared there, or these `more` are."""
     entry = project.scrapers.get(name)
     if entry and entry.seeds:
         urls = list(seeds_of(entry).addresses)
     else:
         urls = [url for one in scraper.start if (url := one.url if isinstance(one, Task) else one)]
-    for schedule, table in project.schedules.items():
-        if isinstance(table, dict) and table.get("scraper") == name and isinstance(table.get("seeds"), dict):
-            where = project.source_of(f"schedules.{schedule}.seeds")
-            urls += read_seeds(table["seeds"], lambda key, where=where: f"{where}.{key}").addresses  # type: ignore[misc]
-    return list(allowed_private_hosts(urls))
+    return list(allowed_private_hosts([*urls, *more]))
 
 
 def is_marked(seeds: Seeds) -> bool:
@@ -71,16 +71,22 @@ def _typed_value(seeds: Seeds) -> bytes:
     """Return the note for typed sources, with paths and times that mean the same elsewhere and later."""
     if seeds.file == "-":
         return seeding_value(lost="standard input")
-    named, here = dict(seeds.named or {}), Path.cwd()
     if any(SECRET.search(text) for text in chain(*(texts for _, texts, _ in seeds.by_kind()))):
         return seeding_value(lost="a source whose address has a password")
-    if seeds.file:
-        named["urls_file"] = _within(here, seeds.file)
-    if seeds.axes:
-        named["axis"] = [_axis_within(here, axis) for axis in seeds.axes]
+    named = named_from_anywhere(seeds)
     if seeds.since:
         named["since"] = seeds.since.isoformat()
     return seeding_value(named)
+
+
+def named_from_anywhere(seeds: Seeds) -> dict[str, Any]:
+    """Return the sources by name, with paths that mean the same in another folder."""
+    named, here = dict(seeds.named or {}), Path.cwd()
+    if seeds.file:
+        named["urls_file"] = within(here, seeds.file)
+    if seeds.axes:
+        named["axis"] = [_axis_within(here, axis) for axis in seeds.axes]
+    return named
 
 
 async def mark_seeded(queue: SharedNotes, run_id: str) -> None:
@@ -129,11 +135,12 @@ async def seeds_left(queue: Queue, run_id: str, seeds: Seeds) -> Seeds:
     return Seeds() if (await queue.stats(run_id)).tasks else seeds
 
 
-def _within(folder: Path, file: str) -> str:
+def within(folder: Path, file: str) -> str:
+    """Return the path of a file that is named in a folder; standard input and addresses stay as they are."""
     return file if file == "-" or "://" in file else str(folder / file)
 
 
 def _axis_within(folder: Path, axis: str) -> str:
     """Return an axis NAME=FILE with the file's path; NAME:a,b has none."""
     name, equals, file = axis.partition("=")
-    return f"{name}={_within(folder, file)}" if equals and ":" not in name else axis
+    return f"{name}={within(folder, file)}" if equals and ":" not in name else axis

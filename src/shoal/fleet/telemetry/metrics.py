@@ -5,7 +5,7 @@ Labels have few values: an outcome, a step, an error class, a scraper, a proxy. 
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +22,10 @@ from shoal.worker.process.heartbeat import HOUR, memory_of
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+
+    from shoal.fleet.schedule.plan import ScheduleRecord
+
+    ScheduleReader = Callable[[], Awaitable[Sequence[ScheduleRecord]]]
 
 MAX_ERROR_CLASSES = 50  # users may define any number of them
 MAX_PROXIES = 200
@@ -91,6 +95,7 @@ class QueueMetrics:
     """Metrics of a whole queue, independent of the workers here: for a machine that monitors the fleet."""
 
     queue: Queue
+    schedules: "ScheduleReader | None" = None
     _text: bytes = field(default=b"", init=False)
     _read_at: float = field(default=0.0, init=False)
 
@@ -122,6 +127,8 @@ class QueueMetrics:
         # Nobody waits for a worker that was lost in a run which others have finished.
         known = [one for one in workers if state_of(one) != WorkerState.LATE or one.run_id in unfinished]
         families = [_queue_family(counts), demand_family(demand)]
+        records = await self.schedules() if self.schedules else ()
+        families += schedule_families(records) if records else []
         return iter([*families, *worker_families(known), *outcome_families(ended)])
 
 
@@ -172,6 +179,27 @@ def outcome_families(ended: Mapping[str, Snapshot]) -> "Iterator[Metric]":
     words = "The outcome of the last run of a scraper that has ended, which is 1."
     yield _gauge("shoal_run_outcome", words, outcomes, ("scraper", "outcome"))
     yield _gauge("shoal_run_findings", "What was not as expected in its items.", findings, ("scraper",))
+
+
+def schedule_families(records: "Sequence[ScheduleRecord]") -> "Iterator[Metric]":
+    """Yield when schedules occur, and what became of the occurrences that are remembered."""
+    upcoming = {(one.name,): one.next_at.timestamp() for one in records if one.next_at}
+    last = {
+        (one.name,): occurrence.at.timestamp()
+        for one in records
+        for occurrence in one.occurrences
+        if occurrence.fired_at
+    }
+    states = Counter(
+        (one.name, occurrence.outcome or occurrence.state)
+        for one in records
+        for occurrence in one.occurrences
+    )
+    seconds, name = "shoal_schedule_{}_timestamp_seconds", ("schedule",)
+    yield _gauge(seconds.format("next"), "When a schedule occurs next.", upcoming, name)
+    yield _gauge(seconds.format("last"), "The newest occurrence that has begun.", last, name)
+    words = "Occurrences that are remembered, by outcome, or state without one."
+    yield _gauge("shoal_schedule_occurrences", words, states, ("schedule", "state"))
 
 
 def queue_family(stats: Mapping[str, Counts]) -> "Metric":

@@ -109,18 +109,31 @@ async def test_without_its_secret_a_process_says_that_it_sends_nothing_and_works
     assert tested.code == 2 and "needs the variable SLACK_URL" in tested.err
 
 
+async def test_the_role_of_a_coordinator_runs_a_scraper_with_a_schedule_once_and_ends(folder):
+    worker = await start("start", "--role", "worker", folder=folder)
+    try:
+        done = await typed("start", "--role", "coordinator", "--json", folder=folder)
+    finally:
+        worker.send_signal(signal.SIGINT)
+        await asyncio.wait_for(worker.communicate(), 60)
+    assert done.code == 0 and done.rows[-1]["completed"] == 2
+    assert (await typed("schedule", "history", "nightly", "--json", folder=folder)).rows == []
+
+
 async def test_commands_show_change_and_remove_schedules(folder):
     async def schedule(*words):
         return await typed("schedule", *words, folder=folder)
 
     added = await schedule(
-        "add", "hourly", "names", "--every", "1h", "--axis", "name:eve", "--overlap", "wait", "--json"
+        *("add", "hourly", "names", "--every", "1h", "--axis", "name:eve", "--axis", "id=ids.txt"),
+        *("--overlap", "wait", "--out", "{run}.csv", "--json"),
     )
     assert added.row["table"] == {
         "scraper": "names",
         "every": "1h",
         "overlap": "wait",
-        "seeds": {"axis": ["name:eve"]},
+        "seeds": {"axis": ["name:eve", f"id={folder / 'ids.txt'}"]},
+        "out": str(folder / "{run}.csv"),
     }
     assert [row["name"] for row in (await schedule("list", "--json")).rows] == ["hourly", "nightly"]
     assert (await schedule("pause", "nightly", "--json")).row["state"] == "paused"

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hmac
+import time
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -43,6 +44,7 @@ async def test_a_webhook_is_signed_so_that_its_receiver_can_verify_body_id_and_t
     assert headers["webhook-signature"] == f"v1,{seal}"
     assert headers["webhook-id"] == receiver.messages[0]["id"] == "evt_1"
     assert "s3cret" not in str(receiver.requests)
+    assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60  # of the attempt, not of the event
 
 
 async def test_a_webhook_without_a_secret_is_not_signed():
@@ -137,6 +139,7 @@ def test_a_title_with_line_breaks_adds_no_header():
         ({"url": "https://a.example", "secret": "plain"}, "do not write a secret"),
         ({"url": "https://a.example", "events": ["failde"]}, "must be 'finished'"),
         ({"kind": "email", "server": "a.example:25", "sender": "a@a"}, "team.to is missing"),
+        ({"kind": "email", "tls": "none", "password": "env:PATH"}, "would send the password unencrypted"),
         ({"kind": "email", "server": "a.example", "sender": "a@a", "to": "b@b"}, "HOST:PORT"),
     ],
 )
@@ -146,12 +149,13 @@ def test_a_wrong_table_is_refused_by_name(table, said):
     assert said in str(caught.value)
 
 
-def test_a_channel_whose_secret_is_not_set_here_is_left_out_and_said():
+def test_a_channel_whose_secret_is_not_set_here_is_not_used_and_said():
     told = []
     project = Project(
         Path.cwd(), Path("shoal.toml"), notify={"team": {"kind": "slack", "url": "env:NOT_SET_X"}}
     )
-    assert read_channels(project, skipped=told.append) == []
+    (found,) = read_channels(project, told.append)
+    assert "NOT_SET_X" in found.missing
     assert told == [
         "No messages are sent to 'team' from here: shoal.toml: notify.team needs the variable NOT_SET_X. "
         "Set it, or write it into .env"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.core.model import Bury, Task
+from shoal.core.model import Bury, RunSettings, Task
 from shoal.core.run_outcome import RunOutcome, Verdict
 from shoal.fleet.notify import incidents, notifier
 from shoal.fleet.notify.notifier import Notifier
@@ -16,6 +16,7 @@ from shoal.fleet.schedule.store import Schedules
 from shoal.scrape.scraper import Scraper
 from tests.unit.fleet.notify.receiver import HANG, Receiver
 
+NO_DELAY = RunSettings(host_delay=timedelta(0))
 GOOD, BAD = Verdict(outcome=RunOutcome.COMPLETE), Verdict(outcome=RunOutcome.FAILED, reason="it broke")
 STRANGE = Verdict(outcome=RunOutcome.SUSPICIOUS, reason="the price is empty")
 
@@ -132,7 +133,7 @@ async def test_a_message_of_a_process_that_died_while_it_sent_is_sent_by_another
     dead, alive = (Notifier(queue, project(receiver.url)) for _ in range(2))
     await ended(dead, "r1", BAD)
     now = await queue.now()
-    assert await dead._incidents.claim("failed scraper books", "team", now)
+    assert await dead._incidents.claim("failed scraper books", dead.channels[0].id, now)
     await alive.flush()
     assert receiver.messages == []  # it may be on its way
 
@@ -171,7 +172,7 @@ async def test_no_secret_of_a_channel_is_in_a_message(queue, receiver):
 async def test_a_run_without_progress_is_told_and_over_when_it_goes_on(queue, receiver, monkeypatch):
     monkeypatch.setattr(notifier, "STALLED_AFTER", timedelta(0))
     told = Notifier(queue, project(receiver.url))
-    run = await queue.start_run("books")
+    run = await queue.start_run("books", settings=NO_DELAY)
     await queue.enqueue(run.id, [Task(url="https://a.example/1")])
     for _ in range(3):
         await told.watch()
@@ -179,7 +180,8 @@ async def test_a_run_without_progress_is_told_and_over_when_it_goes_on(queue, re
     await told.flush()
     assert titles(receiver) == [f"Run {run.id} of books has stalled"]
     await queue.cancel(run.id)
-    await told.watch()
+    for _ in range(2):
+        await told.watch()
     await told.flush()
     assert titles(receiver)[1] == f"Over: Run {run.id} of books has stalled"
 
@@ -211,10 +213,101 @@ async def test_a_host_that_is_blocked_is_told_and_over_when_it_is_not(queue, rec
         await told.watch()
     await told.flush()
     assert [one["host"] for one in receiver.messages] == ["a.example"]
+    for _ in range(3):  # a request between two pauses
+        await queue.pause_host("a.example", timedelta(0))
+        await told.watch()
+        await queue.pause_host("a.example", timedelta(hours=2))
+        await told.watch()
     await queue.pause_host("a.example", timedelta(0))
-    await told.watch()
+    for _ in range(2):
+        await told.watch()
     await told.flush()
     assert [one["state"] for one in receiver.messages] == ["open", "over"]
+
+
+async def test_a_run_that_waits_for_a_paused_host_or_a_slow_rate_has_not_stalled(
+    queue, receiver, monkeypatch
+):
+    monkeypatch.setattr(notifier, "STALLED_AFTER", timedelta(0))
+    told = Notifier(queue, project(receiver.url))
+    slow = await queue.start_run("books", settings=RunSettings(host_delay=timedelta(hours=1)))
+    await queue.enqueue(slow.id, [Task(url=f"https://slow.example/{n}") for n in range(2)])
+    paused = await queue.start_run("news", settings=NO_DELAY)
+    await queue.enqueue(paused.id, [Task(url="https://paused.example/1")])
+    await queue.pause_host("paused.example", timedelta(minutes=5))
+    for _ in range(3):
+        await told.watch()
+    await told.flush()
+    assert receiver.messages == []
+
+
+async def test_a_message_that_this_process_cannot_send_is_sent_by_one_with_the_secret(
+    queue, receiver, monkeypatch
+):
+    monkeypatch.delenv("TEAM_URL", raising=False)
+    lacking = Notifier(queue, project("env:TEAM_URL"), lambda text: None)
+    await ended(lacking, "r1", BAD)
+    await lacking.flush()
+    monkeypatch.setenv("TEAM_URL", receiver.url)
+    await Notifier(queue, project("env:TEAM_URL")).flush()
+    assert titles(receiver) == ["Run r1 of books: failed"]
+
+
+async def test_projects_that_share_a_queue_send_to_their_own_channels_and_close_their_own_incidents(
+    queue, receiver
+):
+    run = await queue.start_run("books")
+    await queue.enqueue(run.id, [Task(url=f"https://a.example/{n}") for n in range(2)])
+    (lease, *_) = (await queue.claim("w", run_id=run.id, limit=1)).leases
+    await queue.settle([Bury(lease, "gone")])
+    async with Receiver() as other:
+        ours = Notifier(queue, project(receiver.url, dead_letters=0))
+        theirs = Notifier(queue, project(other.url, dead_letters=5, events=["dead", "failed"]))
+        for told in (ours, theirs, theirs, ours):
+            await told.watch()
+        await ended(ours, "r1", BAD)
+        await ended(theirs, "r1", BAD)
+        for told in (theirs, ours):
+            await told.flush()
+        assert [one["event"] for one in other.messages] == ["failed"]
+    assert sorted((one["event"], one["state"]) for one in receiver.messages) == [
+        ("dead", "open"),
+        ("failed", "open"),
+    ]
+
+
+async def test_dead_letters_of_a_run_that_ended_between_two_watches_are_told(queue, receiver):
+    told = Notifier(queue, project(receiver.url, dead_letters=0))
+    run = await queue.start_run("books")
+    await queue.enqueue(run.id, [Task(url="https://a.example/1")])
+    (lease,) = (await queue.claim("w", run_id=run.id)).leases
+    await queue.settle([Bury(lease, "gone")])
+    await ended(told, run.id, GOOD)
+    for _ in range(3):
+        await told.watch()
+    await told.flush()
+    assert [(one["event"], one["state"]) for one in receiver.messages] == [("dead", "once")]
+
+
+async def test_a_run_that_is_resumed_and_ends_again_is_told_once_as_finished(queue, receiver):
+    told = Notifier(queue, project(receiver.url, events=["finished"]))
+    await ended(told, "r1", Verdict(outcome=RunOutcome.PARTIAL, reason="max_pages=1 reached"))
+    await told.flush()
+    for again in (told, Notifier(queue, project(receiver.url, events=["finished"]))):
+        await ended(again, "r1", GOOD)
+        await again.flush()
+    assert len(receiver.messages) == 1
+
+
+async def test_runs_beyond_the_newest_are_said(queue, receiver, monkeypatch):
+    monkeypatch.setattr(notifier, "MAX_RUNS", 1)
+    said = []
+    told = Notifier(queue, project(receiver.url), said.append)
+    for _ in range(2):
+        await queue.start_run("books")
+    for _ in range(2):
+        await told.watch()
+    assert said == ["Messages are about the newest 1 of 2 runs that are open."]
 
 
 async def test_dead_letters_are_told_above_the_limit_of_the_channel(queue, receiver):
@@ -250,9 +343,32 @@ async def test_a_missed_schedule_is_told_until_the_next_occurrence_is_in_time(qu
     due = (await schedules.get("nightly")).next_at
     monkeypatch.setattr(queue, "now", _at(due))
     await schedules.advance(await schedules.get("nightly"))
-    await told.watch()
+    for _ in range(2):
+        await told.watch()
     await told.flush()
     assert [one["state"] for one in receiver.messages] == ["open", "over"]
+
+
+async def test_an_occurrence_that_was_missed_is_told_though_the_next_one_has_begun(
+    queue, receiver, monkeypatch
+):
+    nightly = {"scraper": "books", "cron": "0 2 * * *"}
+    with_schedule = Project(
+        Path.cwd(), notify={"team": {"url": receiver.url}}, schedules={"nightly": nightly}
+    )
+    told, schedules = Notifier(queue, with_schedule), Schedules(queue, with_schedule)
+    await schedules.declare()
+    second = (await schedules.get("nightly")).schedule.next_after((await schedules.get("nightly")).next_at)
+    monkeypatch.setattr(queue, "now", _at(second + timedelta(seconds=1)))
+    record = await schedules.advance(await schedules.get("nightly"))
+    assert [one.state for one in record.occurrences] == ["missed", "due"]
+    for _ in range(3):
+        await told.watch()
+    await told.flush()
+    assert [(one["event"], one["state"]) for one in receiver.messages] == [
+        ("missed", "open"),
+        ("missed", "over"),
+    ]
 
 
 def _at(moment):

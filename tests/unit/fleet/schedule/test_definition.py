@@ -114,6 +114,11 @@ def test_jitter_is_the_same_everywhere_within_its_bound_and_differs_between_occu
         ({"every": "1h", "timezone": "Europe/Berlin"}, "is for cron"),
         ({"every": "1h", "overlap": "queue"}, "'skip' or 'wait' or 'cancel'"),
         ({"every": "1h", "settings": {"rat": "1/s"}}, "Did you mean 'rate'"),
+        ({"every": "1h", "settings": {"rate": "fast"}}, "settings.rate"),
+        ({"every": "1h", "settings": {"headers": {"Authorization": "Bearer abc"}}}, "contains a secret"),
+        ({"every": "1h", "settings": {"proxies": "http://ann:pw@p.example:80"}}, "contains a secret"),
+        ({"every": "1h", "seeds": {"url": ["https://ann:pw@a.example/"]}}, "contains a password"),
+        ({"every": "1h", "out": "postgresql://ann:pw@db/{run}"}, "contains a password"),
         ({"every": "1h", "seeds": {"urll": "x"}}, "is not known"),
         ({"every": "1h", "out": "books.jsonl"}, "write {run} in its name"),
     ],
@@ -122,6 +127,10 @@ def test_what_is_wrong_is_refused_with_what_to_write(given, said):
     with pytest.raises(InvalidSetting, match=r"schedules\.nightly") as caught:
         schedule(**given)
     assert said in str(caught.value)
+
+
+def test_a_port_and_a_user_without_a_password_are_no_secret():
+    schedule(every="1h", seeds={"url": ["http://a.example:80/@x"]}, out="postgresql://ann@db/{run}")
 
 
 def test_a_table_that_is_written_and_read_again_is_the_same():

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
+
 from shoal.fleet.schedule.plan import (
     GRACE,
     MAX_HISTORY,
@@ -10,6 +12,7 @@ from shoal.fleet.schedule.plan import (
     ScheduleRecord,
     advance,
     ended,
+    paused,
     run_now,
     scheduled,
     started,
@@ -95,6 +98,37 @@ def test_a_coordinator_that_is_late_by_less_than_the_grace_misses_nothing():
 def test_years_of_downtime_cost_no_more_than_a_day():
     record = advance(every_minute(missed="skip", every="1s"), NOON + timedelta(days=20_000))
     assert len(record.occurrences) <= MAX_HISTORY + MAX_WAITING + 1
+
+
+def test_an_occurrence_that_waits_for_its_jitter_survives_an_edit():
+    record = _nightly(jitter="3h")
+    within = datetime(2026, 2, 16, 2, 0, 1, tzinfo=UTC)
+    assert advance(record, within) == record
+    edited = scheduled(replace(record, table=record.table | {"overlap": "wait"}), within)
+    assert [one.at.hour for one in advance(edited, within + timedelta(hours=3)).occurrences] == [2]
+
+
+def test_jitter_longer_than_the_interval_drops_no_occurrence():
+    record = every_minute(jitter="1h", overlap="wait")
+    for second in range(0, 601, 5):
+        record = advance(record, NOON + timedelta(seconds=second))
+        assert states(record).count(DUE) >= second // 60 - 1
+    assert [one.at - NOON for one in record.occurrences][:9] == [MINUTE * count for count in range(1, 10)]
+
+
+def test_what_waits_for_the_run_before_does_not_begin_after_a_pause_except_by_hand():
+    record = running(advance(every_minute(overlap="wait"), NOON + MINUTE))
+    record = paused(run_now(advance(record, NOON + 2 * MINUTE), NOON), NOON + 2 * MINUTE)
+    assert states(record) == [RUNNING, SKIPPED, DUE]
+    assert record.next_at is None and record.occurrences[-1].is_manual
+    assert record.occurrences[1].reason == "the schedule was paused"
+
+
+def test_a_run_that_was_to_be_cancelled_and_ended_by_itself_has_its_own_outcome():
+    record = advance(running(advance(every_minute(overlap="cancel"), NOON + MINUTE)), NOON + 2 * MINUTE)
+    run_id = record.open[0].run_id
+    assert ended(run_id, "complete", "", NOON)(record).find(run_id).outcome == "complete"
+    assert ended(run_id, "cancelled", "2 left", NOON)(record).find(run_id).reason == "the next one was due"
 
 
 def test_run_now_waits_for_the_run_before_and_can_be_repeated_within_a_second():

@@ -12,6 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from shoal.core.errors import InvalidInput, InvalidSetting, QueueUnavailable
 from shoal.core.model import Counts, Done, Task
 from shoal.core.values import read_host_port
+from shoal.fleet.project.file import Project
+from shoal.fleet.schedule.plan import OccurrenceState, advance, started
+from shoal.fleet.schedule.store import Schedules
 from shoal.fleet.status import at_work
 from shoal.fleet.status.progress import ProgressReader
 from shoal.fleet.telemetry import setup
@@ -105,6 +108,21 @@ def test_the_states_of_a_queue_are_labels_of_one_gauge():
     found = parsed(exposition(iter([queue_family({"books": Counts(pending=4, dead=1)})])))
     assert found["shoal_queue_tasks", ("scraper", "books"), ("state", "pending")] == 4
     assert found["shoal_queue_tasks", ("scraper", "books"), ("state", "dead")] == 1
+
+
+async def test_schedules_are_measured_by_their_next_and_last_occurrence_and_what_was_missed(tmp_path):
+    async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
+        schedules = Schedules(queue, Project(tmp_path))
+        record = await schedules.add("often", {"scraper": "books", "every": "1h", "missed": "skip"})
+        first = record.next_at
+        await schedules.update("often", lambda found: advance(found, first + timedelta(minutes=30)))
+        (begun,) = (await schedules.run_now("often")).open
+        await schedules.update("often", started(begun.run_id, OccurrenceState.STARTING, first))
+        found, often = parsed(await QueueMetrics(queue, schedules.all).text()), ("schedule", "often")
+    assert found["shoal_schedule_next_timestamp_seconds", often] == (first + timedelta(hours=1)).timestamp()
+    assert found["shoal_schedule_last_timestamp_seconds", often] == begun.at.timestamp()
+    states = {key[2]: count for key, count in found.items() if key[0] == "shoal_schedule_occurrences"}
+    assert states == {("state", "missed"): 1, ("state", "starting"): 1}
 
 
 async def test_a_queue_is_measured_without_urls_hosts_and_runs(tmp_path):

@@ -48,8 +48,8 @@ def start(
     """Start this machine as the coordinator or a worker of the cluster that shoal.toml describes.
 
     The coordinator creates or resumes runs, fills them, waits, and writes the results. A worker joins the
-    newest runs of the project's scrapers and then waits for the next ones. A coordinator of a project with
-    schedules fires them until it is stopped; there may be several.
+    newest runs of the project's scrapers and then waits for the next ones. Schedules are fired by
+    `shoal schedule run`.
 
     Example: shoal start --role worker
     """
@@ -60,12 +60,8 @@ def start(
     told = worker_options.fields(has_data=as_json)
     if role is Role.COORDINATOR:
         # No metrics and traces: they are about tasks, and a coordinator works on none.
-        fires = bool(project.schedules) and not (names or run_ids)
-        raise typer.Exit(
-            coordinate(
-                project, entries, address, run_ids or [], {"logs": told["logs"]}, fires=fires, as_json=as_json
-            )
-        )
+        more = {"logs": told["logs"]}
+        raise typer.Exit(coordinate(project, entries, address, run_ids or [], more, as_json=as_json))
     plan = project.cluster.workers
     more = told | {
         "workers": worker_options.workers or 1,

@@ -18,7 +18,6 @@ from shoal.cli.progress import LINE_INTERVAL_SECONDS, put_progress
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run
-from shoal.fleet.app import App
 from shoal.fleet.build_job import check_served
 from shoal.fleet.cluster_roles import RoleObserver, WorkerHost, check_places, coordinate_scraper
 from shoal.fleet.command_hints import command_on
@@ -27,7 +26,6 @@ from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.project.file import Project, ProjectScraper
 from shoal.fleet.run.launch import Summary
 from shoal.fleet.run.pool import PoolExit
-from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.fleet.status.progress import Snapshot
 from shoal.queue.contract import Queue
 
@@ -76,10 +74,9 @@ def coordinate(
     run_ids: Sequence[str],
     more: dict[str, Any],
     *,
-    fires: bool,
     as_json: bool,
 ) -> Exit:
-    """Coordinate a run of each scraper and print the summaries; with `fires`, fire schedules too."""
+    """Coordinate a run of each scraper and print the summaries."""
     if run_ids and (len(run_ids) > 1 or len(entries) > 1):
         raise InvalidSetting(
             "--run", "takes one run of one scraper here; name the scraper: shoal start NAME --run RUN …"
@@ -92,17 +89,9 @@ def coordinate(
 
     async def work(opened: Queue) -> list[tuple[Summary, str | None]] | None:
         async with Notifier(opened, project, teller.on_message) as notifier:
-            scheduler = (
-                ScheduleCoordinator(App(opened, queue, project), teller, notifier=notifier) if fires else None
-            )
-            return await _coordinate(opened, project, pairs, run_id, teller, notifier, scheduler)
+            return await _coordinate(opened, project, pairs, run_id, teller, notifier)
 
     ended = with_queue(queue, work)
-    if ended is None and fires:
-        teller.on_message(
-            "Stopped firing schedules; other coordinators and the next one go on with their runs."
-        )
-        return Exit.OK
     if ended is None:
         (put_message if as_json else say)(
             "Stopped waiting; workers continue with the queued tasks. Resume:  "
@@ -127,7 +116,6 @@ async def _coordinate(
     run_id: str | None,
     teller: RolePrinter,
     notifier: Notifier,
-    scheduler: ScheduleCoordinator | None,
 ) -> list[tuple[Summary, str | None]] | None:
     """Return the summaries of the runs, None if a signal stopped them."""
 
@@ -137,13 +125,10 @@ async def _coordinate(
             await notifier.run_ended(summary.run.id, verdict, scraper=summary.run.scraper)
         return summary, out
 
-    runs = [run_once(entry, job) for entry, job in pairs]
-    if scheduler:
-        teller.on_message("Firing schedules (Ctrl-C to stop).")
-    working = asyncio.gather(*runs, *([scheduler.serve()] if scheduler else []))
+    working = asyncio.gather(*(run_once(entry, job) for entry, job in pairs))
     on_signals(lambda advice: working.cancel())
     with suppress(asyncio.CancelledError):
-        return [ended for ended in await working if ended is not None]
+        return await working
     return None
 
 

@@ -22,6 +22,7 @@ from shoal.core.values import read_host_port
 from shoal.fleet.app import App
 from shoal.fleet.cluster_roles import MessageObserver
 from shoal.fleet.notify.notifier import Notifier
+from shoal.fleet.schedule.store import Schedules
 from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.fleet.telemetry.metrics import QueueMetrics, need_library
 from shoal.fleet.telemetry.setup import MetricsServer
@@ -207,7 +208,7 @@ def metrics(
 
 
 async def _serve_metrics(queue: "Queue", address: tuple[str, int] | None) -> None:
-    found = QueueMetrics(queue)
+    found = QueueMetrics(queue, Schedules(queue, current_project()).all)
     if address is None:
         sys.stdout.write((await found.text()).decode())
         return

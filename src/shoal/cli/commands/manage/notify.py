@@ -15,8 +15,9 @@ from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.notifications import Notification
 from shoal.core.values import hint
 from shoal.fleet.notify.channels import Channel, NotSent, read_channels
-from shoal.fleet.notify.incidents import Incidents, event_id
+from shoal.fleet.notify.incidents import Incident, Incidents, event_id
 from shoal.fleet.status.rows.row import TableColumns
+from shoal.queue.contract import Queue
 
 app = typer.Typer(no_args_is_help=True, help="Messages about runs: list the channels, and try one.")
 COLUMNS = TableColumns(("name", "kind", "events", "waiting", "error"), folds=("events", "error"))
@@ -27,14 +28,14 @@ NONE = 'No channels yet. Add one to shoal.toml:  [notify.team]  kind = "slack"  
 def list_(queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False) -> None:
     """List the channels, and how many messages wait because their receiver is away."""
     told = list[str]()
-    channels = read_channels(current_project(), skipped=told.append)
-    incidents = with_existing_queue(queue, lambda opened: Incidents(opened).all())
+    channels = read_channels(current_project(), told.append)
+    incidents, now = with_existing_queue(queue, _read)
     rows = []
     for channel in channels:
         found = [
-            (len(one.messages) - delivery.sent, delivery.error)
+            (len(one.left(channel.id, now)), delivery.error)
             for one in incidents.values()
-            if (delivery := one.deliveries.get(channel.name)) and not delivery.given_up
+            if (delivery := one.deliveries.get(channel.id))
         ]
         rows.append(
             {
@@ -50,6 +51,10 @@ def list_(queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = Fal
         say(text)
 
 
+async def _read(queue: Queue) -> tuple[dict[str, Incident], datetime]:
+    return await Incidents(queue).all(), await queue.now()
+
+
 @app.command()
 def test(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The channel, as in [notify.NAME].")],
@@ -58,10 +63,11 @@ def test(
 
     Example: shoal notify test team
     """
-    known = {channel.name: channel for channel in read_channels(current_project(), skipped=lambda text: None)}
+    known = {channel.name: channel for channel in read_channels(current_project())}
     if name not in known:
-        strict = {channel.name for channel in read_channels(current_project())}  # raises why it is left out
-        raise InvalidInput(f"No channel is called {name!r}. {hint(name, strict)}" if strict else NONE)
+        raise InvalidInput(f"No channel is called {name!r}. {hint(name, known)}" if known else NONE)
+    if known[name].missing:
+        raise InvalidInput(known[name].missing)
     asyncio.run(_send(known[name]))
     say(f"Sent to {name}.")
 

@@ -25,8 +25,10 @@ from shoal.fleet.schedule.plan import MAX_HISTORY, ScheduleRecord
 from shoal.fleet.schedule.rows import OccurrenceRow, ScheduleRow, is_new
 from shoal.fleet.schedule.store import Schedules
 from shoal.fleet.schedule_coordinator import ScheduleCoordinator
+from shoal.fleet.sources.declared import named_from_anywhere, within
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.contract import Queue
+from shoal.worker.run_settings import storable
 
 app = typer.Typer(no_args_is_help=True, help="Runs that repeat: add, list, pause and fire schedules.")
 
@@ -89,13 +91,12 @@ def add(
     """
     # Raises what is wrong now rather than at night.
     read_job(scraper, queue=queue, changes=changes, args=args, urls=seeds.addresses)
-    named = dict(seeds.named or {})
-    if named.get("urls_file") == "-":
+    if seeds.file == "-":
         raise InvalidSetting(
             "--urls-file", "is read by every run, so standard input cannot be used. Name a file"
         )
-    if "urls_file" in named:
-        named["urls_file"] = str(Path(named["urls_file"]).absolute())
+    typed = dict(read_change(change) for change in changes or [])
+    settings, withheld = storable(typed)
     given: dict[str, Any] = {
         "scraper": _lasting(scraper),
         "cron": cron,
@@ -105,9 +106,9 @@ def add(
         "overlap": overlap,
         "missed": missed,
         "args": read_args(args or []),
-        "seeds": named,
-        "settings": dict(read_change(change) for change in changes or []),
-        "out": out,
+        "seeds": named_from_anywhere(seeds),
+        "settings": settings | {name: typed[name] for name in withheld},  # which is refused
+        "out": out and within(Path.cwd(), out),
     }
     table = {key: value for key, value in given.items() if value not in (None, {})}
     record = _with(queue, lambda schedules: schedules.add(name, table), creates=True)
@@ -212,8 +213,9 @@ def run(
 ) -> None:
     """Fire the schedules until Ctrl-C, and work on their runs in this process.
 
-    Any number of these, of `shoal start --role coordinator` and of `shoal serve` may run at the same time:
-    each occurrence is fired once, and when one of them dies, another takes over its run.
+    Any number of these and of `shoal serve --schedules` may run at the same time: each occurrence is fired
+    once, and when one of them dies, another takes over its run. With --workers 0 it leaves the work to
+    `shoal start --role worker`.
 
     Example: shoal schedule run --workers 2
     """
