@@ -32,11 +32,6 @@ class RunOutcome(StrEnum):
         return EXIT_CODES[self]
 
     @property
-    def is_good(self) -> bool:
-        """Whether later runs may be compared with it."""
-        return self in (RunOutcome.COMPLETE, RunOutcome.PARTIAL)
-
-    @property
     def words(self) -> str:
         """The outcome as text."""
         return self.replace("_", " ")

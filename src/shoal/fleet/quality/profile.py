@@ -41,7 +41,7 @@ TYPES: Mapping[type, str] = {
     list: "list",
     dict: "object",
 }
-_DIGITS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+(?: [^\W\d_]+)*")
+DIGITS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+(?: [^\W\d_]+)*")
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -325,7 +325,7 @@ async def profile_items(
 
 def shape_of(text: str) -> str:
     """Return how a short text is written: 9 for digits, a for words. Longer ones have no shape."""
-    return _LETTERS.sub("a", _DIGITS.sub("9", text)) if len(text) <= SHORT else "long text"
+    return _LETTERS.sub("a", DIGITS.sub("9", text)) if len(text) <= SHORT else "long text"
 
 
 def _filled(kind: type, values: list[Any]) -> list[Any]:

@@ -1,27 +1,25 @@
 """Checks the rules of a scraper (`expect=`) against the statistics of a run: pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from shoal.core.run_outcome import Finding
 from shoal.core.values import counted, median
 from shoal.fleet.quality.differences import FindExample
 from shoal.fleet.quality.profile import EMPTY, FieldProfile, StepProfile
-from shoal.fleet.quality.records import RunProfile, with_same_volume
+from shoal.fleet.quality.records import Baseline, RunProfile
 from shoal.scrape.settings.expect import Expectation
 
 DOES_NOT_EXIST = "no item has the field {name!r}"
 
 
 def broken_rules(
-    rules: Iterable[Expectation], run: RunProfile, baseline: Sequence[RunProfile], example: FindExample
+    rules: Iterable[Expectation], run: RunProfile, baseline: Baseline, example: FindExample
 ) -> list[Finding]:
     """Return a finding for each rule that the run breaks."""
     return [finding for rule in rules for finding in _check(rule, run, baseline, example)]
 
 
-def _check(
-    rule: Expectation, run: RunProfile, baseline: Sequence[RunProfile], example: FindExample
-) -> Iterator[Finding]:
+def _check(rule: Expectation, run: RunProfile, baseline: Baseline, example: FindExample) -> Iterator[Finding]:
     match rule.kind:
         case "items":
             items = _items(run, rule.step)
@@ -40,14 +38,14 @@ def _check(
             yield from _check_items(rule, run)
 
 
-def _check_within(rule: Expectation, run: RunProfile, baseline: Sequence[RunProfile]) -> Iterator[Finding]:
-    baseline = with_same_volume(baseline, run)
-    if not baseline:
+def _check_within(rule: Expectation, run: RunProfile, baseline: Baseline) -> Iterator[Finding]:
+    before = baseline.with_limit(run.cut)
+    if not before:
         return
-    usual, items = median(_items(one, rule.step) for one in baseline), _items(run, rule.step)
+    usual, items = median(_items(one, rule.step) for one in before), _items(run, rule.step)
     if abs(items - usual) > (rule.most or 0.0) * usual:
-        text = f"{counted(items, 'item')}, usually {usual:,.0f} (compared with run {baseline[0].run_id})"
-        yield _finding(rule, text, "volume", since=baseline[0].run_id)
+        text = f"{counted(items, 'item')}, usually {usual:,.0f} (compared with run {before[0].run_id})"
+        yield _finding(rule, text, "volume", since=before[0].run_id)
 
 
 def _check_filled(rule: Expectation, run: RunProfile, example: FindExample) -> Iterator[Finding]:
