@@ -141,6 +141,10 @@ def _of_step(before: Sequence[StepProfile], about: _Subject) -> Iterator[Finding
     for field in dict.fromkeys(name for one in before for name in one.fields):
         if any(field.startswith(f"{name}.") for name in broken):
             continue  # what is inside an object that is gone
+        if field in now.uncounted or any(
+            field.startswith(name[:-1]) for name in now.uncounted if name[-2:] == ".*"
+        ):
+            continue
         about.field = field
         compared = [one.fields[field] for one in before if field in one.fields]
         absent = FieldProfile(items=now.items, filled=0, types={}, distinct=0)

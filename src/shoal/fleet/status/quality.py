@@ -104,6 +104,16 @@ class ProfileReport(Row):
     run_id: str
     items: int
     fields: list[FieldRow]
+    uncounted: list[str]  # STEP.FIELD, as far as they are listed
+    more_uncounted: int
+
+    @property
+    def notice(self) -> str:
+        """That some fields have no statistics; empty if all have."""
+        if not self.uncounted:
+            return ""
+        more = f" and {self.more_uncounted:,} more" if self.more_uncounted else ""
+        return f"Without statistics, as there are too many fields: {', '.join(self.uncounted)}{more}."
 
 
 @dataclass(kw_only=True)
@@ -133,7 +143,13 @@ def field_rows(profile: RunProfile) -> list[FieldRow]:
 
 def profile_report(profile: RunProfile) -> ProfileReport:
     """Return the fields of a run's items."""
-    return ProfileReport(run_id=profile.run_id, items=profile.items, fields=field_rows(profile))
+    return ProfileReport(
+        run_id=profile.run_id,
+        items=profile.items,
+        fields=field_rows(profile),
+        uncounted=[f"{step}.{name}" for step, one in profile.steps.items() for name in one.uncounted],
+        more_uncounted=sum(one.more_uncounted for one in profile.steps.values()),
+    )
 
 
 def compare(before: RunProfile, after: RunProfile, judged: JudgedRun | None = None) -> ComparisonReport:
