@@ -233,7 +233,11 @@ class ScheduleCoordinator:
             for notice in opened.notices:
                 self._observer.on_message(f"Run {one.run_id}: {notice}")
             summary = await Coordinator(opened, self._observer, out).carry_out()
-        return summary.snapshot.verdict
+        if summary.snapshot.stats.tasks:
+            return summary.snapshot.verdict
+        if summary.enqueued.known or job.scraper.settings.again:
+            return Verdict(outcome=RunOutcome.COMPLETE, reason="nothing was new")
+        return Verdict(outcome=RunOutcome.EMPTY, reason="its seeds gave no task")
 
     def _seeds(self, record: ScheduleRecord, job: Job) -> Seeds:
         project, table = self._app.project, record.schedule.seeds
@@ -265,7 +269,7 @@ class ScheduleCoordinator:
             facts = {"scraper": str(record.table["scraper"]), "schedule": record.name}
             await self._notifier.run_ended(one.run_id, verdict, **facts)
         now = await self._queue.now()
-        change = ended(one.run_id, verdict.outcome, verdict.reason, now)
+        change = ended(one.run_id, verdict, now)
         await self._schedules.update(record.name, change, create=False)
         reason = f": {verdict.reason}" if verdict.reason else ""
         self._observer.on_message(

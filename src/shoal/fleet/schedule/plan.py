@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from shoal.core.run_outcome import Verdict
 from shoal.fleet.schedule.definition import Schedule
 
 GRACE = timedelta(minutes=5)  # an occurrence that nobody recorded for longer was missed
@@ -48,6 +49,7 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_at: datetime | None = None
     outcome: str = ""
     reason: str = ""
+    warned: bool = False  # whether there are warnings about its data
 
 
 class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -131,15 +133,15 @@ def started(run_id: str, state: OccurrenceState, now: datetime) -> Transition:
     return change
 
 
-def ended(run_id: str, outcome: str, reason: str, now: datetime) -> Transition:
+def ended(run_id: str, verdict: Verdict, now: datetime) -> Transition:
     """Return the transition by which an occurrence ends, unless it has."""
 
     def change(record: ScheduleRecord) -> ScheduleRecord:
         found = record.find(run_id)
         if found is None or not found.state.is_open:
             return record
-        closed = _closed(found, OccurrenceState.ENDED, now, reason)
-        return _put(record, replace(closed, outcome=outcome))
+        closed = _closed(found, OccurrenceState.ENDED, now, verdict.reason)
+        return _put(record, replace(closed, outcome=verdict.outcome, warned=bool(verdict.warnings)))
 
     return change
 

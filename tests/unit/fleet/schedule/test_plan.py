@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from shoal.core.run_outcome import RunOutcome, Verdict
 from shoal.fleet.schedule.plan import (
     GRACE,
     MAX_HISTORY,
@@ -14,6 +15,7 @@ from shoal.fleet.schedule.plan import (
     scheduled,
     started,
 )
+from shoal.fleet.schedule.rows import OccurrenceRow, sign_of
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -113,10 +115,12 @@ def test_run_now_does_not_put_off_the_next_occurrence():
 
 def test_an_occurrence_that_has_ended_is_not_begun_or_ended_again():
     record = running(advance(every_minute(), NOON + MINUTE))
-    over = ended("often_20260215_120100", "complete", "", NOON)(record)
-    assert states(over) == [ENDED]
+    over = ended("often_20260215_120100", Verdict(outcome=RunOutcome.COMPLETE, warnings=["w"]), NOON)(record)
+    assert states(over) == [ENDED] and sign_of(OccurrenceRow.from_occurrence(over.occurrences[0])) == "~"
     assert started("often_20260215_120100", STARTING, NOON)(over) == over
-    assert ended("often_20260215_120100", "failed", "again", NOON)(over) == over
+    assert (
+        ended("often_20260215_120100", Verdict(outcome=RunOutcome.FAILED, reason="again"), NOON)(over) == over
+    )
 
 
 def test_the_history_is_bounded_and_forgets_nothing_that_is_open():
