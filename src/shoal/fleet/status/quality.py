@@ -93,6 +93,7 @@ class TrendRow(Row):
     outcome: str
     accepted: bool
     items: int
+    dead: int
     findings: int
     filled: dict[str, float]  # by STEP.FIELD
 

@@ -126,10 +126,10 @@ async def trend(context: Context, run_id: RunId) -> list[TrendRow]:
 
 
 @router.post("/runs/{run_id}/accept")
-async def accept(actions: Operator, run_id: RunId) -> AcceptResponse:
+async def accept(actions: Operator, run_id: RunId, *, undo: bool = False) -> AcceptResponse:
     """Declare the items of a run right: later runs are compared with it, and with no earlier one."""
-    await actions.accept(run_id)
-    return AcceptResponse(run_id, accepted=True)
+    await actions.accept(run_id, undo=undo)
+    return AcceptResponse(run_id, accepted=not undo)
 
 
 @router.get("/runs/{run_id}/settings")
