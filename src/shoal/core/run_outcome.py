@@ -32,11 +32,6 @@ class RunOutcome(StrEnum):
         return EXIT_CODES[self]
 
     @property
-    def is_good(self) -> bool:
-        """Whether later runs may be compared with it."""
-        return self in (RunOutcome.COMPLETE, RunOutcome.PARTIAL)
-
-    @property
     def words(self) -> str:
         """The outcome as text."""
         return self.replace("_", " ")
@@ -89,10 +84,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     outcome: RunOutcome
     exit_code: int = 0
     reason: str = ""
+    warnings: list[str] = []  # the first ones, which leave the outcome as it is
 
 
 def judge(run: EndedRun) -> Verdict | None:
     """Return the outcome of a run; None if it has not ended: it may go on where it is."""
+    verdict = _judge(run)
+    warnings = _first([finding.text for finding in run.findings if not finding.strict])
+    return msgspec.structs.replace(verdict, warnings=warnings) if verdict and warnings else verdict
+
+
+def _judge(run: EndedRun) -> Verdict | None:
     counts = run.counts
     if run.failure:
         return _verdict(RunOutcome.FAILED, run.failure)
@@ -123,8 +125,7 @@ def _judge_result(run: EndedRun) -> Verdict:
         return _verdict(RunOutcome.EMPTY, said[0] if said else "it has no items")
     strict = [finding.text for finding in run.findings if finding.strict]
     if strict:
-        more = f" (and {len(strict) - MAX_REASONS} more)" if len(strict) > MAX_REASONS else ""
-        return _verdict(RunOutcome.SUSPICIOUS, "; ".join(strict[:MAX_REASONS]) + more)
+        return _verdict(RunOutcome.SUSPICIOUS, "; ".join(_first(strict)))
     return _judge_completeness(run)
 
 
@@ -140,6 +141,11 @@ def _judge_completeness(run: EndedRun) -> Verdict:
         verdict = _verdict(RunOutcome.PARTIAL, run.reason)
         return msgspec.structs.replace(verdict, exit_code=LIMIT_EXIT)
     return _verdict(RunOutcome.COMPLETE)
+
+
+def _first(texts: Sequence[str]) -> list[str]:
+    more = [f"and {len(texts) - MAX_REASONS} more"] if len(texts) > MAX_REASONS else []
+    return [*texts[:MAX_REASONS], *more]
 
 
 def _verdict(outcome: RunOutcome, reason: str = "") -> Verdict:

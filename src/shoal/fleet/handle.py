@@ -30,7 +30,7 @@ from shoal.fleet.quality.records import RunProfile
 from shoal.fleet.run import lifecycle
 from shoal.fleet.run.enqueue import fill
 from shoal.fleet.run.feed import OnInvalid
-from shoal.fleet.run.judgement import profile_of
+from shoal.fleet.run.judgement import compare_runs, profile_of
 from shoal.fleet.run.letters import EditReport, check_step, edit_letters, read_change
 from shoal.fleet.run.open_run import RunEnqueueReport
 from shoal.fleet.run.retention import purge_run
@@ -40,13 +40,12 @@ from shoal.fleet.sources.recrawl import Comparison, compared
 from shoal.fleet.sources.seeds import Stream
 from shoal.fleet.status.at_work import has_lost_counts
 from shoal.fleet.status.changes import ListedChange, list_changes, read_change_kind
-from shoal.fleet.status.find import find_run
 from shoal.fleet.status.findings import RunFindings, read_findings, sample_of
 from shoal.fleet.status.letter_ids import find_letter, whole_ids
 from shoal.fleet.status.partitions import PartitionStatus, partitions
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.status.proxies import ProxyStatus, proxies
-from shoal.fleet.status.quality import ComparisonReport, TrendRow, accept, compare, trend_of
+from shoal.fleet.status.quality import ComparisonReport, TrendRow, accept, trend_of
 from shoal.fleet.status.records import Record, records
 from shoal.fleet.status.stale import OLD, StaleHolder, release, stale_holders
 from shoal.fleet.status.tokens import TokenStatus, tokens
@@ -278,9 +277,9 @@ class RunHandle:
         """Cancel it permanently; nothing is deleted. A finished run stays as it is."""
         return await lifecycle.cancel(self.queue, self.id)
 
-    async def accept(self) -> None:
+    async def accept(self, *, undo: bool = False) -> None:
         """Declare its items right: later runs are compared with it, and with no earlier one."""
-        await accept(self.queue, self.info)
+        await accept(self.queue, self.info, undo=undo)
 
     async def purge(self) -> None:
         """Delete it with all that it stores; raises RunConflict while workers run on it."""
@@ -307,8 +306,8 @@ class RunHandle:
 
     async def compare(self, before: "RunHandle | str") -> ComparisonReport:
         """Return its fields beside those of an earlier run, and what has changed."""
-        earlier = before.info if isinstance(before, RunHandle) else await find_run(self.queue, before)
-        return compare(await profile_of(self.queue, earlier), await self.profile())
+        earlier = before.id if isinstance(before, RunHandle) else before
+        return await compare_runs(self.queue, earlier, self.info)
 
     async def trend(self) -> Sequence[TrendRow]:
         """Return the last runs of its scraper with their outcomes, the oldest first."""

@@ -263,7 +263,9 @@ class ScheduleCoordinator:
             return summary.snapshot.verdict
         await lifecycle.purge(self._queue, one.run_id)  # `again` must not find a run without pages
         invalid.check_not_all_skipped()
-        return Verdict(outcome=RunOutcome.COMPLETE, reason="its sources had no task that is new or due")
+        if summary.enqueued.known or job.scraper.settings.again:
+            return Verdict(outcome=RunOutcome.COMPLETE, reason="its sources had no task that is new or due")
+        return Verdict(outcome=RunOutcome.EMPTY, reason="its seeds gave no task")
 
     def _seeds(self, record: ScheduleRecord, job: Job) -> Seeds:
         project, table = self._app.project, record.schedule.seeds
@@ -295,7 +297,7 @@ class ScheduleCoordinator:
             facts = {"scraper": str(record.table["scraper"]), "schedule": record.name}
             await self._notifier.run_ended(one.run_id, verdict, **facts)
         now = await self._queue.now()
-        change = ended(one.run_id, verdict.outcome, verdict.reason, now)
+        change = ended(one.run_id, verdict, now)
         await self._schedules.update(record.name, change, create=False)
         reason = f": {verdict.reason}" if verdict.reason else ""
         self._observer.on_message(

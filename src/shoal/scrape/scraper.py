@@ -248,6 +248,7 @@ class Scraper:
 
     def run_settings(self) -> RunSettings:
         """Return the settings that the queue needs for a run of this scraper."""
+        self.settings.expect.check_steps(self.steps, self._unknown_step)
         max_retries = max((step.retries or 0 for step in self.steps.values()), default=0)
         once = all(map(self.at_most_once, self.steps.values())) if self.steps else None
         settings = self.settings.run_settings(retries=max_retries, once=once)

@@ -81,10 +81,10 @@ class OperatorActions:
         await self.record(name, run_id)
         return run
 
-    async def accept(self, run_id: str) -> None:
-        """Declare the items of a run right: later runs are compared with it."""
-        await accept_run(self._queue, await self._queue.run(run_id))
-        await self.record("accept", run_id)
+    async def accept(self, run_id: str, *, undo: bool = False) -> None:
+        """Declare the items of a run right: later runs are compared with it; or take that back."""
+        await accept_run(self._queue, await self._queue.run(run_id), undo=undo)
+        await self.record("accept", run_id, **({"undo": True} if undo else {}))
 
     async def change_settings(self, run_id: str, settings: Mapping[str, Any]) -> list[SettingRow]:
         """Change settings of a run while it runs; return all of its settings."""

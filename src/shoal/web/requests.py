@@ -288,6 +288,7 @@ Number = Annotated[
     BeforeValidator(lambda text: text or 0),  # empty means none
     Query(ge=0, lt=1 << 62, description="`next` of the previous page"),
 ]
+ScraperName = Annotated[str, Path(max_length=200)]
 Text = Annotated[Label, Query()]
 Step = Annotated[Label | None, Query(description="Only this step")]
 States = Annotated[list[TaskState] | None, Query(description="Only these states", max_length=10)]

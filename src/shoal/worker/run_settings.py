@@ -35,6 +35,7 @@ class StoredSettings(msgspec.Struct, frozen=True, kw_only=True):
     defaults: dict[str, Any] = {}  # some settings as the scraper's file has them
     exits: int = 1  # proxies with a rate limit of their own
     scraper: str = ""  # as it was typed: FILE[:NAME], or a name in the project file
+    seeds: str = ""  # the mark of its sources: runs with others are not compared
 
 
 _decode = msgspec.json.Decoder(StoredSettings).decode

@@ -115,5 +115,15 @@ async def tab(browser: CdpConnection, dashboard: Dashboard) -> BrowserTab:
 
 def all_paths(run_id: str, of_a_run: Sequence[str]) -> list[str]:
     """Return the path of every page."""
-    shared = ("/", "/runs", "/scrapers", "/start", "/workers", "/hosts", "/dead", "/actions")
+    shared = (
+        "/",
+        "/runs",
+        "/scrapers",
+        "/scrapers/books",
+        "/start",
+        "/workers",
+        "/hosts",
+        "/dead",
+        "/actions",
+    )
     return [*shared, *(f"/runs/{run_id}{path}" for path in of_a_run)]

@@ -114,6 +114,15 @@ async def test_a_run_has_the_seeds_arguments_and_settings_of_its_schedule_and_wr
     assert json.loads((bench.folder / "out" / f"{run_id}.jsonl").read_text()) == {"name": "eve"}
 
 
+async def test_a_run_whose_seeds_give_no_task_ends_as_empty(bench):
+    bench.write('seeds = { urls_file = "none.txt" }\n')
+    (bench.folder / "none.txt").write_text("# nothing today\n")
+    async with bench.coordinator():
+        await bench.app.schedules.run_now("nightly")
+        one = await bench.until(OccurrenceState.ENDED)
+    assert (one.outcome, one.reason) == ("empty", "its seeds gave no task")
+
+
 async def test_another_coordinator_goes_on_with_the_run_of_one_that_is_gone(bench):
     async with bench.coordinator():
         run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id
@@ -204,7 +213,7 @@ async def test_seeds_that_cannot_be_read_fail_the_occurrence_with_the_reason(ben
 
 @pytest.mark.parametrize(
     ("seeds", "outcome", "said"),
-    [('urls_file = "empty.txt"', "complete", "no task"), ('url = ["nonsense"]', "failed", "nonsense")],
+    [('urls_file = "empty.txt"', "empty", "no task"), ('url = ["nonsense"]', "failed", "nonsense")],
 )
 async def test_a_run_that_gets_no_task_ends_and_leaves_no_run_behind(bench, seeds, outcome, said):
     (bench.folder / "empty.txt").write_text("# none today\n")

@@ -25,7 +25,10 @@ CONFIRMATIONS = {
 
 def test_every_page_of_the_control_room_is_listed():
     listed = re.findall(r"^\| `(/[^`]*)` \|", SERVE, re.MULTILINE)
-    named = {path.replace("RUN", "{run_id}").replace("LETTER", "{letter}") for path in listed}
+    named = {
+        path.replace("RUN", "{run_id}").replace("LETTER", "{letter}").replace("SCRAPER", "{scraper}")
+        for path in listed
+    }
     there = {route.path for part in PARTS for route in part.router.routes if "GET" in route.methods}
     assert named == there - CONFIRMATIONS
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from shoal.core.run_outcome import RunOutcome, Verdict
 from shoal.fleet.schedule.plan import ended
 from tests.unit.web.tokens import OPERATOR, READER
 
@@ -76,9 +77,8 @@ async def test_the_page_shows_outcomes_as_a_strip_and_escapes_their_reasons(dash
     schedules = dashboard.app.schedules
     record = await schedules.run_now("nightly")
     now = await dashboard.queue.now()
-    await schedules.update(
-        "nightly", ended(record.open[0].run_id, "failed", "<script>alert(1)</script>", now)
-    )
+    verdict = Verdict(outcome=RunOutcome.FAILED, reason="<script>alert(1)</script>")
+    await schedules.update("nightly", ended(record.open[0].run_id, verdict, now))
     text = (await operator.get("/schedules")).text
     assert "<script>alert" not in text and "&lt;script&gt;alert" in text
     assert 'class="strip">' in text and ": &lt;script&gt;" in text

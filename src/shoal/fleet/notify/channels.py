@@ -31,7 +31,7 @@ from shoal.worker.process.main import USER_AGENT
 
 LONGEST_SEND = timedelta(seconds=30)  # of a mail or a plugin
 MAX_RESPONSE = 64 << 10  # bytes; nobody reads it
-KINDS = ("finished", "failed", "suspicious", "stalled", "dead", "blocked", "missed")
+KINDS = ("finished", "failed", "suspicious", "warning", "stalled", "dead", "blocked", "missed")
 DEFAULT_KINDS = KINDS[1:]  # no news is good news
 FROM_ENVIRONMENT = "env:"
 _VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")

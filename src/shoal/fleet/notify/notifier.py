@@ -44,6 +44,8 @@ BAD = {
     ),
 }
 
+WARNED = (RunOutcome.COMPLETE, RunOutcome.PARTIAL)  # of which warnings are told
+
 log = logging.getLogger(__name__)
 
 
@@ -88,29 +90,30 @@ class Notifier:
         if not self.channels:
             return
         subject = f"schedule {schedule}" if schedule else f"scraper {scraper}"
-        event, now = BAD.get(verdict.outcome), await self._queue.now()
+        event, title = BAD.get(verdict.outcome), f"Run {run_id} of {scraper}: {verdict.outcome.words}"
+        text, now = "\n".join(filter(None, [verdict.reason, *verdict.warnings])), await self._queue.now()
+
         with suppress(UnknownRun):  # one without a task is deleted
             dead = (await self._queue.stats(run_id)).dead
             await self._watch_dead(dead, now, state="once", scraper=scraper, run_id=run_id)
-        message = self._message(
-            event or "finished",
-            f"Run {run_id} of {scraper}: {verdict.outcome.words}",
-            f"{verdict.reason}\nMore: {_status(run_id)}".strip(),
-            now,
-            run_id,
-            state="open" if event else "once",
-            scraper=scraper,
-            run_id=run_id,
-            schedule=schedule,
-        )
-        await self._open(f"{event} {subject}" if event else f"finished {run_id}", message)
+
+        def message(name: str, title: str, state: str) -> Notification:
+            facts = {"scraper": scraper, "run_id": run_id, "schedule": schedule}
+            body = f"{text}\nMore: {_status(run_id)}".strip()
+            return self._message(name, title, body, now, run_id, state=state, **facts)
+
+        if event:
+            await self._open(f"{event} {subject}", message(event, title, "open"))
+        else:
+            await self._open(f"finished {run_id}", message("finished", title, "once"))
+        if verdict.outcome in WARNED and verdict.warnings:
+            event = "warning"
+            await self._open(f"{event} {subject}", message(event, f"{title}, with warnings", "open"))
         if verdict.outcome is not RunOutcome.CANCELLED:
-            for name in set(BAD.values()) - {event}:
+            for name in {"warning", *BAD.values()} - {event}:
                 # A suspicious run has not failed; one that failed says nothing of its data.
-                if not event or name == "failed":
-                    await self._close(
-                        f"{name} {subject}", f"Run {run_id} of {scraper}: {verdict.outcome.words}"
-                    )
+                if event in (None, "warning") or name == "failed":
+                    await self._close(f"{name} {subject}", title)
 
     async def watch(self) -> None:
         """Look once at the open runs, their hosts, and the schedules."""

@@ -13,8 +13,8 @@ from typing import Any
 from shoal.core.run_outcome import Finding
 from shoal.core.text import printable, shorten
 from shoal.core.values import median
-from shoal.fleet.quality.profile import EMPTY, FieldProfile, StepProfile
-from shoal.fleet.quality.records import RunProfile, with_same_volume
+from shoal.fleet.quality.profile import DIGITS, EMPTY, FieldProfile, StepProfile
+from shoal.fleet.quality.records import Baseline, RunProfile
 
 FEWER, MORE = 0.3, 0.5  # of the median number of items: beyond it, a run has too few or too many
 SHARE = 0.1  # by which a share of items or tasks may differ
@@ -42,23 +42,34 @@ FindExample = Callable[[str, str, str], Any]  # by step, field, and type or EMPT
 
 def differences(
     run: RunProfile,
-    baseline: Sequence[RunProfile],
+    baseline: Baseline,
     example: FindExample,
     *,
     strict: bool = False,
     has_volume: bool = True,
 ) -> list[Finding]:
     """Return how a run differs from the good runs before it; none without such runs."""
-    if not baseline:
-        return []
-    volumes = with_same_volume(baseline, run) if has_volume else []
-    found = list(_of_tasks(run, baseline, strict))
-    for step in dict.fromkeys(name for other in baseline for name in other.steps):
-        before = [other.steps.get(step, StepProfile()) for other in baseline]
-        about = _Subject(run, step, baseline[0], example, strict)
-        found += _volume(about.now, [other.steps.get(step, StepProfile()).items for other in volumes], about)
-        found += _of_step(before, about)
+    found = list(_differences(run, baseline, example, strict, has_volume))
+    if baseline.before and found:
+        # One run was accepted, which is too few to tell what differs anyway.
+        usual = _differences(run, baseline.before, example, strict, has_volume)
+        known = {(one.kind, one.step, one.field) for one in usual}
+        found = [one for one in found if (one.kind, one.step, one.field) in known]
     return found
+
+
+def _differences(
+    run: RunProfile, baseline: Baseline, example: FindExample, strict: bool, has_volume: bool
+) -> Iterator[Finding]:
+    if baseline.last:
+        yield from _of_tasks(run, baseline.last, strict)
+    steps = dict.fromkeys(name for other in (*baseline.last, *baseline.volumes) for name in other.steps)
+    for step in steps:
+        about = _Subject(run, step, baseline, example, strict)
+        if has_volume:
+            yield from _volume(run, baseline, about)
+        if baseline.last:
+            yield from _of_step([other.steps.get(step, StepProfile()) for other in baseline.last], about)
 
 
 def _of_tasks(run: RunProfile, baseline: Sequence[RunProfile], strict: bool) -> Iterator[Finding]:
@@ -76,28 +87,49 @@ class _Subject:
     """A step of the run, or a field of it, that is compared with the last good run."""
 
     def __init__(
-        self, run: RunProfile, step: str, last: RunProfile, example: FindExample, strict: bool
+        self, run: RunProfile, step: str, baseline: Baseline, example: FindExample, strict: bool
     ) -> None:
         self.now = run.steps.get(step, StepProfile())
-        self._run, self._step, self._last, self._example, self._strict = run, step, last, example, strict
+        self.step, self.baseline = step, baseline
+        self._run, self._example, self._strict = run, example, strict
         self.field: str | None = None
 
-    def finding(self, kind: str, text: str, *, example: str = "") -> Finding:
+    @property
+    def last(self) -> RunProfile:
+        """The newest good run."""
+        return self.baseline.fields[0]
+
+    def finding(self, kind: str, text: str, last: RunProfile, *, example: str = "") -> Finding:
         """Return a finding; `example` is the type of the field, or EMPTY, that an item of the run shows."""
-        step, field = self._step, self.field
-        has_others = sum(bool(one.items) for one in self._last.steps.values()) > 1
+        step, field = self.step, self.field
+        has_others = sum(bool(one.items) for one in last.steps.values()) > 1
         name = f"{step}.{field}" if field and has_others else field or step
         shown = self._example(step, field, example) if field and example else None
         return Finding(
             kind=kind,
-            text=f"{printable(name)}: {text} (compared with run {self._last.run_id})",
+            text=f"{printable(name)}: {text} (compared with run {last.run_id})",
             strict=self._strict,
             step=step,
             field=field,
-            since=self._last.run_id,
-            then=next(iter(self._last.steps.get(step, StepProfile()).examples), None),
+            since=last.run_id,
+            then=next(iter(last.steps.get(step, StepProfile()).examples), None),
             now=shown if shown is not None else next(iter(self.now.examples), None),
         )
+
+    def field_runs(self, baseline: Baseline) -> list[RunProfile]:
+        """Return the good runs whose items have the field, the oldest first."""
+        runs = reversed(baseline.fields)
+        return [run for run in runs if self.field in run.steps.get(self.step, StepProfile()).fields]
+
+    def changes_by_itself(self, read: Callable[[FieldProfile], Mapping[str, int]]) -> bool:
+        """Return whether what `read` returns changed twice between good runs, or has been seen once only."""
+        whole = self.baseline.before or self.baseline
+        seen, changes = Counter[str](), 0
+        found = [read(run.steps[self.step].fields[self.field or ""]) for run in self.field_runs(whole)]
+        for kinds in filter(None, found):
+            changes += bool(seen) and _unknown_share(kinds, seen) > KNOWN_BEFORE
+            seen.update(kinds)
+        return changes > 1 or (len(found) < 2 and not whole.is_chosen)
 
 
 def _of_step(before: Sequence[StepProfile], about: _Subject) -> Iterator[Finding]:
@@ -109,6 +141,10 @@ def _of_step(before: Sequence[StepProfile], about: _Subject) -> Iterator[Finding
     for field in dict.fromkeys(name for one in before for name in one.fields):
         if any(field.startswith(f"{name}.") for name in broken):
             continue  # what is inside an object that is gone
+        if field in now.uncounted or any(
+            field.startswith(name[:-1]) for name in now.uncounted if name[-2:] == ".*"
+        ):
+            continue
         about.field = field
         compared = [one.fields[field] for one in before if field in one.fields]
         absent = FieldProfile(items=now.items, filled=0, types={}, distinct=0)
@@ -117,16 +153,25 @@ def _of_step(before: Sequence[StepProfile], about: _Subject) -> Iterator[Finding
             yield from findings
 
 
-def _volume(now: StepProfile, counts: Sequence[int], about: _Subject) -> Iterator[Finding]:
-    usual = median(counts) if counts else 0
+def _volume(run: RunProfile, baseline: Baseline, about: _Subject) -> Iterator[Finding]:
+    same = baseline.with_limit(run.cut)
+    if not same and run.cut:
+        return  # it ended at a limit, or by hand
+    # A site that always reached a limit has at least so many items.
+    same, is_least = same or baseline.volumes, not same
+    usual = median(_items_of(one, about.step) for one in same) if same else 0
     if not usual:
         return
-    spread = SPREAD * max(abs(count - usual) for count in counts)
-    chance = VOLUME_SIGMAS * sqrt(usual)
-    is_less = usual - now.items > max(FEWER * usual, spread, chance)
-    if is_less or now.items - usual > max(MORE * usual, spread, chance):
-        change = f"{abs(now.items - usual) / usual:.0%} {'fewer' if is_less else 'more'}"
-        yield about.finding("volume", f"{now.items:,} items, {change} than the usual {usual:,.0f}")
+    spread = SPREAD * max(abs(_items_of(one, about.step) - usual) for one in same)
+    chance, items = VOLUME_SIGMAS * sqrt(usual), about.now.items
+    is_less = usual - items > max(FEWER * usual, spread, chance)
+    if is_less or (items - usual > max(MORE * usual, spread, chance) and not is_least):
+        change = f"{abs(items - usual) / usual:.0%} {'fewer' if is_less else 'more'}"
+        yield about.finding("volume", f"{items:,} items, {change} than the usual {usual:,.0f}", same[0])
+
+
+def _items_of(run: RunProfile, step: str) -> int:
+    return run.steps.get(step, StepProfile()).items
 
 
 def _pages_without_items(
@@ -135,7 +180,7 @@ def _pages_without_items(
     shares = [_without_items(one) for one in before if one.completed]
     if shares and _has_risen(_without_items(now), shares, now.completed, TASKS_SHARE):
         text = f"{_percent(_without_items(now))} of the pages had no item, usually {_percent(median(shares))}"
-        yield about.finding("without items", text)
+        yield about.finding("without items", text, about.last)
 
 
 def _of_field(
@@ -146,7 +191,10 @@ def _of_field(
     vanished = not now.filled and min(filled) > 0 and usual * now.items >= MIN_ITEMS
     if vanished or _has_risen(1 - share, [1 - one for one in filled], now.items, SHARE):
         yield about.finding(
-            "filled", f"filled in {_percent(share)} of the items, usually {_percent(usual)}", example=EMPTY
+            "filled",
+            f"filled in {_percent(share)} of the items, usually {_percent(usual)}",
+            about.last,
+            example=EMPTY,
         )
         if not now.filled:
             return
@@ -168,35 +216,47 @@ def _type(now: FieldProfile, before: Sequence[FieldProfile], about: _Subject) ->
     if _has_risen(now.type_share(grown), [one.type_share(grown) for one in before], now.filled, SHARE):
         most = max(usual, key=lambda name: usual[name])
         text = f"{grown} in {_percent(now.type_share(grown))} of the items, usually {most}"
-        yield about.finding("type", text, example=grown)
+        yield about.finding("type", text, about.last, example=grown)
 
 
 def _new_kinds(
     name: str, words: str, limit: float, now: FieldProfile, before: Sequence[FieldProfile], about: _Subject
 ) -> Iterator[Finding]:
     """Find values, or shapes of them, that no good run had, in a field which has few kinds of them."""
-    kinds = [_short_kinds(getattr(one, name)) for one in before]
-    if not all(kinds) or len(kinds) < 2:
+    if not all(_few_kinds(one, name) for one in before):
         return
-    for place, own in enumerate(kinds):
-        others = {kind for other, found in enumerate(kinds) if other != place for kind in found}
-        if _unknown_share(own, others) > KNOWN_BEFORE:
-            return  # each run has its own, as a date of the run
-    known = Counter[str]()
-    for found in kinds:
-        known.update(found)
-    current = getattr(now, name)
+    known, last = Counter[str](), None
+    for run in about.field_runs(about.baseline):
+        kinds = _few_kinds(run.steps[about.step].fields[about.field or ""], name)
+        if kinds and (not known or _unknown_share(kinds, known) <= limit):
+            known.update(kinds)
+            last = run
+    if last is None or about.changes_by_itself(lambda one: _few_kinds(one, name)):
+        return
+    current = _kinds(now, name)
     if current is None:
-        yield about.finding(name, f"many different {name}, usually {len(known)}", example="text")
+        text = f"many different {name}, usually {len(known)}"
+        yield about.finding(f"many {name}", text, last, example="text")
     elif (share := _unknown_share(current, known)) > limit:
         new = next(kind for kind in current if kind not in known)
         old = known.most_common(1)[0][0]
         text = f"{words} in {_percent(share)} of the items, such as {_quoted(new)}; usually {_quoted(old)}"
-        yield about.finding(name, text)
+        yield about.finding(name, text, last)
 
 
-def _short_kinds(kinds: Mapping[str, int] | None) -> Mapping[str, int]:
-    return kinds if kinds and len(kinds) <= FEW_KINDS else {}
+def _kinds(field: FieldProfile, name: str) -> Mapping[str, int] | None:
+    """Return the values of a field but for numbers in them, as "Week 9" of Week 47; or its shapes."""
+    if name == "shapes" or not field.values:
+        return field.shapes if name == "shapes" else field.values
+    found = Counter[str]()
+    for value, count in field.values.items():
+        found[DIGITS.sub("9", value)] += count
+    return found
+
+
+def _few_kinds(field: FieldProfile, name: str) -> Mapping[str, int]:
+    is_few = 0 < len(getattr(field, name) or ()) <= FEW_KINDS
+    return (_kinds(field, name) if is_few else None) or {}
 
 
 def _unknown_share(kinds: Mapping[str, int], known: Mapping[str, int] | set[str]) -> float:
@@ -213,7 +273,7 @@ def _medians(now: FieldProfile, before: Sequence[FieldProfile], about: _Subject)
             continue
         expected = median(usual)
         if not expected / limit <= middle <= expected * limit:
-            yield about.finding(name, f"{words} is {middle:,.6g}, usually {expected:,.6g}")
+            yield about.finding(name, f"{words} is {middle:,.6g}, usually {expected:,.6g}", about.last)
 
 
 def _fewer_distinct(now: FieldProfile, before: Sequence[FieldProfile], about: _Subject) -> Iterator[Finding]:
@@ -223,7 +283,7 @@ def _fewer_distinct(now: FieldProfile, before: Sequence[FieldProfile], about: _S
     expected = [one.distinct * min(1.0, now.filled / one.filled) for one in before if one.filled]
     if expected and min(expected) >= MIN_SAMPLE and now.distinct < FEWER_DISTINCT * min(expected):
         text = f"{now.distinct:,} different values in {now.filled:,} items, usually {median(expected):,.0f}"
-        yield about.finding("distinct", text)
+        yield about.finding("distinct", text, about.last)
 
 
 def _has_risen(now: float, before: Sequence[float], size: int, least: float) -> bool:

@@ -15,10 +15,12 @@ import msgspec
 from shoal.core.model import Counts, StoredItem
 from shoal.core.text import shorten
 from shoal.core.values import median
-from shoal.scrape.settings.expect import Expectation
+from shoal.scrape.settings.expect import Expectation, spellings
 
 BATCH = 1_000  # items
-MAX_FIELDS = 100  # of a step; items of any size may be stored
+MAX_FIELDS = 100  # of a step, and as many inside objects; items of any size may be stored
+MAX_OBJECT = 30  # names in the objects of a field; with more of them they are data, such as ids or dates
+MAX_UNCOUNTED = 20  # names that are shown of fields without statistics
 MAX_NAME = 100  # characters of a field's name; longer ones are ignored
 MAX_DEPTH = 3  # of objects inside items
 MAX_DISTINCT = 10_000  # values that are told apart
@@ -41,7 +43,7 @@ TYPES: Mapping[type, str] = {
     list: "list",
     dict: "object",
 }
-_DIGITS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+(?: [^\W\d_]+)*")
+DIGITS, LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+(?: [^\W\d_]+)*")
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +90,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     example: Any
+    is_cut: bool = False  # whether there are more values than `unique` compares
 
 
 class StepProfile(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +103,8 @@ class StepProfile(msgspec.Struct, frozen=True, kw_only=True):
     rejected: int = 0
     fields: dict[str, FieldProfile] = {}
     examples: list[Any] = []  # the first items, shortened
+    uncounted: list[str] = []  # fields without statistics, as there are too many; of some objects "name.*"
+    more_uncounted: int = 0
     violations: dict[str, Violation] = {}  # of expectations about single items, by their text
 
 
@@ -109,6 +114,9 @@ class StepProfiler:
     def __init__(self, step: str, rules: Iterable[Expectation] = ()) -> None:
         self._checks = [ItemCheck(rule, step) for rule in rules if rule.is_of_items]
         self._fields: dict[str, _Field] = {}
+        self._counts = {False: 0, True: 0}  # of fields, by whether they are inside objects
+        self._uncounted: dict[str, None] = {}
+        self._in_objects: defaultdict[str, set[str]] = defaultdict(set)  # names, by the name of the object
         self._items, self._tasks, self._last_task = 0, 0, ""
         self._examples: list[Any] = []
 
@@ -126,24 +134,47 @@ class StepProfiler:
 
     def _add_rows(self, prefix: str, rows: list[Any], items: list[Any], before: int, depth: int) -> None:
         """Add objects column by column; `items` contain them, and `before` is how many preceded."""
-        for key in dict.fromkeys(chain.from_iterable(rows)):
+        keys = dict.fromkeys(chain.from_iterable(rows))
+        if prefix and self._is_data(prefix, keys):
+            return
+        objects = []
+        for key in keys:
             name = f"{prefix}{key}"
-            if len(name) > MAX_NAME:
-                continue
             found = self._fields.get(name)
             if found is None:
-                if len(self._fields) >= MAX_FIELDS:
+                if len(name) > MAX_NAME or self._counts[bool(prefix)] >= MAX_FIELDS:
+                    if len(self._uncounted) < MAX_DISTINCT:
+                        self._uncounted.setdefault(shorten(name, MAX_NAME))
                     continue
-                found = self._fields[name] = _Field(before)
+                found = self._fields[name] = _Field(before, prefix)
+                self._counts[bool(prefix)] += 1
             groups = found.add([row.get(key) for row in rows], items)
             if (inner := [value for value in groups.get(dict, ()) if value]) and depth:
-                pairs = zip(rows, items, strict=True)
-                inside = [item for row, item in pairs if type(value := row.get(key)) is dict and value]
-                self._add_rows(f"{name}.", inner, inside, found.types["object"] - len(inner), depth - 1)
-        for name, found in self._fields.items():
-            is_here = name.startswith(prefix) and "." not in name[len(prefix) :]
-            if is_here and found.items < before + len(rows):
+                objects.append((key, name, found, inner))
+        for key, name, found, inner in objects:  # after all fields beside them
+            pairs = zip(rows, items, strict=True)
+            inside = [item for row, item in pairs if type(value := row.get(key)) is dict and value]
+            self._add_rows(f"{name}.", inner, inside, found.types["object"] - len(inner), depth - 1)
+        for found in self._fields.values():
+            if found.prefix == prefix and found.items < before + len(rows):
                 found.skip(before + len(rows) - found.items, items)
+
+    def _is_data(self, prefix: str, keys: Iterable[str]) -> bool:
+        """Return whether the names in objects are dates, ids or the like: then they have no statistics."""
+        name = f"{prefix}*"
+        if name in self._uncounted:
+            return True
+        known = self._in_objects[prefix]
+        known.update(keys)
+        if len(known) <= MAX_OBJECT and all(LETTERS.search(key) for key in known):
+            return False
+        self._uncounted[name] = None
+        for field in [field for field, one in self._fields.items() if one.prefix.startswith(prefix)]:
+            del self._fields[field]
+            self._counts[True] -= 1
+        for inner in [inner for inner in self._in_objects if inner.startswith(prefix)]:
+            del self._in_objects[inner]
+        return True
 
     def profile(self, counts: Counts = NO_COUNTS) -> StepProfile:
         """Return the statistics so far, with the counts of the step."""
@@ -155,7 +186,11 @@ class StepProfiler:
             rejected=counts.rejected,
             fields={name: one.profile() for name, one in self._fields.items()},
             examples=self._examples,
-            violations={check.rule.text: check.violation() for check in self._checks if check.count},
+            uncounted=list(self._uncounted)[:MAX_UNCOUNTED],
+            more_uncounted=max(0, len(self._uncounted) - MAX_UNCOUNTED),
+            violations={
+                check.rule.text: check.violation() for check in self._checks if check.count or check.is_cut
+            },
         )
 
     def example(self, field: str, kind: str) -> Any:
@@ -168,8 +203,8 @@ class StepProfiler:
 class _Field:
     """Collects the statistics of one field."""
 
-    def __init__(self, before: int) -> None:
-        self.items, self.filled = before, 0
+    def __init__(self, before: int, prefix: str) -> None:
+        self.items, self.filled, self.prefix = before, 0, prefix
         self.types: Counter[str] = Counter()
         self.firsts: dict[str, Any] = {}  # the first item by type of this field
         self._distinct: set[int] = set()
@@ -263,25 +298,28 @@ class _NumberSample:
             self._kept, self._stride = self._kept[::2], 2 * self._stride
 
     def spread(self) -> Spread | None:
-        """Return the range and the median; None without numbers."""
+        """Return the range and the median; None without numbers, or if some are too large."""
         if not self._kept:
             return None
-        return Spread(least=self._least, median=median(self._kept), most=self._most)
+        try:
+            return Spread(least=float(self._least), median=median(self._kept), most=float(self._most))
+        except OverflowError:  # whole numbers of hundreds of digits
+            return None
 
 
 class ItemCheck:
     """Counts the items that break an expectation about single items."""
 
     def __init__(self, rule: Expectation, step: str) -> None:
-        self.rule, self.count = rule, 0
-        self._names = rule.names_in(step)
+        self.rule, self.count, self.is_cut = rule, 0, False
+        self._names = [spellings(name, step) for name in rule.names]
         self._example: Any = None
         self._keys: set[int] = set()
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Check a batch of items."""
         for row in rows:
-            values = [_value(row, name) for name in self._names]
+            values = [_value(row, names) for names in self._names]
             if all(value is None for value in values):
                 continue
             if self._is_known(values) if self.rule.kind == "unique" else not self.rule.admits(values[0]):
@@ -294,11 +332,13 @@ class ItemCheck:
             return True
         if len(self._keys) < MAX_KEYS:
             self._keys.add(key)
+        else:
+            self.is_cut = True
         return False
 
     def violation(self) -> Violation:
         """Return what was found."""
-        return Violation(count=self.count, example=self._example)
+        return Violation(count=self.count, example=self._example, is_cut=self.is_cut)
 
 
 async def profile_items(
@@ -325,7 +365,7 @@ async def profile_items(
 
 def shape_of(text: str) -> str:
     """Return how a short text is written: 9 for digits, a for words. Longer ones have no shape."""
-    return _LETTERS.sub("a", _DIGITS.sub("9", text)) if len(text) <= SHORT else "long text"
+    return LETTERS.sub("a", DIGITS.sub("9", text)) if len(text) <= SHORT else "long text"
 
 
 def _filled(kind: type, values: list[Any]) -> list[Any]:
@@ -337,12 +377,15 @@ def _filled(kind: type, values: list[Any]) -> list[Any]:
     return [value for value in values if value] if kind in (list, dict) else values
 
 
-def _value(row: Mapping[str, Any], name: str) -> Any:
-    """Return a field of an item, or of an object inside it; None if it holds nothing."""
-    value: Any = row
-    for key in [name] if name in row else name.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value if _filled(type(value), [value]) else None
+def _value(row: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Return a field of an item, or of an object inside it, by any of these names; None if it is empty."""
+    for name in names:
+        value: Any = row
+        for key in [name] if name in row else name.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if _filled(type(value), [value]):
+            return value
+    return None
 
 
 def _hash(value: Any) -> int:

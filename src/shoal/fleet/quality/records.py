@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.core.model import Run, RunState, Stats
-from shoal.core.run_outcome import Finding, Verdict
+from shoal.core.run_outcome import Finding, RunOutcome, Verdict
 from shoal.fleet.quality.profile import StepProfile
 from shoal.queue.contract import Queue, SharedNotes
 
@@ -20,28 +20,33 @@ MAX_BYTES = 4 << 20  # of the records of one scraper; the oldest are removed
 GOOD_RUNS = 3  # before later runs are compared with them
 FREQUENT = 5  # items that have a value which stays when they are deleted
 MAX_BASELINE = 7  # good runs with which a run is compared
+MAX_HISTORY = 60  # that show what changes from time to time
+SMALL = 5  # a run with this many times fewer items is one of development: it says nothing about fields
+# New values of a field, such as the offer of the month: what else a run has is as good as ever.
+CHANGING = ("values", "shapes")
 
 
 class RunMark(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run was when it was judged: a run that has gone on since has another one."""
+    """How far a run was when it was judged: a run that has gone on since has another one.
 
-    state: RunState
+    Without its dead letters: to drop some changes nothing about its items.
+    """
+
     tasks: int
     completed: int
-    dead: int
     remaining: int
     items: int
+    cancelled: bool = False
 
     @classmethod
     def of(cls, run: Run, stats: Stats) -> "RunMark":
         """Return how far a run is."""
         return cls(
-            state=run.state,
             tasks=stats.tasks,
             completed=stats.completed,
-            dead=stats.dead,
             remaining=stats.remaining,
             items=stats.items,
+            cancelled=run.state is RunState.CANCELLED,
         )
 
 
@@ -51,7 +56,8 @@ class RunProfile(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     started_at: datetime
     args: str = ""  # runs with other arguments are not compared
-    cut: str = ""  # the limit at which it ended: others have other volumes
+    seeds: str = ""  # nor those with other seeds
+    cut: str = ""  # the limit at which it ended, or why tasks are left: others have other volumes
     items: int = 0
     completed: int = 0
     dead: int = 0
@@ -84,6 +90,7 @@ class JudgedRun(msgspec.Struct, frozen=True, kw_only=True):
     mark: RunMark
     verdict: Verdict
     findings: list[Finding] = []
+    compared_with: list[str] = []  # runs, the newest first
     accepted: bool = False  # its data are right whatever was found, and later runs are compared with it
 
 
@@ -95,10 +102,39 @@ class QualityRecord(JudgedRun, frozen=True, kw_only=True):
     @property
     def is_good(self) -> bool:
         """Whether later runs may be compared with this one."""
-        has_changed = any(finding.since for finding in self.findings)
-        is_right = self.verdict.outcome.is_good and not has_changed
+        has_changed = any((one.since or one.strict) and one.kind not in CHANGING for one in self.findings)
+        is_right = self.verdict.outcome in GOOD and not has_changed
         return (is_right or self.accepted) and bool(self.profile.items)
 
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """The good runs with which a run is compared, the newest first; none if there are too few."""
+
+    fields: list[RunProfile] = []  # with enough items; up to MAX_HISTORY of them
+    volumes: list[RunProfile] = []
+    is_chosen: bool = False  # by the user, who compares two runs
+    before: "Baseline | None" = None  # the same with runs before the one that was accepted, if any was
+
+    def with_limit(self, cut: str) -> list[RunProfile]:
+        """Return the runs that ended at the same limit, if they are enough to compare numbers of items."""
+        found = [one for one in self.volumes if one.cut == cut]
+        return found if len(found) >= GOOD_RUNS or self.before or self.is_chosen else []
+
+    @property
+    def last(self) -> list[RunProfile]:
+        """The runs with which fields are compared."""
+        return self.fields[:MAX_BASELINE]
+
+    @property
+    def run_ids(self) -> list[str]:
+        """All with which a run is compared."""
+        return list(dict.fromkeys(one.run_id for one in (*self.last, *self.volumes)))
+
+    def __bool__(self) -> bool:
+        return bool(self.fields or self.volumes)
+
+
+GOOD = (RunOutcome.COMPLETE, RunOutcome.PARTIAL, RunOutcome.SUSPICIOUS)  # then the findings decide
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(QualityRecord).decode
@@ -110,6 +146,11 @@ def topic_of(scraper: str) -> str:
     return f"run records {scraper}"[:200]
 
 
+def outcomes_topic(scraper: str) -> str:
+    """Return the topic of how these runs were judged, which is small and stays when records are removed."""
+    return f"run outcomes {scraper}"[:200]
+
+
 async def read_record(queue: SharedNotes, run: Run) -> QualityRecord | None:
     """Return the record of a run, as it was when it was judged last."""
     note = (await queue.notes(topic_of(run.scraper), [run.id])).get(run.id)
@@ -118,7 +159,7 @@ async def read_record(queue: SharedNotes, run: Run) -> QualityRecord | None:
 
 async def read_judged(queue: SharedNotes, run: Run, stats: Stats) -> JudgedRun | None:
     """Return how a run was judged, unless it has gone on since."""
-    note = (await queue.notes(topic_of(run.scraper), [run.id])).get(run.id)
+    note = (await queue.notes(outcomes_topic(run.scraper), [run.id])).get(run.id)
     judged = _decode_judged(note.value) if note else None
     return judged if judged and judged.mark == RunMark.of(run, stats) else None
 
@@ -129,17 +170,18 @@ async def read_records(queue: SharedNotes, scraper: str) -> list[QualityRecord]:
     return sorted(found, key=lambda record: record.profile.started_at, reverse=True)
 
 
-async def write_record(queue: SharedNotes, run: Run, record: QualityRecord) -> None:
-    """Store the record of a run, and remove the oldest ones of its scraper if there are many."""
-    await queue.write_notes(topic_of(run.scraper), {run.id: _encode(record)}, ttl=TTL)
+async def write_record(queue: SharedNotes, run: Run, record: QualityRecord | None) -> None:
+    """Store the record of a run, or None to forget it; remove the oldest ones if there are many."""
+    judged = record and JudgedRun(**{name: getattr(record, name) for name in JudgedRun.__struct_fields__})
+    for topic, value in ((topic_of(run.scraper), record), (outcomes_topic(run.scraper), judged)):
+        await queue.write_notes(topic, {run.id: _encode(value) if value else None}, ttl=TTL)
     await queue.trim_notes(topic_of(run.scraper), max_bytes=MAX_BYTES)
 
 
 async def forget_record(queue: Queue, run: Run, *, keeps_numbers: bool) -> None:
     """Remove the record of a deleted run, or only what it holds of items."""
     record = await read_record(queue, run) if keeps_numbers else None
-    value = _encode(without_items(record)) if record else None
-    await queue.write_notes(topic_of(run.scraper), {run.id: value}, ttl=TTL)
+    await write_record(queue, run, without_items(record) if record else None)
 
 
 def without_items(record: QualityRecord) -> QualityRecord:
@@ -164,22 +206,30 @@ def _frequent(values: Mapping[str, int] | None) -> dict[str, int] | None:
     return {value: count for value, count in values.items() if count >= FREQUENT} if values else None
 
 
-def with_same_volume(baseline: Sequence[RunProfile], run: RunProfile) -> list[RunProfile]:
-    """Return the runs with whose number of items that of a run can be compared."""
-    return [other for other in baseline if other.cut == run.cut]
-
-
-def baseline_of(records: Sequence[QualityRecord], profile: RunProfile) -> list[RunProfile]:
-    """Return the last good runs before a run, the newest first; none if there are too few.
+def baseline_of(records: Sequence[QualityRecord], profile: RunProfile) -> Baseline:
+    """Return the good runs before a run, with the same arguments and seeds.
 
     One that was accepted is enough, and those before it do not count: what they had is no longer expected.
     """
-    found: list[RunProfile] = []
-    for record in records:
-        other = record.profile
-        if other.started_at >= profile.started_at or other.args != profile.args or not record.is_good:
-            continue
-        found.append(other)
-        if record.accepted or len(found) == MAX_BASELINE:
-            return found
-    return found if len(found) >= GOOD_RUNS else []
+    good = [
+        record
+        for record in records
+        if record.is_good
+        and record.profile.started_at < profile.started_at
+        and (record.profile.args, record.profile.seeds) == (profile.args, profile.seeds)
+    ][:MAX_HISTORY]
+    accepted = next((place for place, record in enumerate(good) if record.accepted), None)
+    everything = _baseline(good, profile)
+    if accepted is None:
+        return everything
+    return replace(_baseline(good[: accepted + 1], profile), before=everything)
+
+
+def _baseline(records: Sequence[QualityRecord], profile: RunProfile) -> Baseline:
+    large = [record for record in records if SMALL * record.profile.items >= profile.items]
+    return Baseline(fields=_if_enough(large), volumes=_if_enough(records)[:MAX_BASELINE])
+
+
+def _if_enough(records: Sequence[QualityRecord]) -> list[RunProfile]:
+    is_enough = len(records) >= GOOD_RUNS or any(record.accepted for record in records)
+    return [record.profile for record in records] if is_enough else []

@@ -5,26 +5,31 @@ others wait for its record.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from shoal.core.errors import QueueError, UnknownRun
+from shoal.core.failures import error_with_place
 from shoal.core.model import MINUTE, NOTHING, Run, RunState, Stats
 from shoal.core.redact import redacted
 from shoal.core.run_outcome import EndedRun, Finding, judge
-from shoal.core.tasks import first
+from shoal.core.tasks import first, repeat
 from shoal.core.text import printable, shorten
 from shoal.core.values import counted
 from shoal.fleet.dead_workers import has_ended, new_worker_id
 from shoal.fleet.quality.differences import differences
 from shoal.fleet.quality.profile import FieldProfile, StepProfiler, profile_items
 from shoal.fleet.quality.records import (
+    Baseline,
     QualityRecord,
     RunMark,
     RunProfile,
     baseline_of,
+    read_judged,
     read_record,
     read_records,
     write_record,
@@ -32,14 +37,18 @@ from shoal.fleet.quality.records import (
 from shoal.fleet.quality.rules import broken_rules
 from shoal.fleet.run.run_hooks import in_thread
 from shoal.fleet.status.at_work import has_workers
+from shoal.fleet.status.find import find_run
 from shoal.fleet.status.hook_records import hook_records
+from shoal.fleet.status.quality import ComparisonReport, compare
 from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import stored_args
 from shoal.scrape.hooks import Hook
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.expect import Expectation
+from shoal.worker.background import run_beside
 from shoal.worker.left_out import cuts_of, describe_cuts
 from shoal.worker.process.procfs import pid_scope
+from shoal.worker.run_settings import read_note
 
 TOPIC = "runs being judged"  # a note for each: who judges it
 JUDGING_TTL = 10 * MINUTE
@@ -49,6 +58,10 @@ MANY_ITEMS = 200_000  # reading more takes seconds, which the user should know
 EXPECT_TIMEOUT = MINUTE  # of a function of the user
 MAX_TEXT = 500  # characters of what a function of the user says
 MAX_SAID = 10  # findings of one function of the user
+MAX_EXAMPLES = 10  # findings with an item then and now
+UNFINISHED = "tasks are left"  # in the statistics of a run that was stopped or cancelled
+
+log = logging.getLogger(__name__)
 
 
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +105,7 @@ async def judged(
 class _Judgement:
     def __init__(self, queue: Queue, run_id: str, scraper: Scraper, say: Callable[[str], None]) -> None:
         self._queue, self._run_id, self._scraper, self._say = queue, run_id, scraper, say
+        self._me = f"{new_worker_id()} {pid_scope() or ''}".encode()
 
     async def conclude(self, failure: str, timed_out: bool) -> QualityRecord | None:
         """Return the record of the run as it is now."""
@@ -103,15 +117,23 @@ class _Judgement:
             ended = await self._ended(run, stats, failure, timed_out)
             if not stats.tasks or judge(ended) is None:
                 return None
-            if await self._claim():
-                return await self._judge(run, stats, ended)
-            await asyncio.sleep(POLL_INTERVAL_SECONDS)
+            if not await self._claim():
+                await asyncio.sleep(POLL_INTERVAL_SECONDS)
+                continue
+            try:
+                record = await read_record(self._queue, run)
+                if record and record.mark == RunMark.of(run, stats):
+                    return record  # another process has judged it since the first look
+                async with run_beside("The claim of a judgement", self._renew_claim()):
+                    return await self._judge(run, stats, ended)
+            finally:
+                await self._queue.write_notes(TOPIC, {run.id: None})
 
     async def _ended(self, run: Run, stats: Stats, failure: str, timed_out: bool) -> EndedRun:
         hooks = await hook_records(self._queue, run.id)
         failed = [f"the hook {one.hook} failed: {one.error}" for one in hooks.values() if one.has_failed]
-        if failure and stats.remaining and await has_workers(self._queue, run.id):
-            failure = ""  # others go on
+        if (failure or timed_out) and stats.remaining and await has_workers(self._queue, run.id):
+            failure, timed_out = "", False  # others go on
         cuts = await cuts_of(self._queue, run.id) if run.state is RunState.RUNNING else ()
         return EndedRun(
             state=run.state,
@@ -130,54 +152,72 @@ class _Judgement:
             process, _, scope = note.value.decode().partition(" ")
             if not has_ended(process, scope or None, note.age):
                 return False
-        value = f"{new_worker_id()} {pid_scope() or ''}".encode()
         stamp = note.stamp if note else None
-        found = await self._queue.swap_note(TOPIC, self._run_id, value, stamp=stamp, ttl=JUDGING_TTL)
+        found = await self._queue.swap_note(TOPIC, self._run_id, self._me, stamp=stamp, ttl=JUDGING_TTL)
         return found is not None
 
-    async def _judge(self, run: Run, stats: Stats, ended: EndedRun) -> QualityRecord:
-        try:
-            if stats.items >= MANY_ITEMS:
-                self._say(f"Checking {counted(stats.items, 'item')}.")
-            expect = self._scraper.settings.expect
-            profile, example = await read_profile(self._queue, run, stats, ended.reason, expect.rules)
-            records = await read_records(self._queue, run.scraper)
-            baseline = baseline_of(records, profile)
-            findings = broken_rules(expect.rules, profile, baseline, example)
-            if expect.defaults != "off":
-                has_volume = self._scraper.settings.dedup is None  # else a night may have nothing new
-                changed = differences(
-                    profile, baseline, example, strict=expect.defaults == "strict", has_volume=has_volume
-                )
-                findings += changed
-            findings += await self._call_functions(run, profile, baseline)
-            verdict = judge(
-                msgspec.structs.replace(
-                    ended,
-                    blocked=profile.blocked,
-                    expects_items=self._expects_items(profile, baseline),
-                    findings=findings,
-                )
-            )
-            assert verdict is not None  # the run has ended
-            record = QualityRecord(
-                mark=RunMark.of(run, stats), verdict=verdict, findings=findings, profile=profile
-            )
-            await write_record(self._queue, run, record)
-            return record
-        finally:
-            await self._queue.write_notes(TOPIC, {run.id: None})
+    async def _renew_claim(self) -> None:
+        async def renew() -> None:
+            with suppress(QueueError):  # the next one may do
+                await self._queue.write_notes(TOPIC, {self._run_id: self._me}, ttl=JUDGING_TTL)
 
-    def _expects_items(self, profile: RunProfile, baseline: Sequence[RunProfile]) -> bool:
+        await repeat(renew, JUDGING_TTL / 5)
+
+    async def _judge(self, run: Run, stats: Stats, ended: EndedRun) -> QualityRecord:
+        if stats.items >= MANY_ITEMS:
+            self._say(f"Checking {counted(stats.items, 'item')}.")
+        cut = ended.reason or (UNFINISHED if stats.remaining else "")
+        try:
+            profile, baseline, findings = await self._check(run, stats, cut)
+        except QueueError:
+            raise
+        except Exception as error:  # the run has ended well all the same
+            log.exception("The items of run %s could not be checked", run.id)
+            text = f"its items could not be checked: {redacted(error_with_place(error))}"
+            profile, baseline = profile_without_items(run, stats, cut), Baseline()
+            findings = [Finding(kind="error", text=text)]
+        verdict = judge(
+            msgspec.structs.replace(
+                ended,
+                blocked=profile.blocked,
+                expects_items=self._expects_items(profile, baseline),
+                findings=findings,
+            )
+        )
+        assert verdict is not None  # the run has ended
+        record = QualityRecord(
+            mark=RunMark.of(run, stats),
+            verdict=verdict,
+            findings=findings,
+            profile=profile,
+            compared_with=baseline.run_ids,
+        )
+        await write_record(self._queue, run, record)
+        return record
+
+    async def _check(self, run: Run, stats: Stats, cut: str) -> tuple[RunProfile, Baseline, list[Finding]]:
+        """Return the statistics of the run, the runs with which it is compared, and what was found."""
+        settings = self._scraper.settings
+        expect, has_volume = settings.expect, settings.dedup is None  # with it a night may have nothing new
+        profile, example = await read_profile(self._queue, run, stats, cut, expect.rules)
+        baseline = baseline_of(await read_records(self._queue, run.scraper), profile)
+        findings = broken_rules(expect.rules, profile, baseline, example)
+        if expect.defaults == "off":
+            baseline = Baseline()
+        strict = expect.defaults == "strict"
+        findings += differences(profile, baseline, example, strict=strict, has_volume=has_volume)
+        findings += await self._call_functions(run, profile, baseline)
+        few, more = findings[:MAX_EXAMPLES], findings[MAX_EXAMPLES:]
+        return profile, baseline, [*few, *(msgspec.structs.replace(one, then=None, now=None) for one in more)]
+
+    def _expects_items(self, profile: RunProfile, baseline: Baseline) -> bool:
         """Return whether a run without items is empty: earlier ones had some, or a step declares them."""
         if self._scraper.settings.dedup or profile.rejected:
             return False
         declared = {name for name, step in self._scraper.steps.items() if step.check}
         return bool(baseline) or any(profile.steps[name].completed for name in declared & set(profile.steps))
 
-    async def _call_functions(
-        self, run: Run, profile: RunProfile, baseline: Sequence[RunProfile]
-    ) -> list[Finding]:
+    async def _call_functions(self, run: Run, profile: RunProfile, baseline: Baseline) -> list[Finding]:
         """Call the functions with `@scraper.expect`, and return what they say."""
         finished = FinishedRun(
             id=run.id,
@@ -185,7 +225,7 @@ class _Judgement:
             state=run.state,
             items=profile.items,
             profile=profile,
-            earlier=baseline,
+            earlier=baseline.last,
             args=self._scraper.args,
         )
         return [
@@ -199,7 +239,10 @@ async def _call(hook: Hook, finished: FinishedRun) -> list[str]:
     """Return what a function of the user says is not as expected."""
 
     async def call() -> Any:
-        return await in_thread(hook).call_async(finished)
+        try:
+            return await in_thread(hook).call_async(finished)
+        except SystemExit as error:  # which would end the event loop
+            return f"{hook} failed: {error_with_place(error)}"
 
     try:
         said = await asyncio.wait_for(call(), EXPECT_TIMEOUT.total_seconds())
@@ -208,15 +251,16 @@ async def _call(hook: Hook, finished: FinishedRun) -> list[str]:
     except TimeoutError:
         said = f"{hook} took longer than {EXPECT_TIMEOUT.total_seconds():g} s"
     except Exception as error:
-        said = f"{hook} failed: {type(error).__name__}: {error}"
+        said = f"{hook} failed: {error_with_place(error)}"
     if said is None or said is True:
         return []
     if said is False:
         return [f"not as {hook} expects"]
-    return [
-        printable(redacted(shorten(str(one), MAX_TEXT)))
-        for one in ([said] if isinstance(said, str) else said)
-    ]
+    texts = [said] if isinstance(said, str) else said
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        kind = type(said).__name__
+        texts = [f"{hook} returned a value of type {kind}; return a sentence, a list of them, or nothing"]
+    return [printable(redacted(shorten(text, MAX_TEXT))) for text in texts]
 
 
 async def read_profile(
@@ -225,21 +269,15 @@ async def read_profile(
     """Read all items of a run; return its statistics, and a function that finds an example among them."""
     found = await profile_items(queue.items(run.id), rules)
     args = await stored_args(queue, run.id)
-    steps = {
-        name: found[name].profile(counts) if name in found else StepProfiler(name).profile(counts)
-        for name, counts in stats.steps.items()
-    }
-    profile = RunProfile(
-        run_id=run.id,
-        started_at=run.started_at,
+    profile = msgspec.structs.replace(
+        profile_without_items(run, stats, cut),
         args=msgspec.json.encode(dict(args or NOTHING), order="sorted").decode(),
-        cut=cut,
-        items=stats.items,
-        completed=stats.completed,
-        dead=stats.dead,
-        rejected=stats.rejected,
+        seeds=(await read_note(queue, run.id)).settings.seeds,
         blocked=await _count_blocked(queue, run.id, stats.dead),
-        steps=steps,
+        steps={
+            name: found[name].profile(counts) if name in found else StepProfiler(name).profile(counts)
+            for name, counts in stats.steps.items()
+        },
     )
 
     def example(step: str, field: str, kind: str) -> Any:
@@ -248,12 +286,39 @@ async def read_profile(
     return profile, example
 
 
+def profile_without_items(run: Run, stats: Stats, cut: str) -> RunProfile:
+    """Return the statistics of a run without those of its fields."""
+    return RunProfile(
+        run_id=run.id,
+        started_at=run.started_at,
+        cut=cut,
+        items=stats.items,
+        completed=stats.completed,
+        dead=stats.dead,
+        rejected=stats.rejected,
+    )
+
+
 async def profile_of(queue: Queue, run: Run) -> RunProfile:
     """Return the statistics of a run: those of its record, or of its items so far."""
     stats, record = await queue.stats(run.id), await read_record(queue, run)
     if record and record.mark == RunMark.of(run, stats):
         return record.profile
     return (await read_profile(queue, run, stats))[0]
+
+
+async def compare_runs(queue: Queue, before: str, after: Run) -> ComparisonReport:
+    """Return a run beside an earlier one, of which only the statistics may be left; raises UnknownRun."""
+    stats, now = await queue.stats(after.id), await profile_of(queue, after)
+    judged = await read_judged(queue, after, stats)
+    try:
+        then = await profile_of(queue, await find_run(queue, before))
+    except UnknownRun:
+        records = await read_records(queue, after.scraper)
+        if not (found := [one.profile for one in records if one.profile.run_id == before]):
+            raise
+        then = found[0]
+    return compare(then, now, judged)
 
 
 async def _count_blocked(queue: QueueReports, run_id: str, dead: int) -> int:

@@ -70,6 +70,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "outcome": report["outcome"],
             "outcome_reason": report["outcome_reason"],
             "findings": report["findings"],
+            "compared_with": report["compared_with"],
             "not_followed": report["not_followed"],
             "missing": report["missing"],
             "files": report["files"],

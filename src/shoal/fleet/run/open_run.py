@@ -138,7 +138,7 @@ async def open_run(queue: Queue, job: Job, seeds: Seeds, options: StartOptions) 
         )
         if not options.creates_first:
             await feed.begin(strict=options.invalid.policy == "raise")
-        opened = await open_job(queue, job, run_id=run_id, resume=resume)
+        opened = await open_job(queue, job, run_id=run_id, resume=resume, seeds=seeds.mark)
         run = opened.run
         await stack.enter_async_context(
             discarded_if_refused(queue, run, is_new=opened.is_new, keeps_empty=options.keeps_empty)
@@ -167,7 +167,9 @@ def _seed_notices(seeds: Seeds, left: Seeds) -> list[str]:
     return []
 
 
-async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume: bool = False) -> OpenedRun:
+async def open_job(
+    queue: Queue, job: Job, *, run_id: str | None = None, resume: bool = False, seeds: str = ""
+) -> OpenedRun:
     """Create a run that remembers the job's settings, or find the one to resume and use the settings it has.
 
     Its arguments are those given for a new run, or those that it has stored. Raises RunConflict if it cannot
@@ -190,7 +192,7 @@ async def open_job(queue: Queue, job: Job, *, run_id: str | None = None, resume:
     run = await queue.start_run(job.scraper.name, settings=job.scraper.run_settings(), run_id=run_id)
     run = await reopen(queue, run, job.scraper)
     await store_args(queue, run, job.scraper, is_new=True)
-    await write_settings(queue, run.id, settings_of(job))
+    await write_settings(queue, run.id, replace(settings_of(job), seeds=seeds))
     return OpenedRun(queue, run, job, is_new=True)
 
 

@@ -83,6 +83,7 @@ def settings_of(job: Job, before: StoredSettings | None = None) -> StoredSetting
         defaults=(before and before.defaults) or defaults_of(base),
         exits=count_exits(job.scraper.settings.proxies),
         scraper=job.name,
+        seeds=before.seeds if before else "",
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from shoal.core.run_outcome import RunOutcome
+from shoal.core.run_outcome import RunOutcome, Verdict
 from shoal.fleet.schedule.definition import Schedule
 
 GRACE = timedelta(minutes=5)  # an occurrence that nobody recorded for longer was missed
@@ -50,6 +50,7 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_at: datetime | None = None
     outcome: str = ""
     reason: str = ""
+    warned: bool = False  # whether there are warnings about its data
 
 
 class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -139,16 +140,16 @@ def started(run_id: str, state: OccurrenceState, now: datetime) -> Transition:
     return change
 
 
-def ended(run_id: str, outcome: str, reason: str, now: datetime) -> Transition:
+def ended(run_id: str, verdict: Verdict, now: datetime) -> Transition:
     """Return the transition by which an occurrence ends, unless it has."""
 
     def change(record: ScheduleRecord) -> ScheduleRecord:
         found = record.find(run_id)
         if found is None or not found.state.is_open:
             return record
-        is_replaced = found.state is OccurrenceState.CANCELLING and outcome == RunOutcome.CANCELLED
-        closed = _closed(found, OccurrenceState.ENDED, now, NEXT_WAS_DUE if is_replaced else reason)
-        return _put(record, replace(closed, outcome=outcome))
+        is_replaced = found.state is OccurrenceState.CANCELLING and verdict.outcome is RunOutcome.CANCELLED
+        closed = _closed(found, OccurrenceState.ENDED, now, NEXT_WAS_DUE if is_replaced else verdict.reason)
+        return _put(record, replace(closed, outcome=verdict.outcome, warned=bool(verdict.warnings)))
 
     return change
 

@@ -25,6 +25,7 @@ class OccurrenceRow(Row):
     late: bool
     manual: bool
     reason: str | None
+    warned: bool
 
     columns: ClassVar[TableColumns] = TableColumns(
         ("at", "run_id", "state", "outcome", "fired_at", "ended_at", "reason"), drops=("fired_at", "ended_at")
@@ -109,9 +110,9 @@ def is_new(record: ScheduleRecord) -> bool:
 
 
 def sign_of(one: OccurrenceRow) -> str:
-    """Return one character for an occurrence: + good, ! not, - without a run, > at work, . due."""
+    """Return one character for an occurrence: + good, ~ warned, ! not good, - no run, > at work, . due."""
     if one.outcome:
-        return "+" if one.outcome == "complete" else "!"
+        return "!" if one.outcome != "complete" else "~" if one.warned else "+"
     if one.state in (OccurrenceState.SKIPPED, OccurrenceState.MISSED):
         return "-"
     return "." if one.state == OccurrenceState.DUE else ">"

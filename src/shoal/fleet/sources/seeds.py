@@ -14,6 +14,7 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -141,6 +142,14 @@ class Seeds(msgspec.Struct, frozen=True, kw_only=True):
     def __bool__(self) -> bool:
         by_address = (self.urls, self.given, self.file, self.sitemaps, self.feeds, self.others)
         return any((*by_address, self.template, self.axes, self.from_run, self.of_scraper))
+
+    @property
+    def mark(self) -> str:
+        """A short text that is the same for the same sources, whatever they list today; it hides secrets."""
+        names = [name for name, _ in self.given]
+        sources = (self.urls, self.by_kind(), self.template, self.axes, self.from_items, self.step)
+        text = repr((names, self.file, sources, bool(self.from_run), self.of_scraper))
+        return sha256(text.encode()).hexdigest()[:16] if self else ""
 
     @property
     def addresses(self) -> list[str]:

@@ -9,6 +9,7 @@ import msgspec
 from shoal.core.model import Stats, StoredItem
 from shoal.core.tasks import first
 from shoal.core.text import shorten
+from shoal.fleet.quality.profile import StepProfiler
 from shoal.queue.contract import Queue, QueueReports
 
 MAX_LETTERS = 1_000  # dead letters that are read, the oldest first
@@ -73,21 +74,13 @@ async def _empty_fields(queue: QueueReports, run_id: str, stats: Stats) -> list[
     steps = [name for name, counts in stats.steps.items() if counts.items]
     found = []
     for step in steps[:MAX_STEPS]:
-        items, filled = 0, dict[str, bool]()
-        async for item in first(queue.items(run_id, step=step), MAX_ITEMS):
-            items += 1
-            if isinstance(item.data, dict):
-                for name, value in item.data.items():
-                    filled[name] = filled.get(name, False) or not is_empty(value)
-        names = tuple(name for name, is_filled in filled.items() if not is_filled)
-        if names:
-            found.append(EmptyFields(step=step, fields=names[:MAX_FIELDS], items=items))
+        profiler = StepProfiler(step)
+        if items := [item async for item in first(queue.items(run_id, step=step), MAX_ITEMS)]:
+            profiler.add(items)
+        fields = profiler.profile().fields
+        if names := tuple(name for name, field in fields.items() if not field.filled):
+            found.append(EmptyFields(step=step, fields=names[:MAX_FIELDS], items=len(items)))
     return found
-
-
-def is_empty(value: Any) -> bool:
-    """Return whether a field holds nothing; 0 and false are something."""
-    return value is None or value in ("", [], {}) or (isinstance(value, str) and not value.strip())
 
 
 async def sample_of(source: AsyncIterator[StoredItem], size: int) -> list[StoredItem]:

@@ -153,7 +153,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     @property
     def verdict(self) -> Verdict | None:
         """How it ended; None while it may go on. If nobody has judged its items, its tasks decide."""
-        if self.judged:
+        if self.judged and (self.judged.verdict.outcome is not RunOutcome.PARTIAL or not self.is_over):
             return self.judged.verdict
         if not self.is_over:
             return None
@@ -164,6 +164,7 @@ class Snapshot(msgspec.Struct, frozen=True):
                 reason=self.reason,
                 lost=self.stats.lost,
                 is_cut=self.is_cut,
+                findings=self.findings,
             )
         )
 
@@ -176,6 +177,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     def findings(self) -> Sequence[Finding]:
         """What is not as expected in its items, or differs from earlier runs."""
         return self.judged.findings if self.judged else ()
+
+    @property
+    def compared_with(self) -> Sequence[str]:
+        """The runs with which its items were compared, the newest first."""
+        return self.judged.compared_with if self.judged else ()
 
     @property
     def lost_tasks(self) -> str:

@@ -10,7 +10,16 @@ from shoal.core.model import Run
 from shoal.core.values import counted
 from shoal.fleet.quality.differences import differences
 from shoal.fleet.quality.profile import FieldProfile, Spread, StepProfile
-from shoal.fleet.quality.records import QualityRecord, RunProfile, read_record, read_records, write_record
+from shoal.fleet.quality.records import (
+    Baseline,
+    JudgedRun,
+    QualityRecord,
+    RunMark,
+    RunProfile,
+    read_record,
+    read_records,
+    write_record,
+)
 from shoal.fleet.status.rows.row import Row, TableColumns
 from shoal.fleet.status.rows.workers import join_names
 from shoal.queue.contract import Queue
@@ -84,6 +93,7 @@ class TrendRow(Row):
     outcome: str
     accepted: bool
     items: int
+    dead: int
     findings: int
     filled: dict[str, float]  # by STEP.FIELD
 
@@ -95,6 +105,16 @@ class ProfileReport(Row):
     run_id: str
     items: int
     fields: list[FieldRow]
+    uncounted: list[str]  # STEP.FIELD, as far as they are listed
+    more_uncounted: int
+
+    @property
+    def notice(self) -> str:
+        """That some fields have no statistics; empty if all have."""
+        if not self.uncounted:
+            return ""
+        more = f" and {self.more_uncounted:,} more" if self.more_uncounted else ""
+        return f"Without statistics, as there are too many fields: {', '.join(self.uncounted)}{more}."
 
 
 @dataclass(kw_only=True)
@@ -124,16 +144,29 @@ def field_rows(profile: RunProfile) -> list[FieldRow]:
 
 def profile_report(profile: RunProfile) -> ProfileReport:
     """Return the fields of a run's items."""
-    return ProfileReport(run_id=profile.run_id, items=profile.items, fields=field_rows(profile))
+    return ProfileReport(
+        run_id=profile.run_id,
+        items=profile.items,
+        fields=field_rows(profile),
+        uncounted=[f"{step}.{name}" for step, one in profile.steps.items() for name in one.uncounted],
+        more_uncounted=sum(one.more_uncounted for one in profile.steps.values()),
+    )
 
 
-def compare(before: RunProfile, after: RunProfile) -> ComparisonReport:
-    """Return two runs side by side, field by field, with what is more than a usual difference."""
-    # A run that is compared with another one by name is not asked whether their limits are the same.
-    findings = differences(replace(after, cut=before.cut), [before], lambda step, field, kind: None)
+def compare(before: RunProfile, after: RunProfile, judged: JudgedRun | None = None) -> ComparisonReport:
+    """Return two runs side by side, field by field, with what is more than a usual difference.
+
+    If the later one was judged by the earlier one, that is what was found then: also by those beside it.
+    """
+    if judged and before.run_id in judged.compared_with:
+        findings = [finding for finding in judged.findings if finding.since]
+    else:
+        # Nobody asks whether their limits are the same, if they are compared by name.
+        baseline = Baseline(fields=[before], volumes=[before], is_chosen=True)
+        findings = differences(replace(after, cut=before.cut), baseline, lambda step, field, kind: None)
     changes: dict[tuple[str, str | None], list[str]] = {}
     for finding in findings:
-        text = finding.text.removesuffix(f" (compared with run {before.run_id})")
+        text = finding.text.removesuffix(f" (compared with run {finding.since})")
         changes.setdefault((finding.step or "", finding.field), []).append(text)
     rows = [
         ComparedRow(step="", field=None, before=None, after=None, change=text)
@@ -159,13 +192,13 @@ async def trend_of(queue: Queue, scraper: str) -> list[TrendRow]:
     return [_trend_row(record) for record in (await read_records(queue, scraper))[:MAX_TREND][::-1]]
 
 
-async def accept(queue: Queue, run: Run) -> QualityRecord:
+async def accept(queue: Queue, run: Run, *, undo: bool = False) -> QualityRecord:
     """Declare the items of a run right: later runs are compared with it. Raises RunConflict."""
-    record = await read_record(queue, run)
-    if record is None or not record.profile.items:
-        why = "has not ended" if record is None else "has no items"
+    stats, record = await queue.stats(run.id), await read_record(queue, run)
+    if record is None or record.mark != RunMark.of(run, stats) or not record.profile.items:
+        why = "has no items" if record and not record.profile.items else "has not ended, or gone on since"
         raise RunConflict(run.id, f"{why}, so later runs cannot be compared with it")
-    record = replace(record, accepted=True)
+    record = replace(record, accepted=not undo)
     await write_record(queue, run, record)
     return record
 

@@ -1,7 +1,7 @@
 """What a scraper expects of the items of its runs: the setting `expect`, a rule in a line of text."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -30,15 +30,15 @@ EXAMPLES = (
 LIMITS = ("number", "percent", "least", "most")
 
 _NUMBER = r"-?\d+(?:\.\d+)?"
-_NAMES = r"(?P<names>\S+(?:, *\S+)*)"
+_NAMES = r"(?P<names>.+?)"
 _FORMS: Mapping[str, re.Pattern[str]] = {
     "items": re.compile(r"(?:(?P<step>\w+) )?items (?P<sign>>=|<=) (?P<number>[\d_]+)"),
     "within": re.compile(r"(?:(?P<step>\w+) )?items within (?P<percent>\d+(?:\.\d+)?)%"),
     "share": re.compile(rf"(?:(?P<step>\w+) )?(?P<what>{'|'.join(SHARES)}) <= (?P<percent>\d+(?:\.\d+)?)%"),
+    "pattern": re.compile(rf"{_NAMES} matches (?P<pattern>.+)"),
     "filled": re.compile(rf"{_NAMES} filled >= (?P<percent>\d+(?:\.\d+)?)%"),
     "unique": re.compile(rf"{_NAMES} unique"),
     "range": re.compile(rf"{_NAMES} in (?P<least>{_NUMBER})?\.\.(?P<most>{_NUMBER})?"),
-    "pattern": re.compile(rf"{_NAMES} matches (?P<pattern>.+)"),
     "type": re.compile(rf"{_NAMES} is (?P<type>{'|'.join(TYPES)})"),
 }
 
@@ -62,10 +62,6 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
         """Whether every single item is checked."""
         return self.kind in ("unique", "range", "pattern", "type")
 
-    def names_in(self, step: str) -> list[str]:
-        """Return the fields in items of a step; they may be written with its name, as STEP.FIELD."""
-        return [name.removeprefix(f"{step}.") for name in self.names]
-
     def admits(self, value: Any) -> bool:
         """Return whether a value of the field is as expected."""
         match self.kind:
@@ -81,11 +77,27 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
                 return True
 
 
+def spellings(name: str, step: str) -> tuple[str, ...]:
+    """Return what a field may be called in items of a step: as written, and without its step's name."""
+    return (name, name.removeprefix(f"{step}.")) if name.startswith(f"{step}.") else (name,)
+
+
 class Expectations(msgspec.Struct, frozen=True, kw_only=True):
     """All that a scraper expects of its runs."""
 
     rules: tuple[Expectation, ...] = ()
     defaults: Literal["warn", "strict", "off"] = "warn"  # what becomes of the differences from earlier runs
+
+    def check_steps(self, steps: Collection[str], unknown: Callable[[str], str]) -> None:
+        """Raise InvalidSetting for a rule about a step that the scraper lacks; `unknown` says so."""
+        for rule in self.rules:
+            if rule.step is not None and rule.step not in steps:
+                raise InvalidSetting("expect", f"{rule.text!r}: {unknown(rule.step)}")
+            for step, _, field in (name.partition(" ") for name in rule.names):
+                if field and step in steps:
+                    raise InvalidSetting(
+                        "expect", f"{rule.text!r}: write {f'{step}.{field}'!r} for a field of one step"
+                    )
 
     def __str__(self) -> str:
         if not self.rules and self.defaults != "strict":
@@ -132,6 +144,12 @@ def _rule_of(key: str, text: str, kind: str, found: Mapping[str, str | None]) ->
     most = numbers.get("most", None if is_least else limit)
     if kind == "range" and least is None and most is None:
         raise _refusal(key, text)
+    if least is not None and most is not None and least > most:
+        raise InvalidSetting(key, f"{text!r}: {least:g} is more than {most:g}")
+    if kind in ("filled", "share") and limit is not None and limit > 1:
+        raise InvalidSetting(key, f"{text!r}: a share is at most 100%")
+    if found.get("what") == "blocked" and found.get("step"):
+        raise InvalidSetting(key, f"{text!r}: blocked counts the tasks of all steps; leave out the step")
     pattern = found.get("pattern") or ""
     if pattern:
         _check_pattern(key, pattern)

@@ -5,13 +5,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from shoal.core.model import Run
-from shoal.fleet.run.judgement import profile_of
+from shoal.fleet.run.judgement import compare_runs, profile_of
 from shoal.fleet.run.retention import PurgeReport
 from shoal.fleet.run.settings import list_settings
 from shoal.fleet.status.at_work import runs_at_work
 from shoal.fleet.status.progress import ProgressReader, Snapshot, read_run_row, with_details
 from shoal.fleet.status.quality import ComparisonReport, ProfileReport, TrendRow, profile_report, trend_of
-from shoal.fleet.status.quality import compare as compare_runs
 from shoal.fleet.status.rows.runs import RunReport, RunRow, RunStateRow
 from shoal.web.actions import Operator
 from shoal.web.api.responses import (
@@ -116,7 +115,7 @@ async def profile(context: Context, run_id: RunId) -> ProfileReport:
 async def compare(context: Context, run_id: RunId, before: Earlier) -> ComparisonReport:
     """Show the fields of a run beside those of an earlier one, and what has changed."""
     queue = context.app.queue
-    return compare_runs(*[await profile_of(queue, await queue.run(name)) for name in (before, run_id)])
+    return await compare_runs(queue, before, await queue.run(run_id))
 
 
 @router.get("/runs/{run_id}/trend")
@@ -127,10 +126,10 @@ async def trend(context: Context, run_id: RunId) -> list[TrendRow]:
 
 
 @router.post("/runs/{run_id}/accept")
-async def accept(actions: Operator, run_id: RunId) -> AcceptResponse:
+async def accept(actions: Operator, run_id: RunId, *, undo: bool = False) -> AcceptResponse:
     """Declare the items of a run right: later runs are compared with it, and with no earlier one."""
-    await actions.accept(run_id)
-    return AcceptResponse(run_id, accepted=True)
+    await actions.accept(run_id, undo=undo)
+    return AcceptResponse(run_id, accepted=not undo)
 
 
 @router.get("/runs/{run_id}/settings")

@@ -1,10 +1,9 @@
 """Deleting runs, and what runs with `dedup` have queued: each after a confirmation."""
 
 from datetime import timedelta
-from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,12 +13,11 @@ from shoal.fleet.run.retention import RetentionRule
 from shoal.web.actions import Operator, check_scraper
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, path_of_run
-from shoal.web.requests import RunId, Text
+from shoal.web.requests import RunId, ScraperName, Text
 from shoal.web.views.form import form_field, read_form
 from shoal.web.views.render import queue_timeout, redirect_after, render_confirm
 
 router = APIRouter()
-ScraperName = Annotated[str, Path(max_length=200)]
 
 
 def read_rule(days: str, keep: str, scraper: str) -> RetentionRule:

@@ -184,10 +184,10 @@ async def resume(request: Request, run_id: RunId, actions: Operator) -> Response
 
 
 @router.post("/runs/{run_id}/accept")
-async def accept(request: Request, run_id: RunId, actions: Operator) -> Response:
-    """Declare the items of a run right."""
-    await actions.accept(run_id)
-    return redirect_after(request, path_of_run(run_id), "accepted")
+async def accept(request: Request, run_id: RunId, actions: Operator, *, undo: bool = False) -> Response:
+    """Declare the items of a run right, or take that back."""
+    await actions.accept(run_id, undo=undo)
+    return redirect_after(request, path_of_run(run_id), "not accepted" if undo else "accepted")
 
 
 @router.post("/runs/{run_id}/settings")

@@ -22,8 +22,9 @@ from shoal.queue.requests import new_run_id
 from shoal.web.actions import WEB_SETTINGS, Operator, OperatorActions
 from shoal.web.context import WebContext, context_of
 from shoal.web.pages.runs import command_line, load_run, path_of_run, render_tab
-from shoal.web.requests import MAX_STARTED, RunId, SeedsBody, StartRunBody, Text
+from shoal.web.requests import MAX_STARTED, RunId, ScraperName, SeedsBody, StartRunBody, Text
 from shoal.web.views.form import Form, body_of, form_field, read_form, read_settings
+from shoal.web.views.models import trend_data
 from shoal.web.views.render import queue_timeout, redirect_after, render_page
 
 log = logging.getLogger(__name__)
@@ -96,6 +97,15 @@ async def scrapers(request: Request) -> Response:
         newest=newest,
         file=context.app.project.file,
     )
+
+
+@router.get("/scrapers/{scraper}")
+async def scraper_page(request: Request, scraper: ScraperName) -> Response:
+    """Show the trend over the last runs of a scraper."""
+    context = context_of(request)
+    async with queue_timeout(context):
+        data = await trend_data(context, scraper)
+    return await render_page(request, "scraper.html", title=scraper, command=command_line("runs"), **data)
 
 
 @router.get("/start")

@@ -11,7 +11,7 @@ import msgspec
 from shoal.core.model import Counts
 from shoal.core.redact import shown_address
 from shoal.core.values import counted
-from shoal.fleet.status.quality import FieldRow, TrendRow
+from shoal.fleet.status.quality import TrendRow
 from shoal.fleet.status.rows.workers import join_names
 
 NOTHING = "\u2013"  # a dash
@@ -82,9 +82,9 @@ def trend_points(values: Sequence[float], most: float = 0) -> str:
     return " ".join(f"{place * step:.1f},{19 - 18 * value / top:.1f}" for place, value in enumerate(values))
 
 
-def filled_before(row: FieldRow, trend: Sequence[TrendRow]) -> list[float]:
-    """Return how much of a field the runs of a trend have filled."""
-    return [run.filled.get(f"{row.step}.{row.field}", 0.0) for run in trend]
+def filled_in(field: str, trend: Sequence[TrendRow]) -> list[float]:
+    """Return how much of a field, named STEP.FIELD, the runs of a trend have filled."""
+    return [run.filled.get(field, 0.0) for run in trend]
 
 
 def bar_segments(counts: Counts) -> list[tuple[str, float, float]]:
@@ -168,7 +168,7 @@ FILTERS = {
     "display_url": display_url,
     "bar_segments": bar_segments,
     "trend_points": trend_points,
-    "filled_before": filled_before,
+    "filled_in": filled_in,
     "preview": preview,
     "error_preview": partial(preview, most=BRIEF_ERROR),
 }

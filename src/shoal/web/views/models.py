@@ -13,7 +13,7 @@ from shoal.fleet.status.at_work import state_of
 from shoal.fleet.status.overview import Overview, errors_of, worker_row
 from shoal.fleet.status.partitions import partitions as read_partitions
 from shoal.fleet.status.progress import Snapshot, with_details
-from shoal.fleet.status.quality import field_rows, trend_of
+from shoal.fleet.status.quality import profile_report, trend_of
 from shoal.web.context import WebContext
 from shoal.web.sampler import DeadErrors, Sample
 from shoal.web.views.paging import take
@@ -71,8 +71,25 @@ async def quality_data(context: WebContext, snapshot: Snapshot) -> dict[str, Any
     record = await read_record(context.app.queue, snapshot.run) if snapshot.judged else None
     if record is None:
         return {"fields": [], "trend": []}
-    trend = await trend_of(context.app.queue, snapshot.run.scraper)
-    return {"fields": field_rows(record.profile)[:MAX_FIELDS], "trend": trend}
+    trend, report = await trend_of(context.app.queue, snapshot.run.scraper), profile_report(record.profile)
+    return {
+        "fields": report.fields[:MAX_FIELDS],
+        "more_fields": len(report.fields[MAX_FIELDS:]),
+        "uncounted": report.notice,
+        "trend": trend,
+    }
+
+
+async def trend_data(context: WebContext, scraper: str) -> dict[str, Any]:
+    """Return the last runs of a scraper, the fields that they have, and which of them are still there."""
+    trend = await trend_of(context.app.queue, scraper)
+    fields = list(dict.fromkeys(name for row in reversed(trend) for name in row.filled))
+    return {
+        "trend": trend,
+        "fields": fields[:MAX_FIELDS],
+        "more_fields": len(fields[MAX_FIELDS:]),
+        "known": {run.id for run in await context.app.queue.runs()},
+    }
 
 
 async def worker_data(context: WebContext, sample: Sample, snapshot: Snapshot) -> dict[str, Any]:

@@ -41,6 +41,7 @@ NOTICES = {
     "resumed": "Resumed. Workers notice within a second.",
     "set": "Changed. Workers follow within two seconds.",
     "accepted": "Accepted. Later runs are compared with this one.",
+    "not accepted": "No longer accepted.",
     "cancelled": "Cancelled. No more tasks are handed out; the items are kept.",
     "replayed": "Dead letters replayed: {count}.",
     "delayed": "Dead letters replayed: {count}. They are tried when their delay is over.",

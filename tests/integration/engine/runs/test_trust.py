@@ -23,7 +23,8 @@ async def listing(page: Page):
 @shop.step
 async def product(page: Page):
     if page.text("h1"):
-        yield {{"name": page.text("h1"), "price": page.text(".price"), "currency": "GBP"}}
+        badge = {{"badge": page.text("b")}} if page.text("b") else {{}}
+        yield {{"name": page.text("h1"), "price": page.text(".price"), "currency": "GBP", **badge}}
 """
 PRODUCTS = 40
 
@@ -33,13 +34,15 @@ class Site:
 
     def __init__(self):
         self.product = "<h1>Lamp {n}</h1><p class=price>£{n}.50</p>"
-        self.products = PRODUCTS
+        self.products, self.badges = PRODUCTS, 0
         self.status = 200
 
     def __call__(self, path):
         if path == "/":
             return Answer("".join(f"<a href='/{n}'>{n}</a>" for n in range(1, self.products + 1)))
-        return Answer(self.product.replace("{n}", path.strip("/")), status=self.status)
+        number = path.strip("/")
+        badge = "<b>new</b>" if int(number) <= self.badges else ""
+        return Answer(self.product.replace("{n}", number) + badge, status=self.status)
 
 
 @pytest.fixture
@@ -83,7 +86,7 @@ async def test_the_site_on_other_nights(bench, origin, site):
         ("a tenth more", {"products": PRODUCTS * 11 // 10}, "complete", None),
         (
             "a new field",
-            {"product": "<h1>Lamp {n}</h1><p class=price>£{n}.50</p><b>new</b>"},
+            {"badges": PRODUCTS // 2},
             "complete",
             None,
         ),
@@ -93,6 +96,9 @@ async def test_the_site_on_other_nights(bench, origin, site):
         snapshot = await night(bench, origin, retries=0)
         kinds = [finding.kind for finding in snapshot.findings]
         assert (snapshot.outcome, kinds[:1]) == (outcome, [kind] if kind else []), (name, snapshot.findings)
+    async with connect(bench.queue_url) as app:
+        fields = (await (await app.run("newest")).profile()).steps["product"].fields
+        assert (fields["badge"].filled, fields["name"].filled) == (PRODUCTS // 2, PRODUCTS)  # the new one
 
 
 async def test_the_command_says_what_changed_and_what_to_type(tmp_path, origin, site):
@@ -121,6 +127,7 @@ async def test_the_command_says_what_changed_and_what_to_type(tmp_path, origin, 
     assert shares == {"name": 1.0, "price": 0.0, "currency": 1.0}
     accepted = await typed("accept", "newest", folder=tmp_path)
     assert accepted.code == Exit.OK and "Later runs of shop are compared" in accepted.err
+    assert "accept" in accepted.err and "--undo" in accepted.err
     again = await typed(*run, folder=tmp_path)
     assert again.code == Exit.OK and "Warning: price" not in again.err
 

@@ -18,6 +18,7 @@ from tests.unit.fleet.notify.receiver import HANG, Receiver
 
 NO_DELAY = RunSettings(host_delay=timedelta(0))
 GOOD, BAD = Verdict(outcome=RunOutcome.COMPLETE), Verdict(outcome=RunOutcome.FAILED, reason="it broke")
+WARNED = Verdict(outcome=RunOutcome.COMPLETE, warnings=["price: filled in 0%"])
 STRANGE = Verdict(outcome=RunOutcome.SUSPICIOUS, reason="the price is empty")
 
 
@@ -84,6 +85,19 @@ async def test_a_suspicious_run_has_not_failed_and_each_of_both_is_told(queue, r
     found = [(one["event"], one["state"]) for one in receiver.messages]
     assert sorted(found[1:3]) == [("failed", "over"), ("suspicious", "open")]
     assert (found[0], found[3]) == (("failed", "open"), ("suspicious", "over"))
+
+
+async def test_warnings_of_a_good_run_are_one_incident(queue, receiver):
+    told = Notifier(queue, project(receiver.url))
+    for night, verdict in enumerate([STRANGE, WARNED, WARNED, GOOD]):
+        await ended(told, f"r{night}", verdict)
+        await told.flush()
+    found = [(one["event"], one["state"], one["run_id"]) for one in receiver.messages]
+    assert found[0] == ("suspicious", "open", "r0") and found[3:] == [("warning", "over", "r1")]
+    assert sorted(found[1:3]) == [("suspicious", "over", "r0"), ("warning", "open", "r1")]
+    (warned,) = [one for one in receiver.messages if (one["event"], one["state"]) == ("warning", "open")]
+    assert warned["title"] == "Run r1 of books: complete, with warnings"
+    assert warned["text"].startswith("price: filled in 0%\nMore: ")
 
 
 async def test_schedules_of_one_scraper_have_incidents_of_their_own(queue, receiver):

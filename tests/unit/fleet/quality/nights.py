@@ -110,7 +110,7 @@ class Shop:
         )
         verdict = judge(ended)
         assert verdict
-        mark = RunMark(state=RunState.RUNNING, tasks=0, completed=0, dead=0, remaining=0, items=0)
+        mark = RunMark(tasks=0, completed=0, remaining=0, items=0)
         return QualityRecord(mark=mark, verdict=verdict, findings=findings, profile=profile)
 
 

@@ -4,6 +4,7 @@ from copy import deepcopy
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from shoal.core.run_outcome import RunOutcome
 from shoal.scrape.settings.expect import read_expect
@@ -166,13 +167,7 @@ def test_a_fault_that_lasts_stays_a_finding_until_the_run_is_accepted():
     shop = shop_after(4)
     for _ in range(20):
         assert said(shop.night(all_items(rename_class))) == [("filled", "price")]
-    shop.records[-1] = type(shop.records[-1])(
-        mark=shop.records[-1].mark,
-        verdict=shop.records[-1].verdict,
-        findings=shop.records[-1].findings,
-        profile=shop.records[-1].profile,
-        accepted=True,
-    )
+    shop.records[-1] = replace(shop.records[-1], accepted=True)
     assert not shop.night(all_items(rename_class)).findings
     assert ("type", "price") not in said(shop.night())  # it comes back, which is no loss
 
@@ -225,3 +220,35 @@ def test_a_broken_rule_makes_the_run_suspicious(rule, change, broken):
 def test_a_rule_may_be_only_a_warning():
     record = Shop(expect="warn items >= 100000; no defaults").night()
     assert record.verdict.outcome is RunOutcome.COMPLETE and not record.findings[0].strict
+
+
+OFFERS = ["Winter sale", "Spring sale", "Black Friday", "Summer", "Clearance"]
+
+
+def nights_with_findings(change, nights):
+    shop = Shop(size=40, seed=5)
+    found = [shop.night(all_items(lambda item, rng, n=n: change(item, n))).findings for n in range(nights)]
+    return [n for n, findings in enumerate(found) if findings]
+
+
+@pytest.mark.parametrize(
+    ("change", "warned"),
+    [
+        (lambda item, n: item.update(offer=OFFERS[n // 4 % 5]), [4, 5, 6, 7, 8]),
+        (lambda item, n: item.update(week=f"Week {40 + n // 7}"), []),
+        (lambda item, n: item.update(day=f"2026-01-{n + 1:02}"), []),
+        (lambda item, n: item.update(currency="EUR" if n >= 5 else "GBP"), [*range(5, 24)]),
+    ],
+    ids=["an offer", "a number of the week", "the day", "a currency that stays"],
+)
+def test_values_that_change_from_time_to_time_are_no_findings_from_the_second_change_on(change, warned):
+    assert nights_with_findings(change, 24) == warned
+
+
+def test_what_was_usual_before_a_run_was_accepted_is_no_finding_either():
+    shop = shop_after(4)
+    record = shop.night(half_gone)
+    shop.records[-1] = replace(record, accepted=True)
+    assert not shop.night(half_gone).findings
+    assert not shop.night().findings  # the other half is back
+    assert said(shop.night(all_items(rename_class))) == [("filled", "price")]

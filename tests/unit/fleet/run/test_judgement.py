@@ -8,10 +8,13 @@ from itertools import count
 import msgspec
 import pytest
 
-from shoal.core.errors import RunConflict
-from shoal.core.model import Bury, Done, Reject, RunState, Task
+from shoal.core.errors import RunConflict, UnknownRun
+from shoal.core.model import Bury, Done, Reject, Task
 from shoal.core.run_outcome import RunOutcome
-from shoal.fleet.quality.records import read_record, read_records
+from shoal.fleet.quality import records
+from shoal.fleet.quality.differences import differences
+from shoal.fleet.quality.profile import StepProfile
+from shoal.fleet.quality.records import baseline_of, read_record, read_records
 from shoal.fleet.run import judgement
 from shoal.fleet.run.judgement import TOPIC, judged, profile_of
 from shoal.fleet.run.lifecycle import purge
@@ -21,6 +24,7 @@ from shoal.fleet.status.quality import accept, compare, trend_of
 from shoal.queue.run_args import write_args
 from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.scrape.scraper import Scraper
+from shoal.worker.run_settings import StoredSettings, write_settings
 
 GOOD = [{"name": f"Lamp {n}", "price": 10.0 + n} for n in range(40)]
 EMPTY = [{"name": f"Lamp {n}", "price": None} for n in range(40)]
@@ -48,11 +52,24 @@ def shop():
     return shop
 
 
-async def fill(queue, items=GOOD, *, left=0, errors=(), rejects=(), args=None):
+def differences_of_volume(records, items):
+    """Return the findings about the volume of a whole run with this many items."""
+    now = msgspec.structs.replace(
+        records[0].profile,
+        cut="",
+        steps={"main": StepProfile(items=items)},
+        started_at=records[0].profile.started_at + timedelta(days=1),
+    )
+    found = differences(now, baseline_of(records, now), lambda *what: None)
+    return [one.kind for one in found if one.kind == "volume"]
+
+
+async def fill(queue, items=GOOD, *, left=0, errors=(), rejects=(), args=None, seeds=""):
     """Create a run whose first task has these items, and others that failed, or are left."""
     run = await queue.start_run("shop", run_id=f"run-{next(NUMBERS):03}")
     if args:
         await write_args(queue, run.id, args)
+    await write_settings(queue, run.id, StoredSettings(seeds=seeds))
     await queue.enqueue(run.id, [Task(payload={"n": n}) for n in range(1 + len(errors) + left)])
     first, *others = (await queue.claim("w", run_id=run.id, limit=1 + len(errors))).leases
     done = Done(first, items=items, rejects=rejects)
@@ -195,11 +212,35 @@ async def test_functions_of_the_scraper_say_what_is_wrong(queue, shop):
     def asserted(run):
         assert run.items > 100, "too few"
 
+    @shop.expect
+    def number(run):
+        return 5
+
+    @shop.expect
+    def numbers(run):
+        return [10**5000]
+
+    @shop.expect
+    def ends(run):
+        raise SystemExit(1)
+
     _, record = await judge_run(queue, shop)
     assert record.verdict.outcome is RunOutcome.SUSPICIOUS
     texts = [finding.text for finding in record.findings]
     assert texts[:2] == ["100% filled", "second"] and texts[3].startswith("too few")
     assert texts[2].startswith("expect broken failed: KeyError")
+    assert texts[4].startswith("expect number returned a value of type int; return a sentence")
+    assert "expect numbers returned a value of type list" in texts[5] and "SystemExit" in texts[6]
+
+
+async def test_items_that_cannot_be_checked_do_not_end_the_command(queue, shop, monkeypatch):
+    async def broken(*args):
+        raise OverflowError("too large")
+
+    monkeypatch.setattr(judgement, "read_profile", broken)
+    _, record = await judge_run(queue, shop)
+    assert (record.verdict.outcome, record.profile.items) == (RunOutcome.COMPLETE, 40)
+    assert record.findings[0].text.startswith("its items could not be checked: OverflowError: too large")
 
 
 async def test_an_accepted_run_is_what_later_ones_are_compared_with(queue, shop):
@@ -212,6 +253,94 @@ async def test_an_accepted_run_is_what_later_ones_are_compared_with(queue, shop)
     open_run = await fill(queue, left=1)
     with pytest.raises(RunConflict, match="has not ended"):
         await accept(queue, open_run)
+
+
+async def test_a_run_that_is_no_longer_right_counts_as_before(queue, shop):
+    await good_runs(queue, shop)
+    run, _ = await judge_run(queue, shop, EMPTY)
+    await accept(queue, run)
+    await accept(queue, run, undo=True)
+    _, record = await judge_run(queue, shop, EMPTY)
+    assert [finding.field for finding in record.findings] == ["price"]
+
+
+async def test_a_suspicious_run_stays_so_when_its_dead_letters_are_dropped_and_others_follow(
+    queue, shop, monkeypatch
+):
+    strict = shop.replace(expect="price filled >= 50%")
+    run, record = await judge_run(queue, strict, EMPTY, errors=["ValueError: no price"])
+    assert record.verdict.outcome is RunOutcome.SUSPICIOUS
+    await queue.drop(run.id)
+    monkeypatch.setattr(records, "MAX_BYTES", 1)
+    await good_runs(queue, shop, 1)
+    snapshot = await snapshot_of(queue, run, await queue.stats(run.id))
+    assert snapshot.stats.dropped == 1 and snapshot.outcome is RunOutcome.SUSPICIOUS
+
+    run, record = await judge_run(queue, shop, errors=["ValueError: no price"])
+    assert record.verdict.outcome is RunOutcome.PARTIAL
+    await queue.drop(run.id)
+    assert (await snapshot_of(queue, run, await queue.stats(run.id))).outcome is RunOutcome.COMPLETE
+
+
+async def test_a_run_that_went_on_since_it_was_judged_is_not_accepted(queue, shop):
+    run, _ = await judge_run(queue, shop)
+    await queue.enqueue(run.id, [Task(payload={"n": 100})])
+    with pytest.raises(RunConflict, match="gone on since"):
+        await accept(queue, run)
+
+
+async def test_small_runs_of_development_are_no_baseline_for_fields(queue, shop):
+    await good_runs(queue, shop, items=[{"name": "Lamp", "price": 1.0}] * 7)
+    _, record = await judge_run(queue, shop)
+    assert {finding.kind for finding in record.findings} == {"volume"}
+
+
+async def test_runs_with_other_seeds_are_not_compared_and_a_record_says_with_which(queue, shop):
+    for _ in range(3):
+        await judge_run(queue, shop, seeds="all")
+    _, record = await judge_run(queue, shop, EMPTY, seeds="one page")
+    assert record.findings == [] and record.compared_with == []
+    run, record = await judge_run(queue, shop, EMPTY, seeds="all")
+    assert len(record.findings) == 1 and len(record.compared_with) == 3
+    snapshot = await snapshot_of(queue, run, await queue.stats(run.id))
+    assert snapshot.row().compared_with == record.compared_with
+
+
+async def test_a_run_that_was_stopped_or_cut_has_no_volume_and_a_smaller_whole_one_has(queue, shop):
+    for _ in range(3):
+        await judge_run(queue, shop)
+    _, record = await judge_run(queue, shop, GOOD[:15], left=1, timed_out=True)
+    assert record.findings == []
+    run = await fill(queue, GOOD[:15], left=1)
+    await queue.finish(run.id, "max_pages=1 reached")
+    assert (await judged(queue, run.id, shop, print)).findings == []
+    for _ in range(3):
+        run = await fill(queue, left=1)
+        await queue.finish(run.id, "max_pages=1 reached")
+        await judged(queue, run.id, shop, print)
+    records_now = [one for one in await read_records(queue, "shop") if one.profile.cut.startswith("max")]
+    assert differences_of_volume(records_now, items=0) == ["volume"]
+
+
+async def test_a_time_limit_of_one_process_does_not_end_a_run_on_which_others_work(queue, shop):
+    run = await fill(queue, left=1)
+    await queue.beat("elsewhere-1-abc", run_id=run.id, state="running", info={})
+    assert await judged(queue, run.id, shop, print, timed_out=True) is None
+
+
+async def test_what_another_process_judged_since_the_first_look_is_not_judged_again(queue, shop, monkeypatch):
+    run = await fill(queue)
+    first = await judged(queue, run.id, shop, print)
+    read, looks = judgement.read_record, []
+
+    async def late(*args):
+        looks.append(1)
+        return None if len(looks) == 1 else await read(*args)
+
+    monkeypatch.setattr(judgement, "read_record", late)
+    monkeypatch.setattr(judgement, "read_profile", None)
+    assert await judged(queue, run.id, shop, print) == first
+    assert await queue.notes(TOPIC) == {}
 
 
 async def test_retention_keeps_the_numbers_and_a_purge_nothing(queue, shop):
@@ -227,6 +356,22 @@ async def test_retention_keeps_the_numbers_and_a_purge_nothing(queue, shop):
     assert [finding.field for finding in record.findings] == ["price"]
     await purge(queue, newest.id)
     assert await read_record(queue, newest) is None
+
+
+async def test_a_comparison_says_what_the_judgement_said_also_of_a_deleted_run(queue, shop):
+    euros = [dict(item, currency="EUR") for item in GOOD]
+    await good_runs(queue, shop, items=[dict(item, currency="GBP") for item in GOOD])
+    run, record = await judge_run(queue, shop, euros)
+    ((finding, since),) = [(one.kind, one.since) for one in record.findings]
+    first = record.compared_with[-1]
+    await purge(queue, since, keeps_numbers=True)
+    for before in (since, first):
+        report = await judgement.compare_runs(queue, before, run)
+        assert [row.field for row in report.rows if row.change] == ["currency"] and finding == "values"
+    alone = compare(await profile_of(queue, await queue.run(first)), record.profile)
+    assert [row.field for row in alone.rows if row.change] == ["currency"]
+    with pytest.raises(UnknownRun):
+        await judgement.compare_runs(queue, "nothing", run)
 
 
 async def test_two_runs_are_compared_side_by_side(queue, shop):
@@ -246,4 +391,3 @@ async def test_rejected_items_are_counted(queue, shop):
     strict = shop.replace(expect="rejects <= 10%")
     _, record = await judge_run(queue, strict, rejects=[Reject(data={"n": 1}, reason="n: too large")] * 10)
     assert record.verdict.reason == "expected 'rejects <= 10%': 20.0% of them"
-    assert record.mark.state is RunState.RUNNING

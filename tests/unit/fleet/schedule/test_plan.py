@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
+from shoal.core.run_outcome import RunOutcome, Verdict
 from shoal.fleet.schedule.plan import (
     GRACE,
     MAX_HISTORY,
@@ -17,6 +18,7 @@ from shoal.fleet.schedule.plan import (
     scheduled,
     started,
 )
+from shoal.fleet.schedule.rows import OccurrenceRow, sign_of
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -127,8 +129,10 @@ def test_what_waits_for_the_run_before_does_not_begin_after_a_pause_except_by_ha
 def test_a_run_that_was_to_be_cancelled_and_ended_by_itself_has_its_own_outcome():
     record = advance(running(advance(every_minute(overlap="cancel"), NOON + MINUTE)), NOON + 2 * MINUTE)
     run_id = record.open[0].run_id
-    assert ended(run_id, "complete", "", NOON)(record).find(run_id).outcome == "complete"
-    assert ended(run_id, "cancelled", "2 left", NOON)(record).find(run_id).reason == "the next one was due"
+    complete = Verdict(outcome=RunOutcome.COMPLETE)
+    assert ended(run_id, complete, NOON)(record).find(run_id).outcome == "complete"
+    cancelled = Verdict(outcome=RunOutcome.CANCELLED, reason="2 left")
+    assert ended(run_id, cancelled, NOON)(record).find(run_id).reason == "the next one was due"
 
 
 def test_run_now_waits_for_the_run_before_and_can_be_repeated_within_a_second():
@@ -147,10 +151,12 @@ def test_run_now_does_not_put_off_the_next_occurrence():
 
 def test_an_occurrence_that_has_ended_is_not_begun_or_ended_again():
     record = running(advance(every_minute(), NOON + MINUTE))
-    over = ended("often_20260215_120100", "complete", "", NOON)(record)
-    assert states(over) == [ENDED]
+    over = ended("often_20260215_120100", Verdict(outcome=RunOutcome.COMPLETE, warnings=["w"]), NOON)(record)
+    assert states(over) == [ENDED] and sign_of(OccurrenceRow.from_occurrence(over.occurrences[0])) == "~"
     assert started("often_20260215_120100", STARTING, NOON)(over) == over
-    assert ended("often_20260215_120100", "failed", "again", NOON)(over) == over
+    assert (
+        ended("often_20260215_120100", Verdict(outcome=RunOutcome.FAILED, reason="again"), NOON)(over) == over
+    )
 
 
 def test_the_history_is_bounded_and_forgets_nothing_that_is_open():

@@ -7,7 +7,7 @@ import pytest
 
 from shoal.cli.left_out import error_lines
 from shoal.core.model import Counts, Stats, StoredItem
-from shoal.fleet.status.findings import MAX_ITEMS, MAX_LETTERS, is_empty, read_findings, sample_of
+from shoal.fleet.status.findings import MAX_ITEMS, MAX_LETTERS, read_findings, sample_of
 
 
 def item(number, step="book", **data):
@@ -74,9 +74,10 @@ async def test_only_the_first_items_are_read():
     assert found.items == queue.read == MAX_ITEMS
 
 
-@pytest.mark.parametrize("value", [0, False, "x", [0], {"a": None}])
-def test_zero_and_false_are_not_empty(value):
-    assert not is_empty(value)
+@pytest.mark.parametrize("value", [0, False, "x", [0], {"a": 1}])
+async def test_zero_and_false_are_not_empty(value):
+    stats = Stats(items=1, steps={"book": Counts(items=1)})
+    assert not (await read_findings(Queue([item(1, title=value)]), "r", stats)).empty
 
 
 async def test_a_sample_has_its_size_and_order_and_reaches_the_end():

@@ -3,6 +3,7 @@
 import pytest
 
 from shoal.core.errors import InvalidSetting
+from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.expect import EXAMPLES, Expectations, read_expect
 from shoal.scrape.settings.scraper import ScraperSettings
 
@@ -41,6 +42,10 @@ def test_rules_are_a_list_or_one_text(given, rules, defaults):
         "sku matches (",
         "sku matches (a+)+b",
         "price",
+        "price in 5..1",
+        "price filled >= 950%",
+        "dead <= 101%",
+        "product blocked <= 1%",
         5,
         [5],
         {"items": 5},
@@ -60,3 +65,24 @@ def test_values_of_a_field_are_admitted_or_not():
     (pattern,) = read_expect("expect", "sku matches AB-[0-9]+").rules
     assert pattern.admits("AB-12") and not pattern.admits("AB-12x") and not pattern.admits(12)
     assert Expectations() == ScraperSettings().expect
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("produkt items >= 5", "Did you mean 'product'?"),
+        ("list dead <= 1%", "has no step 'list'"),
+        ("product price filled >= 95%", "write 'product.price'"),
+    ],
+)
+def test_a_rule_about_a_step_that_does_not_exist_is_refused_when_a_run_starts(rule, why):
+    shop = Scraper("shop", expect=rule)
+    shop.step(name="product")(lambda page: None)
+    with pytest.raises(InvalidSetting, match=f"{rule}.*{why}"):
+        shop.run_settings()
+    shop.replace(expect="product items >= 5; shown price filled >= 95%").run_settings()
+
+
+def test_a_pattern_may_contain_the_words_of_other_rules():
+    (rule,) = read_expect("expect", "shown name, other matches .* is unique").rules
+    assert (rule.kind, rule.names, rule.pattern) == ("pattern", ("shown name", "other"), ".* is unique")

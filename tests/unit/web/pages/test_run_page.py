@@ -76,6 +76,15 @@ async def test_the_page_shows_the_fields_their_trend_and_what_differs(dashboard,
     assert "1 warning" in (await operator.get("/runs")).text
     accepted = await operator.post("/runs/night3/accept", follow_redirects=True)
     assert "The run was accepted" in accepted.text
+    page = (await operator.get("/scrapers/books")).text
+    charts = re.findall(r'<svg class="trend".*?<polyline points="([^"]+)"', page, re.DOTALL)
+    assert charts[2:4] == [f"0.0,19.0 33.3,19.0 66.7,19.0 100.0,{y}" for y in ("1.0",)] + [
+        "0.0,1.0 33.3,1.0 66.7,1.0 100.0,19.0"
+    ]
+    assert hostile not in page and 'href="/runs/night3"' in page and "accepted" in page
+    undone = await operator.post("/runs/night3/accept?undo=1", follow_redirects=True)
+    assert "No longer accepted." in undone.text and "This is right" in undone.text
+    assert "No run of this scraper" in (await operator.get("/scrapers/other")).text
 
 
 async def test_the_api_has_outcome_profile_comparison_and_trend(dashboard, operator):

@@ -93,6 +93,9 @@ def status(
     for line in [*missing_lines(snapshot), *skipped_link_lines(snapshot), *reservation_lines(snapshot)]:
         put_text(line)
     lines = [*hook_lines(snapshot), *running_hook_lines(snapshot), *stats_lines(snapshot)]
+    if snapshot.compared_with:
+        others = snapshot.compared_with
+        put_text(f"Compared with {counted(len(others), 'earlier run')}: {', '.join(others)}")
     for line in [*lines, *outcome_lines(snapshot, queue)]:
         put_text(line)
     if retired:

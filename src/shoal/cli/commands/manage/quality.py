@@ -9,12 +9,12 @@ from shoal.cli.open_queue import with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.cli.tables import put_rows
 from shoal.core.model import Run
+from shoal.fleet.command_hints import command_on
 from shoal.fleet.quality.records import QualityRecord
-from shoal.fleet.run.judgement import profile_of
+from shoal.fleet.run.judgement import compare_runs
 from shoal.fleet.status.find import find_run
 from shoal.fleet.status.quality import ComparedRow, ComparisonReport
 from shoal.fleet.status.quality import accept as accept_run
-from shoal.fleet.status.quality import compare as compare_runs
 from shoal.queue.contract import Queue
 
 
@@ -32,8 +32,7 @@ def compare(
     """
 
     async def read(opened: Queue) -> ComparisonReport:
-        runs = [await find_run(opened, name) for name in (before, after)]
-        return compare_runs(*[await profile_of(opened, run) for run in runs])
+        return await compare_runs(opened, before, await find_run(opened, after))
 
     report = with_existing_queue(queue, read)
     report.rows = [row for row in report.rows if row.change or not only_changed]
@@ -47,6 +46,7 @@ def compare(
 
 def accept(
     run_id: common.RunId,
+    undo: Annotated[bool, typer.Option("--undo", help="Take it back.")] = False,
     queue: common.Queue = common.DEFAULT_QUEUE,
     as_json: common.Json = False,
 ) -> None:
@@ -57,10 +57,13 @@ def accept(
 
     async def mark(opened: Queue, name: str) -> tuple[Run, QualityRecord]:
         run = await opened.run(name)
-        return run, await accept_run(opened, run)
+        return run, await accept_run(opened, run, undo=undo)
 
     _, (run, record) = with_run(queue, run_id, mark)
     if as_json:
-        put_json({"run_id": run.id, "accepted": True, "findings": len(record.findings)})
+        put_json({"run_id": run.id, "accepted": record.accepted, "findings": len(record.findings)})
+    elif undo:
+        say(f"Run {run.id} is judged by what was found in it again.")
     else:
-        say(f"Later runs of {run.scraper} are compared with run {run.id}.")
+        back = command_on(queue, f"accept {run.id} --undo")
+        say(f"Later runs of {run.scraper} are compared with run {run.id}. To take it back: {back}")

@@ -112,7 +112,7 @@ def _put_profile(queue: str, run_id: str | None, step: str | None, *, wide: bool
         put_json(report)
         return
     put_rows(report.fields, FieldRow.columns, as_json=False, nothing="No items.", wide=wide)
-    say(f"{counted(report.items, 'item')} of run {run_id}.")
+    say(f"{counted(report.items, 'item')} of run {run_id}. {report.notice}".rstrip())
 
 
 def _put_all(

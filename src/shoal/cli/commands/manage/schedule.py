@@ -131,7 +131,8 @@ def list_(
 ) -> None:
     """List the schedules with their next occurrence and the outcomes of the last ones.
 
-    In the strip of outcomes, + is a complete run, ! any other, > one at work, . due, and - skipped or missed.
+    In the strip of outcomes, + is a complete run, ~ one with warnings, ! any other, > one at work, . due,
+    and - skipped or missed.
     """
     records = _with(queue, Schedules.all)
     rows = [ScheduleRow.from_record(record) for record in records]

@@ -116,6 +116,7 @@ class RunStatusRow(RunInOverview):
 
     outcome_reason: str | None
     findings: list[FindingRow]
+    compared_with: list[str]  # earlier runs, the newest first
     pages: int
     steps: dict[str, CountsRow]
     partitions: dict[str, CountsRow]
