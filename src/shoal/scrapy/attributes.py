@@ -24,7 +24,8 @@ class SharedAttributes:
 
     They are written before a task is settled, and each follow-up task names the version that it needs. An
     object that the spider had before its first callback is not shared, even if callbacks change it in place:
-    a set of seen IDs would know those of a task that is repeated.
+    a set of seen IDs would know those of a task that is repeated. Of two workers that set an attribute at the
+    same time, the last one to store it wins.
     """
 
     def __init__(self, queue: SharedNotes, run_id: str, spider: Spider, values: ValueCodec) -> None:
@@ -67,18 +68,11 @@ class SharedAttributes:
         if version != self.version:
             own = self._assigned()
             for name, text in theirs.items():
-                if text != self._known.get(name):
-                    is_changed = own.get(name) != self._known.get(name)
-                    self._take_over(name, self._decode(text), is_changed=is_changed)
+                # What this worker has assigned meanwhile is newer than what another one has stored.
+                if text != self._known.get(name) and own.get(name) == self._known.get(name):
+                    setattr(self._spider, name, self._decode(text))
             self._known, self.version = theirs, version
         return note.stamp
-
-    def _take_over(self, name: str, theirs: Any, *, is_changed: bool) -> None:
-        if is_changed:
-            before = (self._before or {}).get(name)
-            base = self._decode(self._known[name]) if name in self._known else before
-            theirs = merge(base, getattr(self._spider, name), theirs)
-        setattr(self._spider, name, theirs)
 
     def _assigned(self) -> dict[str, str]:
         """Return the attributes that were assigned since the beginning, as JSON."""
@@ -112,23 +106,3 @@ class SharedAttributes:
     def _decode(self, text: str) -> Any:
         return self._values.decode(json.loads(text))
 
-
-def merge(base: Any, mine: Any, theirs: Any) -> Any:
-    """Return what both workers have made of the same value: what is new in `mine` is added to `theirs`."""
-    kind = type(mine)
-    if type(theirs) is not kind:
-        return mine
-    if type(base) is not kind:
-        if kind is int or kind is float:
-            return mine  # set by both for the first time, not counted up
-        base = kind()
-    if isinstance(mine, dict):
-        theirs.update({key: one for key, one in mine.items() if key not in base or base[key] != one})
-        return theirs
-    if isinstance(mine, set):
-        return theirs | mine
-    if isinstance(mine, list) and mine[: len(base)] == base:
-        return theirs + mine[len(base) :]
-    if kind is int or kind is float:
-        return theirs + mine - base
-    return mine

@@ -5,29 +5,37 @@ import logging
 import os
 import secrets
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
 from msgspec.structs import replace
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider
 from scrapy.settings import Settings
 
 from shoal.core.errors import InvalidInput, NotNow, QueueError
-from shoal.core.model import SECOND, Done, Fate, Outcome, Reject, Run, Task
+from shoal.core.model import SECOND, Done, EnqueueReport, Fate, Outcome, Reject, Run, Task
 from shoal.core.tasks import exchange_last, repeat, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.requests import own_turn
 from shoal.scrapy.attributes import STATE, VERSION, SharedAttributes
-from shoal.scrapy.compat import install_reactor, is_running, restore_start_requests, set_up_reactor
+from shoal.scrapy.compat import (
+    has_receivers,
+    install_reactor,
+    is_running,
+    restore_start_requests,
+    send_idle,
+    set_up_reactor,
+)
 from shoal.scrapy.cookies import VERSIONS, SharedCookies
 from shoal.scrapy.limits import FleetLimits
 from shoal.scrapy.outside import OutsideRequests
 from shoal.scrapy.pacing import COMPLAINTS, HostPacer
-from shoal.scrapy.results import TaskResults, current_results, stats_as_json
-from shoal.scrapy.scheduler import OPENING, START_STEP, EngineScheduler
+from shoal.scrapy.results import SpiderClosed, TaskResults, current_results, stats_as_json
+from shoal.scrapy.scheduler import IDLE_TASK, OPENING, START_STEP, EngineScheduler
 from shoal.scrapy.settings import engine_settings, fates
 from shoal.scrapy.values import UnstorableRequest
 from shoal.worker.scraper_stats import read_stats, write_stats
@@ -35,9 +43,12 @@ from shoal.worker.telemetry.observer import Observer
 
 UNFINISHED = (NotNow, UnstorableRequest)  # what a task has yielded before these is not stored
 OPEN_INTERVAL = timedelta(milliseconds=1)  # between two looks whether the engine runs
+IDLE_INTERVAL = timedelta(seconds=5)  # between two signals `spider_idle`, as in Scrapy
 STATS_INTERVAL, ERRORS_INTERVAL = timedelta(seconds=5), timedelta(seconds=1)  # of the statistics of a worker
 # Between two looks at the limits of the run: at least, and at most while nothing is stored here.
 LIMITS_INTERVAL, LIMITS_MAX_WAIT_SECONDS = timedelta(milliseconds=50), 1.0
+
+CLOSED = "CloseSpider: "  # before the reason of a run that ended because its spider was closed
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +59,7 @@ class EngineBridge(Observer):
     scheduler: EngineScheduler
     queue: Queue
     run: Run
+    sends_idle = True  # rather than the engine, which does not know the tasks of other workers
 
     def __init__(self, spider_class: type[Spider], settings: Settings) -> None:
         """Connect a spider; the settings are those of its project, with those of the spider."""
@@ -101,11 +113,12 @@ class EngineBridge(Observer):
 
     async def shut(self) -> None:
         """Close the spider because the run is drained, or the worker is stopped."""
-        self.is_drained = True
-        self.deny_start()
         if self._crawling and self._crawler:
-            reason = "shutdown" if (await self.queue.stats(self.run.id)).remaining else "finished"
-            # An idle engine may have closed the spider meanwhile.
+            reason = "shutdown"
+            with suppress(QueueError):
+                is_left = (await self.queue.stats(self.run.id)).remaining
+                reason = await self.ended_for() or ("shutdown" if is_left else "finished")
+            self.is_drained = True  # not before: an engine that is idle closes the spider by itself
             if not (self._crawling.done() or self.scheduler.engine.is_closing):
                 await self._crawler.engine.close_spider_async(reason=reason)
             await self._crawling
@@ -134,17 +147,28 @@ class EngineBridge(Observer):
         values = scheduler.codec.values
         self._attributes = SharedAttributes(self.queue, self.run.id, crawler.spider, values)
         interval = ERRORS_INTERVAL if self._limits.needs_errors else STATS_INTERVAL
-        duties = [(self.write_stats, interval)]
+        duties = [(self.write_stats, interval), (self._follow_run, STATS_INTERVAL)]
         if self._limits:
             duties.append((self._check_limits, LIMITS_INTERVAL))
         self._repeated = [asyncio.create_task(repeat(duty, every)) for duty, every in duties]
 
     async def on_close(self, reason: str) -> None:
         """End the run if the spider was closed by its own code; called when the engine closes."""
-        self.begin_close(reason)
         await self.outside.flush()
-        if not self.is_drained and reason not in ("finished", "shutdown"):
-            await self.queue.finish(self.run.id, f"{reason} reached")
+        if not self.is_drained:
+            await self.end_run(reason)
+
+    async def end_run(self, reason: str) -> None:
+        """End the run although tasks are left, for the reason that the spider was closed with."""
+        if not await self.ended_for():
+            is_limit = reason.startswith("closespider_")
+            await self.queue.finish(self.run.id, f"{reason} reached" if is_limit else f"{CLOSED}{reason}")
+
+    async def ended_for(self) -> str:
+        """Return the reason to close this spider if the run has ended before its tasks; nothing if not."""
+        run = await self.queue.run(self.run.id)
+        reason = run.reason.removesuffix(" reached").removeprefix(CLOSED)
+        return (reason or str(run.state)) if run.state.has_ended else ""
 
     def begin_close(self, reason: str) -> None:
         """Begin no more tasks."""
@@ -152,6 +176,17 @@ class EngineBridge(Observer):
         self.deny_start()
         for task in self._repeated:
             task.cancel()
+
+    async def _follow_run(self) -> None:
+        """Close the spider if the run has ended: its `start()` would go on, and this worker wait for it."""
+        if not self.closed_for and (reason := await self.ended_for()):
+            self.close_spider(reason)
+
+    def close_spider(self, reason: str) -> None:
+        """Close the spider in the background, because closing ends the task that has found the reason."""
+        if not (self.closed_for or self._closing):
+            close = self.scheduler.crawler.engine.close_spider_async(reason=reason)
+            self._closing = asyncio.create_task(close)
 
     async def write_stats(self) -> None:
         """Store the statistics of this worker, whose sum with those of the others is that of the run."""
@@ -181,19 +216,30 @@ class EngineBridge(Observer):
         results = TaskResults(START_STEP)
         self.start_granted.set_result(results)
         try:
-            return await self._collect(task, results)
+            harvest = await self._collect(task, results)
         finally:
             await self.outside.flush()  # also what it has yielded before it failed
+        if self.sends_idle and has_receivers(self.scheduler.crawler, signals.spider_idle):
+            harvest.follow.append(IDLE_TASK)
+        return harvest
+
+    async def run_idle(self) -> Harvest:
+        """Send `spider_idle` when all else of the run is done, until nothing adds requests or objects."""
+        self._check_open()
+        if (await self.queue.stats(self.run.id)).remaining > 1:
+            raise NotNow("spider_idle is sent when all other tasks are done", SECOND)
+        await self._read_shared({})
+        raised = send_idle(self.scheduler.crawler)
+        added = (await self.outside.flush()).added
+        if added or any(isinstance(one, DontCloseSpider) for one in raised):
+            raise NotNow("spider_idle is sent again", SECOND if added else IDLE_INTERVAL)
+        for one in raised:
+            self.close_spider(one.reason)
+        return Harvest()
 
     async def _collect(self, task: Task, results: TaskResults) -> Harvest:
         """Wait for the end of a task, and return what is to be stored."""
-        try:
-            await results.wait()
-        except asyncio.CancelledError:
-            results.give_up()
-            if self.closed_for:
-                raise _closed(self.closed_for) from None
-            raise
+        await results.wait()
         if results.failure and (results.is_empty or isinstance(results.failure, UNFINISHED)):
             raise results.failure
         self._keep_errors(task, results)
@@ -223,16 +269,22 @@ class EngineBridge(Observer):
         self._stored.clear()
         counts = await self.queue.stats(self.run.id)
         stats = await read_stats(self.queue, self.run.id) if self._limits.needs_errors else {}
-        if (reason := self._limits.reached(counts, stats)) and not self.closed_for:
-            engine = self.scheduler.crawler.engine
-            # In the background: closing ends this task.
-            self._closing = asyncio.create_task(engine.close_spider_async(reason=reason))
+        if reason := self._limits.reached(counts, stats):
+            self.close_spider(reason)
 
     def on_stored(self, items: list[Any]) -> None:
         """Do nothing: the feeds of a run are written from the store when it ends."""
 
-    def on_enqueued(self) -> None:
-        """Do nothing: a worker looks for tasks by itself."""
+    def on_enqueued(self, report: EnqueueReport) -> None:
+        """Count the requests of `start()` and of extensions that the queue has not added."""
+        for name, count in (
+            ("dupefilter/filtered", report.duplicate),
+            ("scheduler/known", report.known),  # to an earlier run, with the setting dedup
+            ("scheduler/invalid", report.invalid),
+        ):
+            if count:
+                self.scheduler.crawler.stats.inc_value(name, count)
+                self.scheduler.crawler.stats.inc_value("scheduler/enqueued", -count)
 
     def start_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine that nothing waits for."""
@@ -242,7 +294,7 @@ class EngineBridge(Observer):
 
     def _check_open(self) -> None:
         if self.closed_for or self.scheduler.engine.is_closing:
-            raise _closed(self.closed_for or "closing")
+            raise SpiderClosed
 
     @asynccontextmanager
     async def _turn(self, request: Request) -> AsyncIterator[None]:
@@ -287,11 +339,6 @@ class EngineBridge(Observer):
         if not versions:
             return follow
         return [replace(one, payload={**one.payload, VERSIONS: versions}) for one in follow]
-
-
-def _closed(reason: str) -> NotNow:
-    """Return why a closed spider handles no tasks: they are for other workers, or for the next start."""
-    return NotNow(f"the spider was closed: {reason}", SECOND)
 
 
 def _key_of(task: Task) -> str:

@@ -5,11 +5,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import scrapy
-from scrapy import Request, Spider
+from pydispatch.dispatcher import getAllReceivers, liveReceivers  # type: ignore[import-untyped]
+from scrapy import Request, Spider, signals
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.engine import ExecutionEngine
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
@@ -120,6 +122,19 @@ def restore_start_requests(spider_class: type[Spider]) -> None:
     has_own = hasattr(spider_class, "start_requests") and not hasattr(Spider, "start_requests")
     if has_own and spider_class.start is Spider.start:
         spider_class.start = call_start_requests  # type: ignore[method-assign,assignment]
+
+
+def has_receivers(crawler: Crawler, signal: object) -> bool:
+    """Return whether anything is connected to a signal of a crawler."""
+    return any(liveReceivers(getAllReceivers(crawler, signal)))
+
+
+def send_idle(crawler: Crawler) -> list[Any]:
+    """Send `spider_idle`, and return what its receivers have raised of DontCloseSpider and CloseSpider."""
+    kinds = (DontCloseSpider, CloseSpider)
+    sent = crawler.signals.send_catch_log(signals.spider_idle, spider=crawler.spider, dont_log=kinds)
+    raised = [getattr(result, "value", None) for _, result in sent]
+    return [one for one in raised if isinstance(one, kinds)]
 
 
 def is_running(crawler: Crawler) -> bool:

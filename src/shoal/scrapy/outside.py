@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from shoal.core.errors import QueueError
-from shoal.core.model import Task
+from shoal.core.model import EnqueueReport, Task
 from shoal.queue.contract import WorkQueue
 
 LINGER_INTERVAL = timedelta(milliseconds=50)  # in which requests are collected
@@ -25,7 +25,7 @@ class OutsideRequests:
         queue: WorkQueue,
         run_id: str,
         prepare: PrepareTasks,
-        on_enqueued: Callable[[], None],
+        on_enqueued: Callable[[EnqueueReport], None],
         *,
         is_start_lifo: bool = False,
     ) -> None:
@@ -46,17 +46,19 @@ class OutsideRequests:
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 
-    async def flush(self) -> None:
-        """Enqueue what is there; raises the queue's error."""
+    async def flush(self) -> EnqueueReport:
+        """Enqueue what is there, and return what became of it; raises the queue's error."""
+        report = EnqueueReport()
         async with self._lock:
             while self._tasks or self._of_start:
                 others, of_start = len(self._tasks), len(self._of_start)
                 order = -1 if self._is_start_lifo else 1
                 tasks = await self._prepare([*self._tasks, *self._of_start[:of_start][::order]])
-                await self._queue.enqueue(self._run_id, tasks)
+                report += await self._queue.enqueue(self._run_id, tasks, on_invalid=_log_invalid)
                 del self._tasks[:others], self._of_start[:of_start]
                 self._flushed += 1
-        self._on_enqueued()
+        self._on_enqueued(report)
+        return report
 
     async def _send(self) -> None:
         while self._tasks or self._of_start:
@@ -69,3 +71,7 @@ class OutsideRequests:
             except QueueError as error:
                 log.warning("Requests cannot be enqueued, and are tried again: %s", error)
                 await asyncio.sleep(RETRY_INTERVAL.total_seconds())
+
+
+def _log_invalid(position: int, error: Exception) -> None:
+    log.error("A request was not enqueued: %s", error)

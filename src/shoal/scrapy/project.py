@@ -29,7 +29,7 @@ from shoal.scrape.settings.args import OpenArgs
 from shoal.scrapy.bridge import EngineBridge
 from shoal.scrapy.compat import call_start_requests, install_reactor
 from shoal.scrapy.feeds import write_feeds
-from shoal.scrapy.scheduler import REQUEST_STEP, START_STEP, START_TASK
+from shoal.scrapy.scheduler import IDLE_STEP, REQUEST_STEP, START_STEP, START_TASK
 from shoal.scrapy.settings import check_settings, fates, scraper_settings, usable_feeds
 
 # The first is the user's; if it names none, both are set for get_project_settings() in spiders and pipelines.
@@ -46,7 +46,7 @@ MakeBridge = Callable[[type[Spider], Settings], EngineBridge]
 
 
 class SpiderScraper(Scraper):
-    """A spider as a scraper with two steps: one for `start()`, one for each request."""
+    """A spider as a scraper with three steps: for `start()`, for each request, and for `spider_idle`."""
 
     bridge: EngineBridge
     _spider_class: type[Spider]
@@ -126,6 +126,10 @@ class SpiderScraper(Scraper):
         @self.step(name=START_STEP, fetch=None, lease=START_LEASE)
         async def read_start(task: Task) -> Harvest:
             return await bridge.run_start(task)
+
+        @self.step(name=IDLE_STEP, fetch=None)
+        async def send_idle(task: Task) -> Harvest:
+            return await bridge.run_idle()
 
         @self.on_start
         async def open_spider(resources: Any) -> None:

@@ -9,14 +9,21 @@ from typing import Any
 from itemadapter import ItemAdapter
 from scrapy import Request
 
-from shoal.core.errors import InvalidInput
-from shoal.core.model import Reject, Task
+from shoal.core.errors import InvalidInput, NotNow
+from shoal.core.model import SECOND, Reject, Task
 from shoal.core.text import shorten
 from shoal.scrape.requests import TakeTurn, no_turn
 from shoal.scrapy.codec import item_as_json
 from shoal.scrapy.values import describe
 
 MAX_REJECTED = 2_000  # characters of an item that JSON does not have
+
+
+class SpiderClosed(NotNow):
+    """The spider of this worker is closed: its tasks are for other workers, or for the next start."""
+
+    def __init__(self) -> None:
+        super().__init__("the spider of its worker was closed", SECOND)
 
 
 class TaskResults:
@@ -61,8 +68,9 @@ class TaskResults:
             self._done.set_result(None)
 
     def give_up(self) -> None:
-        """End the task without a result: `wait` raises CancelledError."""
-        self._done.cancel()
+        """End the task without a result: `wait` raises SpiderClosed."""
+        if not self._done.done():
+            self._done.set_exception(SpiderClosed())
 
     async def wait(self) -> None:
         """Wait until the task is complete."""

@@ -5,6 +5,7 @@ the results of the task. When the engine removes the request, all is done, and t
 """
 
 import logging
+from asyncio import shield
 from collections import deque
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from shoal.core.errors import InvalidInput, InvalidUrl
@@ -28,8 +30,9 @@ from shoal.scrapy.values import UnstorableRequest
 if TYPE_CHECKING:
     from shoal.scrapy.bridge import EngineBridge
 
-REQUEST_STEP, START_STEP = "request", "start"
+REQUEST_STEP, START_STEP, IDLE_STEP = "request", "start", "idle"
 START_TASK = Task(step=START_STEP, key=START_STEP, priority=HIGHEST_PRIORITY)
+IDLE_TASK = Task(step=IDLE_STEP, key=IDLE_STEP, priority=LOWEST_PRIORITY)
 USUAL_PRIORITY = 4  # of a request with Scrapy's default priority, 0
 MAX_KNOWN = 1_000_000  # fingerprints that are remembered as stored
 MAX_INLINED = 1_000  # requests that run within one task
@@ -84,6 +87,7 @@ class EngineScheduler(BaseScheduler):
 
     def close(self, reason: str) -> Any:
         """Give up the tasks that the engine has not begun; they are released."""
+        self.bridge.begin_close(reason)
         for _, results in self._waiting:
             results.give_up()
         self._waiting.clear()
@@ -183,7 +187,7 @@ class EngineScheduler(BaseScheduler):
 
     async def _wait_for_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Yield what `start()` yields, in the worker that has its task, and nothing in the others."""
-        results = await self.bridge.start_granted
+        results = await shield(self.bridge.start_granted)  # the engine cancels this when it stops
         if results is None:
             return
         CURRENT.set(results)  # of the engine's task that reads this, and does nothing else
@@ -196,8 +200,13 @@ class EngineScheduler(BaseScheduler):
                 if is_first:  # it is sent before others, whatever their priorities
                     await self.bridge.outside.flush()
                     is_first = False
+        except CloseSpider:
+            raise  # it has ended, and the engine closes the spider
         except Exception as error:
             results.failure = InvalidInput(f"start() failed: {error_with_place(error)}")
+            raise
+        except BaseException:  # the engine was stopped: another worker or the next start reads the rest
+            results.give_up()
             raise
         finally:
             results.end()

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.core.model import RunSettings, Task
+from shoal.core.model import EnqueueReport, RunSettings, Task
 from shoal.scrapy.outside import OutsideRequests
 
 
@@ -26,7 +26,7 @@ async def test_requests_of_start_follow_those_of_the_same_moment_in_their_own_or
 ):
     run = await queue.start_run("spider", settings=RunSettings(host_delay=timedelta(0)))
     enqueued = asyncio.Event()
-    outside = OutsideRequests(queue, run.id, as_they_are, enqueued.set, is_start_lifo=is_start_lifo)
+    outside = OutsideRequests(queue, run.id, as_they_are, lambda _: enqueued.set(), is_start_lifo=is_start_lifo)
     outside.add(task("first"), is_start=True)
     await outside.flush()
     enqueued.clear()
@@ -38,3 +38,13 @@ async def test_requests_of_start_follow_those_of_the_same_moment_in_their_own_or
     while grant := (await queue.claim("worker", run_id=run.id, limit=1)).leases:
         claimed += [lease.task.url.rpartition("/")[2] for lease in grant]
     assert claimed == order
+
+
+async def test_what_the_queue_has_not_added_is_counted(queue):
+    run = await queue.start_run("spider", settings=RunSettings(host_delay=timedelta(0)))
+    reports = []
+    outside = OutsideRequests(queue, run.id, as_they_are, reports.append)
+    for name in ("a", "b", "a"):
+        outside.add(task(name))
+    outside.add(Task(step="x" * 10_000))
+    assert await outside.flush() == reports[0] == EnqueueReport(added=2, duplicate=1, invalid=1)

@@ -135,24 +135,16 @@ async def test_what_a_callback_assigns_is_there_for_a_task_that_needs_it(queue):
     assert late.token == "abc"
 
 
-async def test_what_two_workers_make_of_an_attribute_is_put_together(queue):
+async def test_of_two_workers_that_set_an_attribute_the_last_one_to_store_it_wins(queue):
     here, there = Counting(), Counting()
     one, other = await share(queue, here), await share(queue, there)
-    for spider in (here, there):
-        spider.pages, spider.found, spider.by_name, spider.last = 0, [], {}, ""
-    await one.write()
-    await other.write()
-    for name, spider in (("here", here), ("there", there)):
-        spider.pages += 1
-        spider.found.append(name)
-        spider.by_name[name] = 1
-        spider.last = name
+    here.pages, here.only = 1, "here"
+    there.pages = 2
     await one.write()
     await other.write()
     await one.read({VERSION: other.version})
     for spider in (here, there):
-        assert (spider.pages, spider.found, spider.last) == (2, ["here", "there"], "there")
-        assert spider.by_name == {"here": 1, "there": 1}
+        assert (spider.pages, spider.only) == (2, "here")
 
 
 async def test_nothing_is_written_before_the_first_callback(queue):
