@@ -105,4 +105,3 @@ class SharedAttributes:
 
     def _decode(self, text: str) -> Any:
         return self._values.decode(json.loads(text))
-

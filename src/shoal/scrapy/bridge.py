@@ -20,7 +20,8 @@ from shoal.core.model import SECOND, Done, EnqueueReport, Fate, Outcome, Reject,
 from shoal.core.tasks import exchange_last, repeat, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
-from shoal.scrape.requests import own_turn
+from shoal.scrape.requests import own_step
+from shoal.scrape.settings.sites import SiteTable
 from shoal.scrapy.attributes import STATE, VERSION, SharedAttributes
 from shoal.scrapy.compat import (
     has_receivers,
@@ -44,7 +45,7 @@ from shoal.worker.telemetry.observer import Observer
 UNFINISHED = (NotNow, UnstorableRequest)  # what a task has yielded before these is not stored
 OPEN_INTERVAL = timedelta(milliseconds=1)  # between two looks whether the engine runs
 IDLE_INTERVAL = timedelta(seconds=5)  # between two signals `spider_idle`, as in Scrapy
-STATS_INTERVAL, ERRORS_INTERVAL = timedelta(seconds=5), timedelta(seconds=1)  # of the statistics of a worker
+STATS_INTERVAL = timedelta(seconds=5)  # of the statistics of a worker
 # Between two looks at the limits of the run: at least, and at most while nothing is stored here.
 LIMITS_INTERVAL, LIMITS_MAX_WAIT_SECONDS = timedelta(milliseconds=50), 1.0
 
@@ -59,6 +60,7 @@ class EngineBridge(Observer):
     scheduler: EngineScheduler
     queue: Queue
     run: Run
+    sites: SiteTable  # the settings of some hosts
     sends_idle = True  # rather than the engine, which does not know the tasks of other workers
 
     def __init__(self, spider_class: type[Spider], settings: Settings) -> None:
@@ -136,7 +138,7 @@ class EngineBridge(Observer):
         """Connect the engine's parts; called when the engine opens its scheduler."""
         self.scheduler = scheduler
         crawler, engine = scheduler.crawler, scheduler.engine
-        self._pacer = HostPacer(self.queue, self.run.settings)
+        self._pacer = HostPacer(self.queue, self.run.settings, self.sites)
         engine.around_download(self._turn)
         crawler.signals.connect(self._on_response, signals.response_downloaded)
         if (jars := engine.cookie_jars()) is not None:
@@ -146,8 +148,7 @@ class EngineBridge(Observer):
             setattr(crawler.spider, STATE, {})  # as Scrapy's extension for JOBDIR does
         values = scheduler.codec.values
         self._attributes = SharedAttributes(self.queue, self.run.id, crawler.spider, values)
-        interval = ERRORS_INTERVAL if self._limits.needs_errors else STATS_INTERVAL
-        duties = [(self.write_stats, interval), (self._follow_run, STATS_INTERVAL)]
+        duties = [(self.write_stats, STATS_INTERVAL), (self._follow_run, STATS_INTERVAL)]
         if self._limits:
             duties.append((self._check_limits, LIMITS_INTERVAL))
         self._repeated = [asyncio.create_task(repeat(duty, every)) for duty, every in duties]
@@ -200,7 +201,7 @@ class EngineBridge(Observer):
         await self._read_shared(payload.pop(VERSIONS, {}))
         # A task that was typed as a URL has no payload: it is for `parse`.
         request = self.scheduler.codec.decode(payload or {"url": task.url})
-        results = TaskResults(_key_of(task), request, own_turn())
+        results = TaskResults(_key_of(task), request, own_step())
         self.scheduler.hand_out(request, results)
         return await self._collect(task, results)
 
@@ -268,7 +269,10 @@ class EngineBridge(Observer):
         await wait_for_event(self._stored, LIMITS_MAX_WAIT_SECONDS)
         self._stored.clear()
         counts = await self.queue.stats(self.run.id)
-        stats = await read_stats(self.queue, self.run.id) if self._limits.needs_errors else {}
+        stats: dict[str, Any] = {}
+        if self._limits.needs_stats:
+            await self.write_stats()
+            stats = await read_stats(self.queue, self.run.id)
         if reason := self._limits.reached(counts, stats):
             self.close_spider(reason)
 
@@ -310,13 +314,15 @@ class EngineBridge(Observer):
             raise
 
     def _on_response(self, response: Any, request: Request) -> None:
+        if results := current_results():
+            results.step.count_bytes(len(response.body))
         if response.status in COMPLAINTS and self._pacer and request.url.startswith("http"):
-            self.start_background(self._complain(request.url, response.headers.get("Retry-After")))
+            self.start_background(self._complain(response))
 
-    async def _complain(self, url: str, retry_after: bytes | None) -> None:
+    async def _complain(self, response: Any) -> None:
         assert self._pacer
         try:
-            await self._pacer.complain(url, retry_after)
+            await self._pacer.complain(response)
         except QueueError as error:
             log.warning("A host could not be paused for the fleet: %s", error)
 

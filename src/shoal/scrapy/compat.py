@@ -1,5 +1,6 @@
 """All that this package uses of Scrapy beyond its documented API, with one error if it is missing."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -33,7 +34,7 @@ class EngineAccess:
             self._handlers: DownloadHandlers = engine.downloader.handlers
             self._middlewares = engine.downloader.middleware.middlewares
             self._logformatter: Any = engine.scraper.logformatter
-            _ = slot.remove_request, engine._start, self._handlers.download_request_async
+            _ = slot.add_request, slot.remove_request, engine._start, self._handlers.download_request_async
         except AttributeError as error:
             raise InvalidInput(
                 f"Scrapy {scrapy.__version__} is not supported: {error}. Shoal works with {SUPPORTED}. "
@@ -52,13 +53,21 @@ class EngineAccess:
 
     def on_removed(self, call: Callable[[Request], None]) -> None:
         """Call a function with each request that the engine is done with, including its items."""
-        remove = self._slot.remove_request
+        add, remove = self._slot.add_request, self._slot.remove_request
+        added: Counter[Request] = Counter()  # a callback may download the request of its response once more
+
+        def add_request(request: Request) -> None:
+            added[request] += 1
+            add(request)
 
         def remove_request(request: Request) -> None:
-            remove(request)
-            call(request)
+            added[request] -= 1
+            if not added[request]:
+                del added[request]
+                remove(request)
+                call(request)
 
-        self._slot.remove_request = remove_request
+        self._slot.add_request, self._slot.remove_request = add_request, remove_request
 
     def replace_start(self, make: Callable[[AsyncIterator[Any]], AsyncIterator[Any]]) -> None:
         """Replace what the engine reads the start of the spider from."""

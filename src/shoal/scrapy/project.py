@@ -20,7 +20,7 @@ from scrapy.spiderloader import get_spider_loader
 
 from shoal.core.errors import InvalidInput
 from shoal.core.failures import message_of
-from shoal.core.model import Task
+from shoal.core.model import NOTHING, Task
 from shoal.core.text import shorten
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.hooks import HookedRun, ScraperHooks
@@ -30,7 +30,7 @@ from shoal.scrapy.bridge import EngineBridge
 from shoal.scrapy.compat import call_start_requests, install_reactor
 from shoal.scrapy.feeds import write_feeds
 from shoal.scrapy.scheduler import IDLE_STEP, REQUEST_STEP, START_STEP, START_TASK
-from shoal.scrapy.settings import check_settings, fates, scraper_settings, usable_feeds
+from shoal.scrapy.settings import check_settings, fates, read_attributes, scraper_settings, usable_feeds
 
 # The first is the user's; if it names none, both are set for get_project_settings() in spiders and pipelines.
 SETTINGS_VARIABLE, OWN_VARIABLE = "SCRAPY_SETTINGS_MODULE", "SHOAL_SCRAPY_SETTINGS"
@@ -52,6 +52,7 @@ class SpiderScraper(Scraper):
     _spider_class: type[Spider]
     _project: Settings
     _connect: MakeBridge
+    _follows: Mapping[str, Any] = NOTHING  # the settings that follow from those of Scrapy
 
     @classmethod
     def of(cls, spider_class: type[Spider], project: Settings, connect: MakeBridge = EngineBridge) -> Self:
@@ -73,6 +74,7 @@ class SpiderScraper(Scraper):
         """Return a copy with some settings changed, of Shoal or of Scrapy."""
         other = super().replace(**changes)
         other._spider_class, other._project, other._connect = self._spider_class, self._project, self._connect
+        other._follows = self._follows
         return other._bind(changes)
 
     def parts(self) -> Iterator[tuple[str, bool | None, str]]:
@@ -102,14 +104,16 @@ class SpiderScraper(Scraper):
         settings = self._project.copy()
         settings.setdict(dict(self.settings.scrapy), priority="cmdline")
         self._spider_class.update_settings(settings)
+        read_attributes(self._spider_class, settings)
         follows = scraper_settings(settings)
+        # Only what is new: a setting of Scrapy does not take back those of Shoal that were changed before.
+        new = {name: value for name, value in follows.items() if self._follows.get(name) != value}
         if "rate" in changes:
-            del follows["delay"]
-        if "scrapy" in changes or not self.steps:
-            self.settings = self.settings.replace(**{**follows, **changes})
+            new.pop("delay", None)
+        self.settings, self._follows = self.settings.replace(**{**new, **changes}), follows
         self.bridge = self._connect(self._spider_class, settings)
         self.steps, self.hooks, self.resources = {}, ScraperHooks(), SimpleNamespace()
-        self.observers = [self.bridge]
+        self.observers, self.bridge.sites = [self.bridge], self.settings.sites
         self.start = (START_TASK,)
         self.declared_args = OpenArgs(self.name)
         self.args = self.args or {}
@@ -139,9 +143,12 @@ class SpiderScraper(Scraper):
                 advice = OPEN_ADVICE["args" if isinstance(error, TypeError) else "parts"]
                 raise InvalidInput(f"{message_of(error)}. {advice}") from error
 
-        @self.on_finish
         async def close_spider(resources: Any) -> None:
             await bridge.shut()
+
+        # Pipelines that send what they have collected need longer than a hook usually does.
+        example, limit = "async def close_spider(resources)", self.settings.lease
+        self.hooks.add("on_finish", close_spider, example=example, limit=limit)
 
 
 class SeveralSpiders(InvalidInput):

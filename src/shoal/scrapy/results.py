@@ -12,7 +12,7 @@ from scrapy import Request
 from shoal.core.errors import InvalidInput, NotNow
 from shoal.core.model import SECOND, Reject, Task
 from shoal.core.text import shorten
-from shoal.scrape.requests import TakeTurn, no_turn
+from shoal.scrape.requests import NO_WORKER, OwnStep
 from shoal.scrapy.codec import item_as_json
 from shoal.scrapy.values import describe
 
@@ -32,9 +32,9 @@ class TaskResults:
     It is complete when the engine has no request of the task any more: `wait` returns then.
     """
 
-    def __init__(self, key: str, request: Request | None = None, take_turn: TakeTurn = no_turn) -> None:
+    def __init__(self, key: str, request: Request | None = None, step: OwnStep = NO_WORKER) -> None:
         """Collect the results of a request, which may be sent in the turn of its task."""
-        self.key, self.request, self.take_turn = key, request, take_turn
+        self.key, self.request, self.step = key, request, step
         self.items: list[Any] = []  # as JSON
         self.objects: list[Any] = []  # the same items as pipelines have returned them
         self.rejects: list[Reject] = []

@@ -5,7 +5,8 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from scrapy.settings import BaseSettings, default_settings
+from scrapy import Spider
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
 from shoal.core.errors import InvalidSetting
@@ -33,6 +34,13 @@ REFUSED = {
 }
 DELAY_WITHOUT_THROTTLE = 1.0  # seconds
 BY_CLASS = ("item_classes", "item_filter")  # options of a feed
+# Attributes of older spiders, and the settings that have taken their place.
+ATTRIBUTES = {
+    "download_delay": "DOWNLOAD_DELAY",
+    "max_concurrent_requests": "CONCURRENT_REQUESTS_PER_DOMAIN",
+}
+SPIDER_PRIORITY = SETTINGS_PRIORITIES["spider"]
+NO_LIMIT = 1_000  # requests at a time, where the setting is 0
 COMPONENTS = ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS")
 DUPEFILTERS = ("scrapy.dupefilters.RFPDupeFilter", "scrapy.dupefilters.BaseDupeFilter")
 # What the engine of a worker is told instead, and what the user should know or do.
@@ -54,15 +62,19 @@ _IGNORED: dict[str, str] = {
         ("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE", "SCHEDULER_PRIORITY_QUEUE"),
         "requests are sent by priority, and then about breadth-first",
     ),
+    **dict.fromkeys(
+        (name for name in vars(default_settings) if name.startswith("LOG_")),
+        "warnings and errors are shown by shoal run, and --log-dir writes the log of each worker",
+    ),
 }
 _EXPLAINED: dict[str, str] = {
     "FEEDS": "written from the queue when the run has ended",
     "DOWNLOAD_SLOTS": "for the whole fleet if it is a longer delay of a host, all else by each worker",
     "DOWNLOAD_DELAY": "for the whole fleet, kept by the queue",
     "CONCURRENT_REQUESTS_PER_DOMAIN": "for the whole fleet, kept by the queue",
-    "CLOSESPIDER_PAGECOUNT": "max_pages of the run, for the whole fleet",
+    "MEMUSAGE_LIMIT_MB": "of each worker: the first one that reaches it ends the run",
     "CLOSESPIDER_TIMEOUT": "from the start of a worker: the first one that reaches it ends the run",
-    **dict.fromkeys(FLEET_LIMITS, "for the whole fleet, by what is stored"),
+    **dict.fromkeys(FLEET_LIMITS, "for the whole fleet, by what its workers have stored"),
     "DUPEFILTER_CLASS": "the queue has each fingerprint once in a run",
 }
 PACKAGES_REFUSED = {
@@ -128,6 +140,8 @@ def fates(settings: BaseSettings) -> Iterator[SettingFate]:
             yield SettingFate(name, False, f"not used: {_IGNORED[name]}")
         elif name in _EXPLAINED:
             yield SettingFate(name, True, _EXPLAINED[name])
+        elif name in known and name not in COMPONENTS:
+            yield SettingFate(name, True, "used by Scrapy in each worker")
     for uri in settings.getdict("FEEDS").keys() - usable_feeds(settings).keys():
         says = f"not used for {uri}: the queue does not store the classes of items. Pass --out FILE"
         yield SettingFate("FEEDS", False, says)
@@ -158,7 +172,7 @@ def engine_settings(settings: BaseSettings) -> dict[str, Any]:
             name: {**one, "delay": 0} if _is_host(name) else one
             for name, one in settings.getdict("DOWNLOAD_SLOTS").items()
         },
-        "CONCURRENT_REQUESTS_PER_DOMAIN": settings.getint("CONCURRENT_REQUESTS"),
+        "CONCURRENT_REQUESTS_PER_DOMAIN": settings.getint("CONCURRENT_REQUESTS") or NO_LIMIT,
     }
     if "REMOTE_CONTROL_ENABLED" in settings:
         changes["REMOTE_CONTROL_ENABLED"] = False
@@ -170,22 +184,29 @@ def concurrent_items(settings: BaseSettings) -> int:
     return settings.getint("CONCURRENT_ITEMS") if settings.getpriority("CONCURRENT_ITEMS") else FEW_ITEMS
 
 
+def read_attributes(spider_class: type[Spider], settings: BaseSettings) -> None:
+    """Set what an older spider has as attributes, unless its settings say more."""
+    for name, setting in ATTRIBUTES.items():
+        if hasattr(spider_class, name) and (settings.getpriority(setting) or 0) < SPIDER_PRIORITY:
+            settings.set(setting, getattr(spider_class, name), priority="spider")
+
+
 def scraper_settings(settings: BaseSettings) -> dict[str, Any]:
     """Return the settings of a scraper that follow from those of a project."""
-    pages = settings.getint("CLOSESPIDER_PAGECOUNT")
     usual = DELAY_WITHOUT_THROTTLE if settings.getbool("AUTOTHROTTLE_ENABLED") else 0.0
-    slots = settings.getdict("DOWNLOAD_SLOTS").items()
-    sites = {name: {"delay": one["delay"]} for name, one in slots if _is_host(name) and "delay" in one}
-    return ({"sites": sites} if sites else {}) | {
-        "delay": settings.getfloat("DOWNLOAD_DELAY") or usual,
+    delay = settings.getfloat("DOWNLOAD_DELAY") or usual
+    slots = {name: one.get("delay", 0) for name, one in settings.getdict("DOWNLOAD_SLOTS").items()}
+    return {
+        "sites": {name: {"delay": own} for name, own in slots.items() if _is_host(name) and own > delay},
+        "delay": delay,
         "per_host": settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
-        or settings.getint("CONCURRENT_REQUESTS"),
+        or settings.getint("CONCURRENT_REQUESTS")
+        or NO_LIMIT,
         "robots": False,  # Scrapy's middleware reads robots.txt
         "scope": "any",  # and its offsite middleware has the scope
         "timeout": settings.getfloat("DOWNLOAD_TIMEOUT") or 180,
         "lease": timedelta(minutes=15),  # for all that a request does, including its pipelines
         "failed_pages": "off",
-        "max_pages": pages + 1 if pages else None,  # the task of `start()` counts as one
     }
 
 

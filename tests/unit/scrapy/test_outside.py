@@ -26,7 +26,9 @@ async def test_requests_of_start_follow_those_of_the_same_moment_in_their_own_or
 ):
     run = await queue.start_run("spider", settings=RunSettings(host_delay=timedelta(0)))
     enqueued = asyncio.Event()
-    outside = OutsideRequests(queue, run.id, as_they_are, lambda _: enqueued.set(), is_start_lifo=is_start_lifo)
+    outside = OutsideRequests(
+        queue, run.id, as_they_are, lambda _: enqueued.set(), is_start_lifo=is_start_lifo
+    )
     outside.add(task("first"), is_start=True)
     await outside.flush()
     enqueued.clear()

@@ -3,13 +3,18 @@
 import asyncio
 import time
 from collections import defaultdict
+from contextlib import contextmanager
 from datetime import date, timedelta
 from itertools import pairwise
 
+import pytest
 import scrapy
 from scrapy.http.cookies import CookieJar
 
 from shoal.core.model import RunSettings
+from shoal.scrape.requests import OwnStep
+from shoal.scrape.scraper import Scraper
+from shoal.scrape.settings.sites import SiteTable
 from shoal.scrapy.attributes import MAX_SIZE, VERSION, SharedAttributes
 from shoal.scrapy.codec import RequestCodec
 from shoal.scrapy.cookies import SharedCookies
@@ -55,13 +60,13 @@ async def test_cookies_that_two_workers_set_at_once_are_both_kept(queue):
 
 async def test_a_task_has_one_turn_from_its_claim_and_its_other_requests_wait(queue):
     gap = 0.2
-    pacer = HostPacer(queue, RunSettings(host_delay=timedelta(seconds=gap), per_host=1))
+    pacer = HostPacer(queue, RunSettings(host_delay=timedelta(seconds=gap), per_host=1), SiteTable())
     turns, sent = iter([True, False, False]), []
 
     async def take_turn():
         return next(turns)
 
-    results = TaskResults("key", scrapy.Request(PAGE), take_turn)
+    results = TaskResults("key", scrapy.Request(PAGE), OwnStep(take_turn))
     for _ in range(3):
         async with pacer.turn(scrapy.Request(PAGE), results):
             sent.append(asyncio.get_running_loop().time())
@@ -70,13 +75,15 @@ async def test_a_task_has_one_turn_from_its_claim_and_its_other_requests_wait(qu
 
 async def test_after_a_request_that_was_sent_late_a_turn_that_is_on_time_is_given_up(queue):
     gap = 0.2
-    pacer = HostPacer(queue, RunSettings(host_delay=timedelta(seconds=gap), per_host=2))
+    pacer = HostPacer(queue, RunSettings(host_delay=timedelta(seconds=gap), per_host=2), SiteTable())
 
     async def take_turn():
         return True
 
     async def send(key):
-        async with pacer.turn(scrapy.Request(PAGE), TaskResults(key, scrapy.Request(PAGE), take_turn)):
+        async with pacer.turn(
+            scrapy.Request(PAGE), TaskResults(key, scrapy.Request(PAGE), OwnStep(take_turn))
+        ):
             # What the loop does before it writes the request.
             asyncio.get_running_loop().call_soon(time.sleep, gap)
             await asyncio.sleep(0)
@@ -87,7 +94,7 @@ async def test_after_a_request_that_was_sent_late_a_turn_that_is_on_time_is_give
 
 
 async def test_requests_within_tasks_are_bounded_by_the_limit_of_the_host(queue):
-    pacer = HostPacer(queue, RunSettings(host_delay=timedelta(0), per_host=2))
+    pacer = HostPacer(queue, RunSettings(host_delay=timedelta(0), per_host=2), SiteTable())
     most = inside = 0
 
     async def send():
@@ -100,6 +107,37 @@ async def test_requests_within_tasks_are_bounded_by_the_limit_of_the_host(queue)
 
     await asyncio.gather(*(send() for _ in range(8)))
     assert most == 2
+
+
+async def test_the_delay_of_a_site_holds_within_tasks_and_no_wait_takes_time_of_the_step(queue):
+    suspended = []
+
+    @contextmanager
+    def suspend():
+        suspended.append("began")
+        yield
+        suspended.append("ended")
+
+    sites = Scraper("a").replace(delay=0, sites={"shop.test": {"delay": 0.2}}).settings.sites
+    pacer = HostPacer(queue, RunSettings(host_delay=timedelta(0)), sites)
+    results, sent = TaskResults("key", None, OwnStep(suspend=suspend)), []
+    for _ in range(2):
+        async with pacer.turn(scrapy.Request(PAGE), results):
+            assert suspended.pop() == "ended"
+            sent.append(asyncio.get_running_loop().time())
+    assert sent[1] - sent[0] >= 0.95 * 0.2
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("7", 7), ("Wed, 18 Feb 2026 10:00:30 GMT", 30), ("soon", 1), ("999999", 3600)]
+)
+async def test_a_host_that_sends_503_pauses_for_as_long_as_it_says(queue, header, seconds):
+    headers = {"Retry-After": header, "Date": "Wed, 18 Feb 2026 10:00:00 GMT"}
+    await HostPacer(queue, RunSettings(host_delay=timedelta(0)), SiteTable()).complain(
+        scrapy.http.Response(PAGE, status=503, headers=headers)
+    )
+    (host,) = [one async for one in queue.hosts()]
+    assert host.paused_for.total_seconds() == pytest.approx(seconds, abs=0.9)
 
 
 class Counting(scrapy.Spider):
