@@ -3,16 +3,14 @@
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 from scrapy import Spider
 
-from shoal.queue.contract import SharedNotes
+from shoal.scrapy.sharing import VersionedNotes
 from shoal.scrapy.values import UnstorableRequest, ValueCodec
 
-TOPIC = "scrapy attributes"
-VERSION = "attributes"  # among the versions that a task needs; the others are of cookie jars
+NAME = "attributes"  # among what workers share; the other names are of cookies
 STATE = "state"  # of the spider: shared in any case
 MAX_SIZE = 64 * 1024  # characters of one attribute
 
@@ -28,51 +26,42 @@ class SharedAttributes:
     same time, the last one to store it wins.
     """
 
-    def __init__(self, queue: SharedNotes, run_id: str, spider: Spider, values: ValueCodec) -> None:
-        self._queue, self._run_id, self._spider, self._values = queue, run_id, spider, values
+    def __init__(self, notes: VersionedNotes, spider: Spider, values: ValueCodec) -> None:
+        self._notes, self._spider, self._values = notes, spider, values
         self._before: dict[str, Any] | None = None  # attributes before the first callback
         self._known: dict[str, str] = {}  # those assigned since then as JSON, as last read or written
         self._refused: set[str] = set()
         self._lock = asyncio.Lock()
-        self.version = 0
 
-    async def begin(self) -> None:
-        """Read what other workers have assigned; called before each callback, does this once."""
+    @property
+    def version(self) -> int:
+        """The version that this worker has."""
+        return self._notes.versions.get(NAME, 0)
+
+    async def read(self, version: int) -> None:
+        """Read the attributes if this worker has an older version, or has not read any yet."""
         async with self._lock:
-            if self._before is None:
+            is_first = self._before is None
+            if is_first:
                 self._before = dict(vars(self._spider))
-                await self._read()
-
-    async def read(self, versions: Mapping[str, int]) -> None:
-        """Read the attributes if this worker has an older version."""
-        async with self._lock:
-            if self.version < versions.get(VERSION, 0):
-                await self._read()
+            if (is_first or self.version < version) and (theirs := await self._notes.read(NAME)):
+                self._take_over(theirs)
 
     async def write(self) -> None:
         """Store what callbacks have assigned since the last call."""
         async with self._lock:
-            while self._assigned() != self._known:
-                stamp = await self._read()
-                own = self._assigned()
-                text = json.dumps([self.version + 1, own])
-                if await self._queue.swap_note(TOPIC, self._run_id, text.encode(), stamp=stamp):
-                    self._known, self.version = own, self.version + 1
+            if self._assigned() != self._known:
+                await self._notes.write(NAME, self._take_over)
 
-    async def _read(self) -> int | None:
-        """Take over what other workers have assigned; return the stamp of the note."""
-        note = (await self._queue.notes(TOPIC, [self._run_id])).get(self._run_id)
-        if note is None:
-            return None
-        version, theirs = json.loads(note.value)
-        if version != self.version:
-            own = self._assigned()
-            for name, text in theirs.items():
-                # What this worker has assigned meanwhile is newer than what another one has stored.
-                if text != self._known.get(name) and own.get(name) == self._known.get(name):
-                    setattr(self._spider, name, self._decode(text))
-            self._known, self.version = theirs, version
-        return note.stamp
+    def _take_over(self, theirs: dict[str, str] | None) -> dict[str, str]:
+        """Take over what others have assigned; return what all have."""
+        own = self._assigned()
+        for name, text in (theirs or {}).items():
+            # What this worker has assigned meanwhile is newer than what another one has stored.
+            if text != self._known.get(name) and own.get(name) == self._known.get(name):
+                setattr(self._spider, name, self._decode(text))
+        self._known = self._assigned()
+        return self._known
 
     def _assigned(self) -> dict[str, str]:
         """Return the attributes that were assigned since the beginning, as JSON."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -17,12 +17,12 @@ from scrapy.settings import Settings
 
 from shoal.core.errors import InvalidInput, NotNow, QueueError
 from shoal.core.model import SECOND, Done, EnqueueReport, Fate, Outcome, Reject, Run, Task
-from shoal.core.tasks import exchange_last, repeat, wait_for_event
+from shoal.core.tasks import exchange_last, repeat, start_in, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.requests import own_step
 from shoal.scrape.settings.sites import SiteTable
-from shoal.scrapy.attributes import STATE, VERSION, SharedAttributes
+from shoal.scrapy.attributes import NAME, STATE, SharedAttributes
 from shoal.scrapy.compat import (
     has_receivers,
     install_reactor,
@@ -31,13 +31,14 @@ from shoal.scrapy.compat import (
     send_idle,
     set_up_reactor,
 )
-from shoal.scrapy.cookies import VERSIONS, SharedCookies
+from shoal.scrapy.cookies import SharedCookies
 from shoal.scrapy.limits import FleetLimits
 from shoal.scrapy.outside import OutsideRequests
 from shoal.scrapy.pacing import COMPLAINTS, HostPacer
 from shoal.scrapy.results import SpiderClosed, TaskResults, current_results, stats_as_json
 from shoal.scrapy.scheduler import IDLE_TASK, OPENING, START_STEP, EngineScheduler
 from shoal.scrapy.settings import engine_settings, fates
+from shoal.scrapy.sharing import VERSIONS, VersionedNotes
 from shoal.scrapy.values import UnstorableRequest
 from shoal.worker.scraper_stats import read_stats, write_stats
 from shoal.worker.telemetry.observer import Observer
@@ -141,13 +142,13 @@ class EngineBridge(Observer):
         self._pacer = HostPacer(self.queue, self.run.settings, self.sites)
         engine.around_download(self._turn)
         crawler.signals.connect(self._on_response, signals.response_downloaded)
+        values, notes = scheduler.codec.values, VersionedNotes(self.queue, self.run.id)
         if (jars := engine.cookie_jars()) is not None:
-            self._cookies = SharedCookies(self.queue, self.run.id, jars)
+            self._cookies = SharedCookies(notes, jars, values)
         assert crawler.spider
         if not hasattr(crawler.spider, STATE):
             setattr(crawler.spider, STATE, {})  # as Scrapy's extension for JOBDIR does
-        values = scheduler.codec.values
-        self._attributes = SharedAttributes(self.queue, self.run.id, crawler.spider, values)
+        self._attributes = SharedAttributes(notes, crawler.spider, values)
         duties = [(self.write_stats, STATS_INTERVAL), (self._follow_run, STATS_INTERVAL)]
         if self._limits:
             duties.append((self._check_limits, LIMITS_INTERVAL))
@@ -290,12 +291,6 @@ class EngineBridge(Observer):
                 self.scheduler.crawler.stats.inc_value(name, count)
                 self.scheduler.crawler.stats.inc_value("scheduler/enqueued", -count)
 
-    def start_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine that nothing waits for."""
-        task = asyncio.create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-
     def _check_open(self) -> None:
         if self.closed_for or self.scheduler.engine.is_closing:
             raise SpiderClosed
@@ -314,10 +309,12 @@ class EngineBridge(Observer):
             raise
 
     def _on_response(self, response: Any, request: Request) -> None:
+        if self._cookies:
+            self._cookies.touch(request, response)
         if results := current_results():
             results.step.count_bytes(len(response.body))
         if response.status in COMPLAINTS and self._pacer and request.url.startswith("http"):
-            self.start_background(self._complain(response))
+            start_in(self._background, self._complain(response))
 
     async def _complain(self, response: Any) -> None:
         assert self._pacer
@@ -329,22 +326,22 @@ class EngineBridge(Observer):
     async def _read_shared(self, versions: Mapping[str, int]) -> None:
         """Read the cookies and attributes that a task needs."""
         assert self._attributes
-        await self._attributes.begin()
-        await self._attributes.read(versions)
+        await self._attributes.read(versions.get(NAME, 0))
         if self._cookies:
-            await self._cookies.read({name: one for name, one in versions.items() if name != VERSION})
+            await self._cookies.read({name: one for name, one in versions.items() if name != NAME})
 
     async def _write_shared(self, follow: list[Task]) -> list[Task]:
         """Store the cookies and attributes that have changed, and let these tasks name the versions."""
         assert self._attributes
         await self._attributes.write()
-        versions = {VERSION: self._attributes.version} if self._attributes.version else {}
         if self._cookies:
             await self._cookies.write()
-            versions |= self._cookies.versions
-        if not versions:
-            return follow
-        return [replace(one, payload={**one.payload, VERSIONS: versions}) for one in follow]
+        common = {NAME: self._attributes.version} if self._attributes.version else {}
+        changed = []
+        for one in follow:
+            versions = common | (self._cookies.versions_for(one) if self._cookies else {})
+            changed.append(replace(one, payload={**one.payload, VERSIONS: versions}) if versions else one)
+        return changed
 
 
 def _key_of(task: Task) -> str:

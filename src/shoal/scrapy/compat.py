@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from http.cookiejar import Cookie
 from typing import Any
 
 import scrapy
@@ -13,6 +14,7 @@ from scrapy.core.engine import ExecutionEngine
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.exceptions import CloseSpider, DontCloseSpider
+from scrapy.http.cookies import CookieJar
 from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
@@ -107,6 +109,11 @@ class EngineAccess:
         """Remove the delay and limit of hosts from the downloader: the queue has those of the fleet."""
         downloader = self._engine.downloader
         downloader._delay, downloader.domain_concurrency = 0.0, downloader.total_concurrency
+
+
+def cookies_of(jar: CookieJar, domain: str) -> list[Cookie]:
+    """Return the cookies of a jar for one domain, without looking at those of others."""
+    return [one for path in jar._cookies.get(domain, {}).values() for one in path.values()]
 
 
 def make_idle_crawler(spider_class: type[Spider], settings: Settings, args: Mapping[str, Any]) -> Crawler:

@@ -30,7 +30,7 @@ from shoal.scrapy.bridge import EngineBridge
 from shoal.scrapy.compat import call_start_requests, install_reactor
 from shoal.scrapy.feeds import write_feeds
 from shoal.scrapy.scheduler import IDLE_STEP, REQUEST_STEP, START_STEP, START_TASK
-from shoal.scrapy.settings import check_settings, fates, read_attributes, scraper_settings, usable_feeds
+from shoal.scrapy.settings import check_settings, fates, is_by_class, read_attributes, scraper_settings
 
 # The first is the user's; if it names none, both are set for get_project_settings() in spiders and pipelines.
 SETTINGS_VARIABLE, OWN_VARIABLE = "SCRAPY_SETTINGS_MODULE", "SHOAL_SCRAPY_SETTINGS"
@@ -91,7 +91,7 @@ class SpiderScraper(Scraper):
     def for_run_hooks(self) -> Scraper:
         """A scraper that writes the feeds of a run when it has ended, without opening the spider."""
         scraper, settings = Scraper(self.name), self.bridge.settings
-        if usable_feeds(settings):
+        if not all(map(is_by_class, settings.getdict("FEEDS").values())):
 
             async def feeds(run: HookedRun) -> None:
                 await write_feeds(self._spider_class, settings, self.args or {}, run.resources.queue, run.id)

@@ -1,6 +1,6 @@
 """The settings of a Scrapy project: what becomes of each on Shoal's workers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, NamedTuple
@@ -17,23 +17,13 @@ LIKELY_TYPO = 0.9  # how alike a name is to a setting's, from 0 to 1
 FEW_ITEMS = 8  # of one response that pass the pipelines at once: Scrapy's 100 makes as many asyncio tasks
 
 
-class _Refused(NamedTuple):
-    usual: Any
-    advice: str
-
-
 # Settings that must have their default: what they name would take the place of Shoal's queue.
 REFUSED = {
-    "SCHEDULER": _Refused(
-        "scrapy.core.scheduler.Scheduler",
-        "Shoal's queue takes its place: delete the line, and --queue names it",
-    ),
-    "DOWNLOADER": _Refused(
-        "scrapy.core.downloader.Downloader", "Shoal needs Scrapy's own downloader: delete the line"
-    ),
+    "SCHEDULER": "Shoal's queue takes its place: delete the line, and --queue names it",
+    "DOWNLOADER": "Shoal needs Scrapy's own downloader: delete the line",
 }
 DELAY_WITHOUT_THROTTLE = 1.0  # seconds
-BY_CLASS = ("item_classes", "item_filter")  # options of a feed
+NO_CLASSES = "the queue does not store the classes of items"
 # Attributes of older spiders, and the settings that have taken their place.
 ATTRIBUTES = {
     "download_delay": "DOWNLOAD_DELAY",
@@ -104,9 +94,9 @@ def check_settings(settings: BaseSettings, *, but: str = "") -> None:
 
 def refusals(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     """Yield the settings that cannot be used, and what to do."""
-    for name, refused in REFUSED.items():
-        if settings[name] not in (refused.usual, SCHEDULER):
-            yield name, f"is {_name_of(settings[name])}. {refused.advice}"
+    for name, advice in REFUSED.items():
+        if settings[name] not in (getattr(default_settings, name), SCHEDULER):
+            yield name, f"is {_name_of(settings[name])}. {advice}"
     if settings["DUPEFILTER_CLASS"] not in DUPEFILTERS:
         yield (
             "DUPEFILTER_CLASS",
@@ -120,10 +110,9 @@ def refusals(settings: BaseSettings) -> Iterator[tuple[str, str]]:
                 yield group, f"has {_name_of(key)}, which needs {PACKAGES_REFUSED[package]}"
 
 
-def usable_feeds(settings: BaseSettings) -> dict[Any, Any]:
-    """Return the feeds that can be written from stored items, which have no classes."""
-    feeds = settings.getdict("FEEDS")
-    return {uri: one for uri, one in feeds.items() if not any(one.get(name) for name in BY_CLASS)}
+def is_by_class(feed: Mapping[str, Any]) -> bool:
+    """Return whether a feed chooses items by what stored ones do not have."""
+    return bool(feed.get("item_classes") or feed.get("item_filter"))
 
 
 def fates(settings: BaseSettings) -> Iterator[SettingFate]:
@@ -142,9 +131,9 @@ def fates(settings: BaseSettings) -> Iterator[SettingFate]:
             yield SettingFate(name, True, _EXPLAINED[name])
         elif name in known and name not in COMPONENTS:
             yield SettingFate(name, True, "used by Scrapy in each worker")
-    for uri in settings.getdict("FEEDS").keys() - usable_feeds(settings).keys():
-        says = f"not used for {uri}: the queue does not store the classes of items. Pass --out FILE"
-        yield SettingFate("FEEDS", False, says)
+    for uri, feed in settings.getdict("FEEDS").items():
+        if is_by_class(feed):
+            yield SettingFate("FEEDS", False, f"not used for {uri}: {NO_CLASSES}. Pass --out FILE")
     for group in COMPONENTS:
         for key, order in settings.getwithbase(group).items():
             own = not _name_of(key).startswith("scrapy.")

@@ -11,51 +11,79 @@ import pytest
 import scrapy
 from scrapy.http.cookies import CookieJar
 
-from shoal.core.model import RunSettings
+from shoal.core.model import RunSettings, Task
 from shoal.scrape.requests import OwnStep
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.sites import SiteTable
-from shoal.scrapy.attributes import MAX_SIZE, VERSION, SharedAttributes
+from shoal.scrapy.attributes import MAX_SIZE, SharedAttributes
 from shoal.scrapy.codec import RequestCodec
 from shoal.scrapy.cookies import SharedCookies
 from shoal.scrapy.pacing import HostPacer
 from shoal.scrapy.results import TaskResults
+from shoal.scrapy.sharing import VersionedNotes
 
 PAGE = "https://shop.test/1"
 
 
-def set_cookie(jars, name, value, *, jar=None):
-    request = scrapy.Request(PAGE)
-    response = scrapy.http.Response(PAGE, headers={"Set-Cookie": f"{name}={value}; Path=/"})
+def make_jars(queue):
+    """Return the jars of a worker, and what shares them."""
+    jars = defaultdict(CookieJar)
+    return jars, SharedCookies(VersionedNotes(queue, "run"), jars, RequestCodec(Counting()).values)
+
+
+def set_cookie(worker, name, value, *, jar=None, url=PAGE):
+    jars, shared = worker
+    request = scrapy.Request(url, meta={"cookiejar": jar} if jar else {})
+    response = scrapy.http.Response(url, headers={"Set-Cookie": f"{name}={value}; Path=/"})
     jars[jar].extract_cookies(response, request)
+    shared.touch(request, response)
 
 
-def cookies_of(jars, jar=None):
-    return {one.name: one.value for one in jars[jar]}
+def cookies_of(worker, jar=None):
+    return {one.name: one.value for one in worker[0][jar]}
+
+
+def task_for(url, jar=None):
+    return Task(url=url, payload={"url": url, "meta": {"cookiejar": jar}} if jar else {"url": url})
 
 
 async def test_a_worker_reads_the_cookies_that_the_task_needs(queue):
-    here, there = defaultdict(CookieJar), defaultdict(CookieJar)
-    login, other = SharedCookies(queue, "run", here), SharedCookies(queue, "run", there)
-    set_cookie(here, "session", "1")
-    set_cookie(here, "session", "2", jar="second")
-    await login.write()
-    await other.read(login.versions)
-    assert (cookies_of(there), cookies_of(there, "second")) == ({"session": "1"}, {"session": "2"})
-    before = dict(login.versions)
-    await login.write()
-    assert login.versions == before  # nothing has changed
+    login, other = make_jars(queue), make_jars(queue)
+    set_cookie(login, "session", "1")
+    set_cookie(login, "session", "2", jar="second")
+    set_cookie(login, "elsewhere", "3", url="https://other.test/")
+    await login[1].write()
+    versions = login[1].versions_for(task_for(PAGE)) | login[1].versions_for(task_for(PAGE, "second"))
+    assert len(versions) == 2  # not of the other site
+    await other[1].read(versions)
+    assert (cookies_of(other), cookies_of(other, "second")) == ({"session": "1"}, {"session": "2"})
+    set_cookie(login, "session", "1")
+    await login[1].write()
+    assert login[1].versions_for(task_for(PAGE)).items() <= versions.items()  # nothing has changed
 
 
 async def test_cookies_that_two_workers_set_at_once_are_both_kept(queue):
-    here, there = defaultdict(CookieJar), defaultdict(CookieJar)
-    one, other = SharedCookies(queue, "run", here), SharedCookies(queue, "run", there)
-    set_cookie(here, "a", "1")
-    set_cookie(there, "b", "2")
-    await one.write()
-    await other.write()
-    await one.read(other.versions)
-    assert cookies_of(here) == cookies_of(there) == {"a": "1", "b": "2"}
+    one, other = make_jars(queue), make_jars(queue)
+    set_cookie(one, "a", "1")
+    set_cookie(other, "b", "2")
+    await one[1].write()
+    await other[1].write()
+    await one[1].read(other[1].versions_for(task_for(PAGE)))
+    assert cookies_of(one) == cookies_of(other) == {"a": "1", "b": "2"}
+
+
+async def test_a_task_costs_as_much_however_many_cookies_and_jars_there_are(queue, monkeypatch):
+    worker, dumped = make_jars(queue), []
+    for number in range(50):
+        set_cookie(worker, "a", "1", url=f"https://shop{number}.test/")
+        set_cookie(worker, "a", "1", jar=f"jar{number}")
+    await worker[1].write()
+    dump = worker[1]._dump
+    monkeypatch.setattr(worker[1], "_dump", lambda name: dumped.append(name) or dump(name))
+    set_cookie(worker, "b", "2")
+    await worker[1].write()
+    assert len(set(dumped)) <= 4
+    assert len(worker[1].versions_for(task_for(PAGE))) == 1
 
 
 async def test_a_task_has_one_turn_from_its_claim_and_its_other_requests_wait(queue):
@@ -150,8 +178,8 @@ class Counting(scrapy.Spider):
 
 
 async def share(queue, spider):
-    shared = SharedAttributes(queue, "run", spider, RequestCodec(spider).values)
-    await shared.begin()
+    shared = SharedAttributes(VersionedNotes(queue, "run"), spider, RequestCodec(spider).values)
+    await shared.read(0)
     return shared
 
 
@@ -164,7 +192,7 @@ async def test_what_a_callback_assigns_is_there_for_a_task_that_needs_it(queue):
     version = one.version
     await one.write()
     assert one.version == version == 1  # nothing has changed
-    await other.read({VERSION: version})
+    await other.read(version)
     assert (there.token, there.links) == ("abc", here.links)
     assert there.links["none"] == []
     assert there.seen == set()
@@ -180,14 +208,14 @@ async def test_of_two_workers_that_set_an_attribute_the_last_one_to_store_it_win
     there.pages = 2
     await one.write()
     await other.write()
-    await one.read({VERSION: other.version})
+    await one.read(other.version)
     for spider in (here, there):
         assert (spider.pages, spider.only) == (2, "here")
 
 
 async def test_nothing_is_written_before_the_first_callback(queue):
     spider = Counting()
-    shared = SharedAttributes(queue, "run", spider, RequestCodec(spider).values)
+    shared = SharedAttributes(VersionedNotes(queue, "run"), spider, RequestCodec(spider).values)
     await shared.write()
     assert shared.version == 0
 
@@ -214,5 +242,5 @@ async def test_the_state_of_a_spider_is_shared_although_it_is_changed_in_place(q
     assert one.version == 0  # nothing was set
     here.state["page"] = 3
     await one.write()
-    await other.read({VERSION: one.version})
+    await other.read(one.version)
     assert there.state == {"page": 3}
