@@ -83,13 +83,9 @@ class SharedAttributes:
 
     def _refuse(self, name: str, why: str) -> str:
         self._refused.add(name)
-        log.warning(
-            "%s.%s is not shared: each worker has its own, and a restart has none. It is %s Or pass what "
-            "a callback needs as cb_kwargs.",
-            type(self._spider).__name__,
-            name,
-            why,
-        )
+        says = "is not shared: each worker has its own, and a restart has none. It is"
+        advice = "Or pass what a callback needs as cb_kwargs."
+        log.warning("%s.%s %s %s %s", type(self._spider).__name__, name, says, why, advice)
         return ""
 
     def _decode(self, text: str) -> Any:

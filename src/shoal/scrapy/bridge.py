@@ -4,8 +4,8 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -140,7 +140,7 @@ class EngineBridge(Observer):
         self.scheduler = scheduler
         crawler, engine = scheduler.crawler, scheduler.engine
         self._pacer = HostPacer(self.queue, self.run.settings, self.sites)
-        engine.around_download(self._turn)
+        engine.around_download(self._pacer.turn)
         crawler.signals.connect(self._on_response, signals.response_downloaded)
         values, notes = scheduler.codec.values, VersionedNotes(self.queue, self.run.id)
         if (jars := engine.cookie_jars()) is not None:
@@ -294,19 +294,6 @@ class EngineBridge(Observer):
     def _check_open(self) -> None:
         if self.closed_for or self.scheduler.engine.is_closing:
             raise SpiderClosed
-
-    @asynccontextmanager
-    async def _turn(self, request: Request) -> AsyncIterator[None]:
-        """Wait until a request may be sent; it is in flight until the end of the context."""
-        assert self._pacer
-        results = current_results()
-        try:
-            async with self._pacer.turn(request, results):
-                yield
-        except NotNow as error:
-            if results:
-                results.failure = error
-            raise
 
     def _on_response(self, response: Any, request: Request) -> None:
         if self._cookies:

@@ -101,13 +101,9 @@ class EngineAccess:
         middleware = next(found, None)
         return None if middleware is None else middleware.jars
 
-    def set_concurrent_items(self, count: int) -> None:
-        """Let this many items of a response pass the pipelines at once."""
-        self._engine.scraper.concurrent_items = count
-
-    def lift_slot_limits(self) -> None:
-        """Remove the delay and limit of hosts from the downloader: the queue has those of the fleet."""
-        downloader = self._engine.downloader
+    def lift_limits(self, items: int) -> None:
+        """Leave the delay and limit of hosts to the queue; let this many items pass the pipelines at once."""
+        self._engine.scraper.concurrent_items, downloader = items, self._engine.downloader
         downloader._delay, downloader.domain_concurrency = 0.0, downloader.total_concurrency
 
 

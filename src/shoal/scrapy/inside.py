@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import msgspec
@@ -16,7 +16,6 @@ from shoal.core.tasks import exchange_last
 from shoal.fleet.dead_workers import new_worker_id, release_leases_of
 from shoal.fleet.job import Job
 from shoal.fleet.run.open_run import find_unfinished, open_job
-from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.scrapy.bridge import STATS_INTERVAL, EngineBridge
 from shoal.scrapy.feeds import StoredFeeds
@@ -76,7 +75,9 @@ class CrawlBridge(EngineBridge):
         project.frozen = False
         scraper = SpiderScraper.of(self.spider_class, project, lambda *_: self)
         job = Job(scraper=scraper, name=scraper.name, reference="", queue_url=url, joins=True)
-        wanted = self.settings.get("SHOAL_RUN") or await _unfinished(queue, scraper.name)
+        wanted = self.settings.get("SHOAL_RUN")
+        with suppress(InvalidSetting):  # all runs are finished
+            wanted = wanted or (await find_unfinished(queue, scraper.name)).id
         opened = await open_job(queue, job, run_id=wanted)
         run = opened.run
         await release_leases_of(queue, run)
@@ -85,8 +86,7 @@ class CrawlBridge(EngineBridge):
         is_new = not (await queue.stats(run.id)).items
         self._feeds = StoredFeeds(self._own_crawler, is_new=is_new)
         await super().on_open(scheduler)
-        scheduler.engine.lift_slot_limits()
-        scheduler.engine.set_concurrent_items(concurrent_items(self.settings))
+        scheduler.engine.lift_limits(concurrent_items(self.settings))
         self._working = asyncio.create_task(self._work(opened.job, run))
 
     async def on_close(self, reason: str) -> None:
@@ -140,11 +140,3 @@ class CrawlBridge(EngineBridge):
             if self.is_drained:
                 self.scheduler.engine.wake()
                 await self._more.wait()
-
-
-async def _unfinished(queue: Queue, scraper: str) -> str | None:
-    """Return the run that was not finished, which is continued; None if there is none."""
-    try:
-        return (await find_unfinished(queue, scraper)).id
-    except InvalidSetting:
-        return None

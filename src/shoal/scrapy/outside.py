@@ -34,7 +34,6 @@ class OutsideRequests:
         self._tasks: list[Task] = []  # before those of `start()`, as in Scrapy
         self._of_start: list[Task] = []
         self._lock = asyncio.Lock()
-        self._flushed = 0  # how often
         self._sending: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -56,16 +55,12 @@ class OutsideRequests:
                 tasks = await self._prepare([*self._tasks, *self._of_start[:of_start][::order]])
                 report += await self._queue.enqueue(self._run_id, tasks, on_invalid=_log_invalid)
                 del self._tasks[:others], self._of_start[:of_start]
-                self._flushed += 1
         self._on_enqueued(report)
         return report
 
     async def _send(self) -> None:
         while self._tasks or self._of_start:
-            flushed = self._flushed
             await asyncio.sleep(LINGER_INTERVAL.total_seconds())
-            if flushed != self._flushed:
-                continue  # what is there now has just come
             try:
                 await self.flush()
             except QueueError as error:

@@ -10,14 +10,14 @@ from scrapy import Request
 from scrapy.http import Response as ScrapyResponse
 
 from shoal.core.http import Headers, Response
-from shoal.core.model import RunSettings
+from shoal.core.model import ZERO, RunSettings
 from shoal.core.pacing import MAX_PAUSE
 from shoal.core.tasks import exact_time
 from shoal.core.urls import canonical_with_host, host_of
 from shoal.fetch.status import retry_after
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.sites import SiteTable
-from shoal.scrapy.results import TaskResults
+from shoal.scrapy.results import TaskResults, current_results
 from shoal.worker.turns import HostTurns
 
 EARLY = 0.95  # of a gap: timers are not exact
@@ -38,21 +38,20 @@ class HostPacer:
         self._with_request: set[TaskResults] = set()  # tasks whose own request is being sent
 
     @asynccontextmanager
-    async def turn(self, request: Request, results: TaskResults | None) -> AsyncIterator[None]:
+    async def turn(self, request: Request) -> AsyncIterator[None]:
         """Wait until a request may be sent, and be one of the host's until its end; raises NotNow."""
         if request.url[:4].lower() != "http":
             yield
             return
         url, host = canonical_with_host(request.url)
-        delay = self._sites.find(url).delay
-        gap = max(self._gap, delay) if delay else self._gap
+        gap, results = max(self._gap, self._sites.find(url).delay or ZERO), current_results()
         own = results.request if results else None
         is_own = own is not None and host_of(own.url) == host and results not in self._with_request
         if is_own and results:
             self._with_request.add(results)
         try:
             async with AsyncExitStack() as held:
-                with results.step.suspend() if results else nullcontext():
+                with results.waiting() if results else nullcontext():
                     if not is_own:
                         slot = self._turns.slot(host, self._per_host, REQUEST_TIMEOUT)
                         await held.enter_async_context(slot)

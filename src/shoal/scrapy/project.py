@@ -80,11 +80,8 @@ class SpiderScraper(Scraper):
     def parts(self) -> Iterator[tuple[str, bool | None, str]]:
         """Yield what becomes of the project's settings, middlewares, pipelines and extensions."""
         if self._spider_class.start is call_start_requests:
-            yield (
-                "start_requests()",
-                True,
-                "called, as before Scrapy 2.16; newer code has: async def start(self)",
-            )
+            says = "called, as before Scrapy 2.16; newer code has: async def start(self)"
+            yield "start_requests()", True, says
         yield from fates(self.bridge.settings)
 
     @property

@@ -1,7 +1,8 @@
 """What Scrapy's engine makes of one task, collected until the task is settled."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
@@ -71,6 +72,16 @@ class TaskResults:
         """End the task without a result: `wait` raises SpiderClosed."""
         if not self._done.done():
             self._done.set_exception(SpiderClosed())
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait for a host, which takes no time of the task; if that cannot be now, the task is for later."""
+        try:
+            with self.step.suspend():
+                yield
+        except NotNow as error:
+            self.failure = error
+            raise
 
     async def wait(self) -> None:
         """Wait until the task is complete."""

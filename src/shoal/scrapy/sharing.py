@@ -6,7 +6,6 @@ from typing import Any
 
 from shoal.queue.contract import SharedNotes
 
-TOPIC = "shared by scrapy workers"
 # In the payload of a task, beside what its request has: the versions that it needs, by name.
 VERSIONS = "versions"
 
@@ -15,7 +14,7 @@ class VersionedNotes:
     """Reads and writes the shared values of a run; `versions` are those that this worker has."""
 
     def __init__(self, queue: SharedNotes, run_id: str) -> None:
-        self._queue, self._run_id = queue, run_id
+        self._queue, self._topic = queue, f"shared by the spiders of run {run_id}"
         self.versions: dict[str, int] = {}
 
     async def read(self, name: str) -> Any:
@@ -33,15 +32,11 @@ class VersionedNotes:
             value = make(None if version == self.versions.get(name, 0) else theirs)
             text = json.dumps([version + 1, value])
             self.versions[name] = version
-            if await self._queue.swap_note(TOPIC, self._key(name), text.encode(), stamp=stamp):
+            if await self._queue.swap_note(self._topic, name, text.encode(), stamp=stamp):
                 self.versions[name] += 1
                 return
 
     async def _stored(self, name: str) -> tuple[int | None, int, Any]:
         """Return the stamp, the version and the value of a note."""
-        key = self._key(name)
-        note = (await self._queue.notes(TOPIC, [key])).get(key)
+        note = (await self._queue.notes(self._topic, [name])).get(name)
         return (None, 0, None) if note is None else (note.stamp, *json.loads(note.value))
-
-    def _key(self, name: str) -> str:
-        return f"{self._run_id} {name}"

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import date, timedelta
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ from shoal.scrapy.attributes import MAX_SIZE, SharedAttributes
 from shoal.scrapy.codec import RequestCodec
 from shoal.scrapy.cookies import SharedCookies
 from shoal.scrapy.pacing import HostPacer
-from shoal.scrapy.results import TaskResults
+from shoal.scrapy.results import CURRENT, TaskResults
 from shoal.scrapy.sharing import VersionedNotes
 
 PAGE = "https://shop.test/1"
@@ -86,6 +86,14 @@ async def test_a_task_costs_as_much_however_many_cookies_and_jars_there_are(queu
     assert len(worker[1].versions_for(task_for(PAGE))) == 1
 
 
+@asynccontextmanager
+async def turn_of(pacer, results):
+    token = CURRENT.set(results)
+    async with pacer.turn(scrapy.Request(PAGE)):
+        CURRENT.reset(token)
+        yield
+
+
 async def test_a_task_has_one_turn_from_its_claim_and_its_other_requests_wait(queue):
     gap = 0.2
     pacer = HostPacer(queue, RunSettings(host_delay=timedelta(seconds=gap), per_host=1), SiteTable())
@@ -96,7 +104,7 @@ async def test_a_task_has_one_turn_from_its_claim_and_its_other_requests_wait(qu
 
     results = TaskResults("key", scrapy.Request(PAGE), OwnStep(take_turn))
     for _ in range(3):
-        async with pacer.turn(scrapy.Request(PAGE), results):
+        async with turn_of(pacer, results):
             sent.append(asyncio.get_running_loop().time())
     assert min(later - earlier for earlier, later in pairwise(sent)) >= 0.95 * gap
 
@@ -109,9 +117,7 @@ async def test_after_a_request_that_was_sent_late_a_turn_that_is_on_time_is_give
         return True
 
     async def send(key):
-        async with pacer.turn(
-            scrapy.Request(PAGE), TaskResults(key, scrapy.Request(PAGE), OwnStep(take_turn))
-        ):
+        async with turn_of(pacer, TaskResults(key, scrapy.Request(PAGE), OwnStep(take_turn))):
             # What the loop does before it writes the request.
             asyncio.get_running_loop().call_soon(time.sleep, gap)
             await asyncio.sleep(0)
@@ -127,7 +133,7 @@ async def test_requests_within_tasks_are_bounded_by_the_limit_of_the_host(queue)
 
     async def send():
         nonlocal most, inside
-        async with pacer.turn(scrapy.Request(PAGE), None):
+        async with turn_of(pacer, None):
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0.01)
@@ -150,7 +156,7 @@ async def test_the_delay_of_a_site_holds_within_tasks_and_no_wait_takes_time_of_
     pacer = HostPacer(queue, RunSettings(host_delay=timedelta(0)), sites)
     results, sent = TaskResults("key", None, OwnStep(suspend=suspend)), []
     for _ in range(2):
-        async with pacer.turn(scrapy.Request(PAGE), results):
+        async with turn_of(pacer, results):
             assert suspended.pop() == "ended"
             sent.append(asyncio.get_running_loop().time())
     assert sent[1] - sent[0] >= 0.95 * 0.2
