@@ -107,11 +107,7 @@ class EngineBridge(Observer):
     def attach(self, queue: Queue, run: Run) -> None:
         """Use this queue and this run."""
         self.queue, self.run = queue, run
-        order = self.settings["SCHEDULER_START_MEMORY_QUEUE"] or self.settings["SCHEDULER_MEMORY_QUEUE"]
-        is_lifo = "Lifo" in str(order)
-        self.outside = OutsideRequests(
-            queue, run.id, self._write_shared, self.on_enqueued, is_start_lifo=is_lifo
-        )
+        self.outside = OutsideRequests(queue, run.id, self._write_shared, self.on_enqueued)
         self.start_granted: asyncio.Future[TaskResults | None] = asyncio.get_running_loop().create_future()
 
     async def shut(self) -> None:
@@ -138,17 +134,16 @@ class EngineBridge(Observer):
     async def on_open(self, scheduler: EngineScheduler) -> None:
         """Connect the engine's parts; called when the engine opens its scheduler."""
         self.scheduler = scheduler
-        crawler, engine = scheduler.crawler, scheduler.engine
+        crawler, engine, spider = scheduler.crawler, scheduler.engine, scheduler.crawler.spider
         self._pacer = HostPacer(self.queue, self.run.settings, self.sites)
         engine.around_download(self._pacer.turn)
         crawler.signals.connect(self._on_response, signals.response_downloaded)
         values, notes = scheduler.codec.values, VersionedNotes(self.queue, self.run.id)
         if (jars := engine.cookie_jars()) is not None:
             self._cookies = SharedCookies(notes, jars, values)
-        assert crawler.spider
-        if not hasattr(crawler.spider, STATE):
-            setattr(crawler.spider, STATE, {})  # as Scrapy's extension for JOBDIR does
-        self._attributes = SharedAttributes(notes, crawler.spider, values)
+        assert spider
+        vars(spider).setdefault(STATE, {})  # as Scrapy's extension for JOBDIR does
+        self._attributes = SharedAttributes(notes, spider, values)
         duties = [(self.write_stats, STATS_INTERVAL), (self._follow_run, STATS_INTERVAL)]
         if self._limits:
             duties.append((self._check_limits, LIMITS_INTERVAL))
@@ -282,11 +277,9 @@ class EngineBridge(Observer):
 
     def on_enqueued(self, report: EnqueueReport) -> None:
         """Count the requests of `start()` and of extensions that the queue has not added."""
-        for name, count in (
-            ("dupefilter/filtered", report.duplicate),
-            ("scheduler/known", report.known),  # to an earlier run, with the setting dedup
-            ("scheduler/invalid", report.invalid),
-        ):
+        # Known ones were queued by an earlier run, with the setting dedup.
+        counts = {"scheduler/known": report.known, "scheduler/invalid": report.invalid}
+        for name, count in (counts | {"dupefilter/filtered": report.duplicate}).items():
             if count:
                 self.scheduler.crawler.stats.inc_value(name, count)
                 self.scheduler.crawler.stats.inc_value("scheduler/enqueued", -count)

@@ -103,12 +103,11 @@ class RequestCodec:
 
     def _method_name(self, function: Callable[..., Any]) -> str | None:
         if function not in self._method_names:
-            kind, own = type(self._spider), str(function.__name__)
+            kind = type(self._spider)
             # Its own name, that of a private method, or another one that it got in the class.
-            names = [
-                name for name in (own, *dir(kind)) if inspect.getattr_static(kind, name, None) is function
-            ]
-            self._method_names[function] = next(iter(names), None)
+            names = (str(function.__name__), *dir(kind))
+            found = (name for name in names if inspect.getattr_static(kind, name, None) is function)
+            self._method_names[function] = next(found, None)
         return self._method_names[function]
 
     def _is_of_project(self, function: Any) -> bool:

@@ -33,23 +33,20 @@ SPIDER_PRIORITY = SETTINGS_PRIORITIES["spider"]
 NO_LIMIT = 1_000  # requests at a time, where the setting is 0
 COMPONENTS = ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS")
 DUPEFILTERS = ("scrapy.dupefilters.RFPDupeFilter", "scrapy.dupefilters.BaseDupeFilter")
-# What the engine of a worker is told instead, and what the user should know or do.
-_NOT_USED: dict[str, tuple[Any, str]] = {
-    "AUTOTHROTTLE_ENABLED": (
-        False,
-        "the delay of a host is DOWNLOAD_DELAY, or a second if there is none, whatever its latency; "
-        "after 429 and 503 it is paused for all workers",
-    ),
-    "TELNETCONSOLE_ENABLED": (False, "run: shoal top"),
-    "JOBDIR": (None, "runs are always stored; to continue one, pass --resume"),
-}
-_IGNORED: dict[str, str] = {
+# What the engine of a worker is told instead.
+_OFF: dict[str, Any] = {"AUTOTHROTTLE_ENABLED": False, "TELNETCONSOLE_ENABLED": False, "JOBDIR": None}
+# What the user should know or do.
+_NOT_USED: dict[str, str] = {
+    "AUTOTHROTTLE_ENABLED": "the delay of a host is DOWNLOAD_DELAY, or a second if there is none, whatever "
+    "its latency; after 429 and 503 it is paused for all workers",
+    "TELNETCONSOLE_ENABLED": "run: shoal top",
+    "JOBDIR": "runs are always stored; to continue one, pass --resume",
     **dict.fromkeys(
         ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER"),
         "the delay of a host has no random part, and no gap is shorter",
     ),
     **dict.fromkeys(
-        ("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE", "SCHEDULER_PRIORITY_QUEUE"),
+        (name for name in vars(default_settings) if name.startswith("SCHEDULER_")),
         "requests are sent by priority, and then about breadth-first",
     ),
     **dict.fromkeys(
@@ -123,10 +120,8 @@ def fates(settings: BaseSettings) -> Iterator[SettingFate]:
             continue
         if name not in known and (close := get_close_matches(name, known, n=1, cutoff=LIKELY_TYPO)):
             yield SettingFate(name, False, f"no setting of Scrapy. Did you mean {close[0]}?")
-        if name in _NOT_USED and settings[name] and settings[name] != _NOT_USED[name][0]:
-            yield SettingFate(name, False, f"not used: {_NOT_USED[name][1]}")
-        elif name in _IGNORED:
-            yield SettingFate(name, False, f"not used: {_IGNORED[name]}")
+        if name in _NOT_USED and (settings[name] or name not in _OFF):
+            yield SettingFate(name, False, f"not used: {_NOT_USED[name]}")
         elif name in _EXPLAINED:
             yield SettingFate(name, True, _EXPLAINED[name])
         elif name in known and name not in COMPONENTS:
@@ -151,8 +146,7 @@ def _fate_of_component(group: str, key: Any) -> SettingFate:
 
 def engine_settings(settings: BaseSettings) -> dict[str, Any]:
     """Return what differs for the engine of a worker: the queue keeps the pace of hosts, not its slots."""
-    changes: dict[str, Any] = {name: value for name, (value, _) in _NOT_USED.items()}
-    changes |= {
+    changes = _OFF | {
         "SCHEDULER": SCHEDULER,
         **dict.fromkeys(FLEET_LIMITS, 0),  # not those of one worker
         "FEEDS": {},  # written where the workers are started

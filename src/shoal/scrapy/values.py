@@ -59,17 +59,14 @@ def _decode_text(data: str) -> str:
     return base64.b64decode(data).decode(*_LONE)
 
 
-def _parts_of(span: timedelta) -> list[int]:
-    return [span.days, span.seconds, span.microseconds]
-
-
+_UNIT = timedelta(microseconds=1)
 _LONE = "utf-8", "surrogatepass"  # for text with lone surrogates
 _FORMS: dict[type, _TextForm] = {
     bytes: _TextForm("bytes", _to_base64, base64.b64decode),
     datetime: _TextForm("datetime", datetime.isoformat, datetime.fromisoformat),
     date: _TextForm("date", date.isoformat, date.fromisoformat),
     time: _TextForm("time", time.isoformat, time.fromisoformat),
-    timedelta: _TextForm("timedelta", _parts_of, lambda parts: timedelta(*parts)),
+    timedelta: _TextForm("timedelta", lambda one: str(one // _UNIT), lambda text: int(text) * _UNIT),
     Decimal: _TextForm("decimal", str, Decimal),
     UUID: _TextForm("uuid", str, UUID),
     int: _TextForm("int", str, int),
