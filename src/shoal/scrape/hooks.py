@@ -17,6 +17,8 @@ from shoal.core.text import shorten
 from shoal.core.values import read_duration
 from shoal.scrape.items import is_item, make_reject
 
+FINISH_TIMEOUT = timedelta(seconds=8)  # of the `on_finish` hooks, unless one of them has a limit
+
 
 class OutgoingRequest(msgspec.Struct):
     """A request that is about to be sent. Hooks may change its URL, headers and body."""
@@ -140,6 +142,11 @@ class ScraperHooks(msgspec.Struct):
     def of_run(self) -> bool:
         """Whether there are hooks that are called once in a run."""
         return bool(self.run_start or self.run_finish)
+
+    @property
+    def finish_timeout(self) -> timedelta:
+        """How long all `on_finish` hooks of a worker may take together; then it is killed."""
+        return max([FINISH_TIMEOUT, *(hook.limit for hook in self.finish if hook.limit)])
 
     def add(
         self,

@@ -1,7 +1,7 @@
 """Requests that a step sends itself."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
@@ -31,40 +31,51 @@ SendForPage = Callable[[Task, timedelta | None], "Awaitable[Page]"]
 TakeTurn = Callable[[], Awaitable[bool]]
 
 
-class _StepWithoutPage(NamedTuple):
-    task: Task
-    send: SendForPage
-    take_turn: TakeTurn
-
-
-_current: ContextVar[_StepWithoutPage | None] = ContextVar("the step without a page", default=None)
-
-
 async def no_turn() -> bool:
     """Take the turn of a task that has none."""
     return False
 
 
+class OwnStep(NamedTuple):
+    """How a step with `fetch=None` that sends requests by other means keeps to the rules of its worker.
+
+    It awaits `take_turn` for the first request to the host of its task; if that returns false, as it does
+    from the second call on, the request has to wait for another turn: `HostTurns`.
+    """
+
+    take_turn: TakeTurn = no_turn
+    suspend: Callable[[], AbstractContextManager[None]] = nullcontext  # what takes no time of the step
+    count_bytes: Callable[[int], None] = lambda size: None  # of a response
+
+
+NO_WORKER = OwnStep()
+
+
+class _StepWithoutPage(NamedTuple):
+    task: Task
+    send: SendForPage
+    own: OwnStep
+
+
+_current: ContextVar[_StepWithoutPage | None] = ContextVar("the step without a page", default=None)
+
+
 @contextmanager
-def sending_without_page(task: Task, send: SendForPage, take_turn: TakeTurn = no_turn) -> Iterator[None]:
+def sending_without_page(task: Task, send: SendForPage, own: OwnStep = NO_WORKER) -> Iterator[None]:
     """Let the step of a task without a page send requests, while the context is open."""
-    token = _current.set(_StepWithoutPage(task, send, take_turn))
+    token = _current.set(_StepWithoutPage(task, send, own))
     try:
         yield
     finally:
         _current.reset(token)
 
 
-def own_turn() -> TakeTurn:
-    """Return what waits for the turn of a step with `fetch=None`, and tells, once, whether it may be used.
-
-    A step that sends requests by other means than `scraper.request` awaits it for the first one to the host
-    of its task. If that came too late, the request has to wait for another turn: `HostTurns`.
-    """
+def own_step() -> OwnStep:
+    """Return what the step with `fetch=None` that runs now needs to send requests by other means."""
     step = _current.get()
     if step is None:
         raise InvalidInput("Only a step with fetch=None has a turn of its own, while it runs")
-    return step.take_turn
+    return step.own
 
 
 class RequestKeywords(TypedDict, total=False):

@@ -3,16 +3,14 @@
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 from scrapy import Spider
 
-from shoal.queue.contract import SharedNotes
+from shoal.scrapy.sharing import VersionedNotes
 from shoal.scrapy.values import UnstorableRequest, ValueCodec
 
-TOPIC = "scrapy attributes"
-VERSION = "attributes"  # among the versions that a task needs; the others are of cookie jars
+NAME = "attributes"  # among what workers share; the other names are of cookies
 STATE = "state"  # of the spider: shared in any case
 MAX_SIZE = 64 * 1024  # characters of one attribute
 
@@ -24,61 +22,46 @@ class SharedAttributes:
 
     They are written before a task is settled, and each follow-up task names the version that it needs. An
     object that the spider had before its first callback is not shared, even if callbacks change it in place:
-    a set of seen IDs would know those of a task that is repeated.
+    a set of seen IDs would know those of a task that is repeated. Of two workers that set an attribute at the
+    same time, the last one to store it wins.
     """
 
-    def __init__(self, queue: SharedNotes, run_id: str, spider: Spider, values: ValueCodec) -> None:
-        self._queue, self._run_id, self._spider, self._values = queue, run_id, spider, values
+    def __init__(self, notes: VersionedNotes, spider: Spider, values: ValueCodec) -> None:
+        self._notes, self._spider, self._values = notes, spider, values
         self._before: dict[str, Any] | None = None  # attributes before the first callback
         self._known: dict[str, str] = {}  # those assigned since then as JSON, as last read or written
         self._refused: set[str] = set()
         self._lock = asyncio.Lock()
-        self.version = 0
 
-    async def begin(self) -> None:
-        """Read what other workers have assigned; called before each callback, does this once."""
+    @property
+    def version(self) -> int:
+        """The version that this worker has."""
+        return self._notes.versions.get(NAME, 0)
+
+    async def read(self, version: int) -> None:
+        """Read the attributes if this worker has an older version, or has not read any yet."""
         async with self._lock:
-            if self._before is None:
+            is_first = self._before is None
+            if is_first:
                 self._before = dict(vars(self._spider))
-                await self._read()
-
-    async def read(self, versions: Mapping[str, int]) -> None:
-        """Read the attributes if this worker has an older version."""
-        async with self._lock:
-            if self.version < versions.get(VERSION, 0):
-                await self._read()
+            if (is_first or self.version < version) and (theirs := await self._notes.read(NAME)):
+                self._take_over(theirs)
 
     async def write(self) -> None:
         """Store what callbacks have assigned since the last call."""
         async with self._lock:
-            while self._assigned() != self._known:
-                stamp = await self._read()
-                own = self._assigned()
-                text = json.dumps([self.version + 1, own])
-                if await self._queue.swap_note(TOPIC, self._run_id, text.encode(), stamp=stamp):
-                    self._known, self.version = own, self.version + 1
+            if self._assigned() != self._known:
+                await self._notes.write(NAME, self._take_over)
 
-    async def _read(self) -> int | None:
-        """Take over what other workers have assigned; return the stamp of the note."""
-        note = (await self._queue.notes(TOPIC, [self._run_id])).get(self._run_id)
-        if note is None:
-            return None
-        version, theirs = json.loads(note.value)
-        if version != self.version:
-            own = self._assigned()
-            for name, text in theirs.items():
-                if text != self._known.get(name):
-                    is_changed = own.get(name) != self._known.get(name)
-                    self._take_over(name, self._decode(text), is_changed=is_changed)
-            self._known, self.version = theirs, version
-        return note.stamp
-
-    def _take_over(self, name: str, theirs: Any, *, is_changed: bool) -> None:
-        if is_changed:
-            before = (self._before or {}).get(name)
-            base = self._decode(self._known[name]) if name in self._known else before
-            theirs = merge(base, getattr(self._spider, name), theirs)
-        setattr(self._spider, name, theirs)
+    def _take_over(self, theirs: dict[str, str] | None) -> dict[str, str]:
+        """Take over what others have assigned; return what all have."""
+        own = self._assigned()
+        for name, text in (theirs or {}).items():
+            # What this worker has assigned meanwhile is newer than what another one has stored.
+            if text != self._known.get(name) and own.get(name) == self._known.get(name):
+                setattr(self._spider, name, self._decode(text))
+        self._known = self._assigned()
+        return self._known
 
     def _assigned(self) -> dict[str, str]:
         """Return the attributes that were assigned since the beginning, as JSON."""
@@ -100,35 +83,10 @@ class SharedAttributes:
 
     def _refuse(self, name: str, why: str) -> str:
         self._refused.add(name)
-        log.warning(
-            "%s.%s is not shared: each worker has its own, and a restart has none. It is %s Or pass what "
-            "a callback needs as cb_kwargs.",
-            type(self._spider).__name__,
-            name,
-            why,
-        )
+        says = "is not shared: each worker has its own, and a restart has none. It is"
+        advice = "Or pass what a callback needs as cb_kwargs."
+        log.warning("%s.%s %s %s %s", type(self._spider).__name__, name, says, why, advice)
         return ""
 
     def _decode(self, text: str) -> Any:
         return self._values.decode(json.loads(text))
-
-
-def merge(base: Any, mine: Any, theirs: Any) -> Any:
-    """Return what both workers have made of the same value: what is new in `mine` is added to `theirs`."""
-    kind = type(mine)
-    if type(theirs) is not kind:
-        return mine
-    if type(base) is not kind:
-        if kind is int or kind is float:
-            return mine  # set by both for the first time, not counted up
-        base = kind()
-    if isinstance(mine, dict):
-        theirs.update({key: one for key, one in mine.items() if key not in base or base[key] != one})
-        return theirs
-    if isinstance(mine, set):
-        return theirs | mine
-    if isinstance(mine, list) and mine[: len(base)] == base:
-        return theirs + mine[len(base) :]
-    if kind is int or kind is float:
-        return theirs + mine - base
-    return mine

@@ -4,40 +4,53 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from msgspec.structs import replace
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider
 from scrapy.settings import Settings
 
 from shoal.core.errors import InvalidInput, NotNow, QueueError
-from shoal.core.model import SECOND, Done, Fate, Outcome, Reject, Run, Task
-from shoal.core.tasks import exchange_last, repeat, wait_for_event
+from shoal.core.model import SECOND, Done, EnqueueReport, Fate, Outcome, Reject, Run, Task
+from shoal.core.tasks import exchange_last, repeat, start_in, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
-from shoal.scrape.requests import own_turn
-from shoal.scrapy.attributes import STATE, VERSION, SharedAttributes
-from shoal.scrapy.compat import install_reactor, is_running, restore_start_requests, set_up_reactor
-from shoal.scrapy.cookies import VERSIONS, SharedCookies
+from shoal.scrape.requests import own_step
+from shoal.scrape.settings.sites import SiteTable
+from shoal.scrapy.attributes import NAME, STATE, SharedAttributes
+from shoal.scrapy.compat import (
+    has_receivers,
+    install_reactor,
+    is_running,
+    restore_start_requests,
+    send_idle,
+    set_up_reactor,
+)
+from shoal.scrapy.cookies import SharedCookies
 from shoal.scrapy.limits import FleetLimits
 from shoal.scrapy.outside import OutsideRequests
 from shoal.scrapy.pacing import COMPLAINTS, HostPacer
-from shoal.scrapy.results import TaskResults, current_results, stats_as_json
-from shoal.scrapy.scheduler import OPENING, START_STEP, EngineScheduler
+from shoal.scrapy.results import SpiderClosed, TaskResults, current_results, stats_as_json
+from shoal.scrapy.scheduler import IDLE_TASK, OPENING, START_STEP, EngineScheduler
 from shoal.scrapy.settings import engine_settings, fates
+from shoal.scrapy.sharing import VERSIONS, VersionedNotes
 from shoal.scrapy.values import UnstorableRequest
 from shoal.worker.scraper_stats import read_stats, write_stats
 from shoal.worker.telemetry.observer import Observer
 
 UNFINISHED = (NotNow, UnstorableRequest)  # what a task has yielded before these is not stored
 OPEN_INTERVAL = timedelta(milliseconds=1)  # between two looks whether the engine runs
-STATS_INTERVAL, ERRORS_INTERVAL = timedelta(seconds=5), timedelta(seconds=1)  # of the statistics of a worker
+IDLE_INTERVAL = timedelta(seconds=5)  # between two signals `spider_idle`, as in Scrapy
+STATS_INTERVAL = timedelta(seconds=5)  # of the statistics of a worker
 # Between two looks at the limits of the run: at least, and at most while nothing is stored here.
 LIMITS_INTERVAL, LIMITS_MAX_WAIT_SECONDS = timedelta(milliseconds=50), 1.0
+
+CLOSED = "CloseSpider: "  # before the reason of a run that ended because its spider was closed
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +61,8 @@ class EngineBridge(Observer):
     scheduler: EngineScheduler
     queue: Queue
     run: Run
+    sites: SiteTable  # the settings of some hosts
+    sends_idle = True  # rather than the engine, which does not know the tasks of other workers
 
     def __init__(self, spider_class: type[Spider], settings: Settings) -> None:
         """Connect a spider; the settings are those of its project, with those of the spider."""
@@ -92,20 +107,17 @@ class EngineBridge(Observer):
     def attach(self, queue: Queue, run: Run) -> None:
         """Use this queue and this run."""
         self.queue, self.run = queue, run
-        order = self.settings["SCHEDULER_START_MEMORY_QUEUE"] or self.settings["SCHEDULER_MEMORY_QUEUE"]
-        is_lifo = "Lifo" in str(order)
-        self.outside = OutsideRequests(
-            queue, run.id, self._write_shared, self.on_enqueued, is_start_lifo=is_lifo
-        )
+        self.outside = OutsideRequests(queue, run.id, self._write_shared, self.on_enqueued)
         self.start_granted: asyncio.Future[TaskResults | None] = asyncio.get_running_loop().create_future()
 
     async def shut(self) -> None:
         """Close the spider because the run is drained, or the worker is stopped."""
-        self.is_drained = True
-        self.deny_start()
         if self._crawling and self._crawler:
-            reason = "shutdown" if (await self.queue.stats(self.run.id)).remaining else "finished"
-            # An idle engine may have closed the spider meanwhile.
+            reason = "shutdown"
+            with suppress(QueueError):
+                is_left = (await self.queue.stats(self.run.id)).remaining
+                reason = await self.ended_for() or ("shutdown" if is_left else "finished")
+            self.is_drained = True  # not before: an engine that is idle closes the spider by itself
             if not (self._crawling.done() or self.scheduler.engine.is_closing):
                 await self._crawler.engine.close_spider_async(reason=reason)
             await self._crawling
@@ -122,29 +134,38 @@ class EngineBridge(Observer):
     async def on_open(self, scheduler: EngineScheduler) -> None:
         """Connect the engine's parts; called when the engine opens its scheduler."""
         self.scheduler = scheduler
-        crawler, engine = scheduler.crawler, scheduler.engine
-        self._pacer = HostPacer(self.queue, self.run.settings)
-        engine.around_download(self._turn)
+        crawler, engine, spider = scheduler.crawler, scheduler.engine, scheduler.crawler.spider
+        self._pacer = HostPacer(self.queue, self.run.settings, self.sites)
+        engine.around_download(self._pacer.turn)
         crawler.signals.connect(self._on_response, signals.response_downloaded)
+        values, notes = scheduler.codec.values, VersionedNotes(self.queue, self.run.id)
         if (jars := engine.cookie_jars()) is not None:
-            self._cookies = SharedCookies(self.queue, self.run.id, jars)
-        assert crawler.spider
-        if not hasattr(crawler.spider, STATE):
-            setattr(crawler.spider, STATE, {})  # as Scrapy's extension for JOBDIR does
-        values = scheduler.codec.values
-        self._attributes = SharedAttributes(self.queue, self.run.id, crawler.spider, values)
-        interval = ERRORS_INTERVAL if self._limits.needs_errors else STATS_INTERVAL
-        duties = [(self.write_stats, interval)]
+            self._cookies = SharedCookies(notes, jars, values)
+        assert spider
+        vars(spider).setdefault(STATE, {})  # as Scrapy's extension for JOBDIR does
+        self._attributes = SharedAttributes(notes, spider, values)
+        duties = [(self.write_stats, STATS_INTERVAL), (self._follow_run, STATS_INTERVAL)]
         if self._limits:
             duties.append((self._check_limits, LIMITS_INTERVAL))
         self._repeated = [asyncio.create_task(repeat(duty, every)) for duty, every in duties]
 
     async def on_close(self, reason: str) -> None:
         """End the run if the spider was closed by its own code; called when the engine closes."""
-        self.begin_close(reason)
         await self.outside.flush()
-        if not self.is_drained and reason not in ("finished", "shutdown"):
-            await self.queue.finish(self.run.id, f"{reason} reached")
+        if not self.is_drained:
+            await self.end_run(reason)
+
+    async def end_run(self, reason: str) -> None:
+        """End the run although tasks are left, for the reason that the spider was closed with."""
+        if not await self.ended_for():
+            is_limit = reason.startswith("closespider_")
+            await self.queue.finish(self.run.id, f"{reason} reached" if is_limit else f"{CLOSED}{reason}")
+
+    async def ended_for(self) -> str:
+        """Return the reason to close this spider if the run has ended before its tasks; nothing if not."""
+        run = await self.queue.run(self.run.id)
+        reason = run.reason.removesuffix(" reached").removeprefix(CLOSED)
+        return (reason or str(run.state)) if run.state.has_ended else ""
 
     def begin_close(self, reason: str) -> None:
         """Begin no more tasks."""
@@ -152,6 +173,17 @@ class EngineBridge(Observer):
         self.deny_start()
         for task in self._repeated:
             task.cancel()
+
+    async def _follow_run(self) -> None:
+        """Close the spider if the run has ended: its `start()` would go on, and this worker wait for it."""
+        if not self.closed_for and (reason := await self.ended_for()):
+            self.close_spider(reason)
+
+    def close_spider(self, reason: str) -> None:
+        """Close the spider in the background, because closing ends the task that has found the reason."""
+        if not (self.closed_for or self._closing):
+            close = self.scheduler.crawler.engine.close_spider_async(reason=reason)
+            self._closing = asyncio.create_task(close)
 
     async def write_stats(self) -> None:
         """Store the statistics of this worker, whose sum with those of the others is that of the run."""
@@ -165,7 +197,7 @@ class EngineBridge(Observer):
         await self._read_shared(payload.pop(VERSIONS, {}))
         # A task that was typed as a URL has no payload: it is for `parse`.
         request = self.scheduler.codec.decode(payload or {"url": task.url})
-        results = TaskResults(_key_of(task), request, own_turn())
+        results = TaskResults(_key_of(task), request, own_step())
         self.scheduler.hand_out(request, results)
         return await self._collect(task, results)
 
@@ -181,19 +213,30 @@ class EngineBridge(Observer):
         results = TaskResults(START_STEP)
         self.start_granted.set_result(results)
         try:
-            return await self._collect(task, results)
+            harvest = await self._collect(task, results)
         finally:
             await self.outside.flush()  # also what it has yielded before it failed
+        if self.sends_idle and has_receivers(self.scheduler.crawler, signals.spider_idle):
+            harvest.follow.append(IDLE_TASK)
+        return harvest
+
+    async def run_idle(self) -> Harvest:
+        """Send `spider_idle` when all else of the run is done, until nothing adds requests or objects."""
+        self._check_open()
+        if (await self.queue.stats(self.run.id)).remaining > 1:
+            raise NotNow("spider_idle is sent when all other tasks are done", SECOND)
+        await self._read_shared({})
+        raised = send_idle(self.scheduler.crawler)
+        added = (await self.outside.flush()).added
+        if added or any(isinstance(one, DontCloseSpider) for one in raised):
+            raise NotNow("spider_idle is sent again", SECOND if added else IDLE_INTERVAL)
+        for one in raised:
+            self.close_spider(one.reason)
+        return Harvest()
 
     async def _collect(self, task: Task, results: TaskResults) -> Harvest:
         """Wait for the end of a task, and return what is to be stored."""
-        try:
-            await results.wait()
-        except asyncio.CancelledError:
-            results.give_up()
-            if self.closed_for:
-                raise _closed(self.closed_for) from None
-            raise
+        await results.wait()
         if results.failure and (results.is_empty or isinstance(results.failure, UNFINISHED)):
             raise results.failure
         self._keep_errors(task, results)
@@ -222,76 +265,63 @@ class EngineBridge(Observer):
         await wait_for_event(self._stored, LIMITS_MAX_WAIT_SECONDS)
         self._stored.clear()
         counts = await self.queue.stats(self.run.id)
-        stats = await read_stats(self.queue, self.run.id) if self._limits.needs_errors else {}
-        if (reason := self._limits.reached(counts, stats)) and not self.closed_for:
-            engine = self.scheduler.crawler.engine
-            # In the background: closing ends this task.
-            self._closing = asyncio.create_task(engine.close_spider_async(reason=reason))
+        stats: dict[str, Any] = {}
+        if self._limits.needs_stats:
+            await self.write_stats()
+            stats = await read_stats(self.queue, self.run.id)
+        if reason := self._limits.reached(counts, stats):
+            self.close_spider(reason)
 
     def on_stored(self, items: list[Any]) -> None:
         """Do nothing: the feeds of a run are written from the store when it ends."""
 
-    def on_enqueued(self) -> None:
-        """Do nothing: a worker looks for tasks by itself."""
-
-    def start_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine that nothing waits for."""
-        task = asyncio.create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+    def on_enqueued(self, report: EnqueueReport) -> None:
+        """Count the requests of `start()` and of extensions that the queue has not added."""
+        # Known ones were queued by an earlier run, with the setting dedup.
+        counts = {"scheduler/known": report.known, "scheduler/invalid": report.invalid}
+        for name, count in (counts | {"dupefilter/filtered": report.duplicate}).items():
+            if count:
+                self.scheduler.crawler.stats.inc_value(name, count)
+                self.scheduler.crawler.stats.inc_value("scheduler/enqueued", -count)
 
     def _check_open(self) -> None:
         if self.closed_for or self.scheduler.engine.is_closing:
-            raise _closed(self.closed_for or "closing")
-
-    @asynccontextmanager
-    async def _turn(self, request: Request) -> AsyncIterator[None]:
-        """Wait until a request may be sent; it is in flight until the end of the context."""
-        assert self._pacer
-        results = current_results()
-        try:
-            async with self._pacer.turn(request, results):
-                yield
-        except NotNow as error:
-            if results:
-                results.failure = error
-            raise
+            raise SpiderClosed
 
     def _on_response(self, response: Any, request: Request) -> None:
+        if self._cookies:
+            self._cookies.touch(request, response)
+        if results := current_results():
+            results.step.count_bytes(len(response.body))
         if response.status in COMPLAINTS and self._pacer and request.url.startswith("http"):
-            self.start_background(self._complain(request.url, response.headers.get("Retry-After")))
+            start_in(self._background, self._complain(response))
 
-    async def _complain(self, url: str, retry_after: bytes | None) -> None:
+    async def _complain(self, response: Any) -> None:
         assert self._pacer
         try:
-            await self._pacer.complain(url, retry_after)
+            await self._pacer.complain(response)
         except QueueError as error:
             log.warning("A host could not be paused for the fleet: %s", error)
 
     async def _read_shared(self, versions: Mapping[str, int]) -> None:
         """Read the cookies and attributes that a task needs."""
         assert self._attributes
-        await self._attributes.begin()
-        await self._attributes.read(versions)
+        await self._attributes.read(versions.get(NAME, 0))
         if self._cookies:
-            await self._cookies.read({name: one for name, one in versions.items() if name != VERSION})
+            await self._cookies.read({name: one for name, one in versions.items() if name != NAME})
 
     async def _write_shared(self, follow: list[Task]) -> list[Task]:
         """Store the cookies and attributes that have changed, and let these tasks name the versions."""
         assert self._attributes
         await self._attributes.write()
-        versions = {VERSION: self._attributes.version} if self._attributes.version else {}
         if self._cookies:
             await self._cookies.write()
-            versions |= self._cookies.versions
-        if not versions:
-            return follow
-        return [replace(one, payload={**one.payload, VERSIONS: versions}) for one in follow]
-
-
-def _closed(reason: str) -> NotNow:
-    """Return why a closed spider handles no tasks: they are for other workers, or for the next start."""
-    return NotNow(f"the spider was closed: {reason}", SECOND)
+        common = {NAME: self._attributes.version} if self._attributes.version else {}
+        changed = []
+        for one in follow:
+            versions = common | (self._cookies.versions_for(one) if self._cookies else {})
+            changed.append(replace(one, payload={**one.payload, VERSIONS: versions}) if versions else one)
+        return changed
 
 
 def _key_of(task: Task) -> str:

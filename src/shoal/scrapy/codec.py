@@ -3,7 +3,6 @@
 import inspect
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +22,10 @@ from shoal.scrapy.values import (
 )
 
 # The attributes of a plain GET, which are not stored. Those of subclasses have no defaults.
-_DEFAULTS: dict[str, Any] = {
-    "method": "GET",
-    "body": b"",
-    "cookies": {},
-    "encoding": "utf-8",
-    "priority": 0,
-    "dont_filter": False,
-    "flags": [],
-    "meta": {},
-    "cb_kwargs": {},
-}
+_PLAIN = Request("https://example.com/")
+_DEFAULTS = {name: getattr(_PLAIN, name) for name in Request.attributes if name != "url"}
 _FUNCTIONS = ("callback", "errback")
-_CLASS = "class"
+_CLASS, _LATIN = "class", "latin-1"
 NO_CALLBACK_NAME = "~none"
 MAKE_METHOD = (
     "No other process can find it: make it a method of the spider, and pass what it needs as cb_kwargs."
@@ -81,7 +71,8 @@ class RequestCodec:
             if name in _FUNCTIONS:
                 fields[name] = self._find_function(value)
             elif name == "headers":
-                fields[name] = [(_to_bytes(key), list(map(_to_bytes, values))) for key, values in value]
+                encoded = ((key, [one.encode(_LATIN) for one in values]) for key, values in value)
+                fields[name] = [(key.encode(_LATIN), values) for key, values in encoded]
             elif name != _CLASS:
                 fields[name] = self.values.decode(value)
         try:
@@ -95,19 +86,13 @@ class RequestCodec:
         elif name != "headers":
             found[name] = self.values.encode(name, value)
         elif value:
-            found[name] = [[_to_text(key), list(map(_to_text, values))] for key, values in value.items()]
+            decoded = ((key, [one.decode(_LATIN) for one in values]) for key, values in value.items())
+            found[name] = [[key.decode(_LATIN), values] for key, values in decoded]
 
-    def _name_of(self, where: str, function: Any) -> Any:
+    def _name_of(self, where: str, function: Any) -> str:
         """Return the name by which another process finds a callback; raises UnstorableRequest."""
         if function is NO_CALLBACK:
             return NO_CALLBACK_NAME
-        if isinstance(function, partial):
-            arguments = f"an argument of its {where}"
-            return [
-                self._name_of(where, function.func),
-                self.values.encode(arguments, list(function.args)),
-                self.values.encode(arguments, dict(function.keywords)),
-            ]
         plain = getattr(function, "__func__", None)
         if plain is not None and getattr(function, "__self__", None) is self._spider:
             if name := self._method_name(plain):
@@ -118,19 +103,12 @@ class RequestCodec:
 
     def _method_name(self, function: Callable[..., Any]) -> str | None:
         if function not in self._method_names:
-            self._method_names[function] = self._look_up_method(function)
+            kind = type(self._spider)
+            # Its own name, that of a private method, or another one that it got in the class.
+            names = (str(function.__name__), *dir(kind))
+            found = (name for name in names if inspect.getattr_static(kind, name, None) is function)
+            self._method_names[function] = next(found, None)
         return self._method_names[function]
-
-    def _look_up_method(self, function: Callable[..., Any]) -> str | None:
-        name = str(function.__name__)
-        if getattr(getattr(self._spider, name, None), "__func__", None) is function:
-            return name
-        # A name that begins with two underscores, or one that the method got in the class besides its own.
-        for one in type(self._spider).__mro__:
-            for alias, value in vars(one).items():
-                if value is function:
-                    return alias
-        return None
 
     def _is_of_project(self, function: Any) -> bool:
         return (
@@ -143,12 +121,6 @@ class RequestCodec:
         """Return the callback of a stored name; raises UnreadableRequest."""
         if name == NO_CALLBACK_NAME:
             return NO_CALLBACK
-        if isinstance(name, list) and len(name) == 3:
-            function, arguments, keywords = name
-            values = self.values
-            return partial(
-                self._find_function(function), *values.decode(arguments), **values.decode(keywords)
-            )
         if not isinstance(name, str):
             raise UnreadableRequest(f"A stored callback is not a name: {shorten(repr(name))}")
         module, colon, qualname = name.partition(":")
@@ -207,11 +179,3 @@ def _describe_function(function: Any) -> str:
     if name.endswith("<lambda>"):
         return f"a lambda{where}"
     return f"the function {name}{where}" if name else describe(function)
-
-
-def _to_text(data: bytes) -> str:
-    return data.decode("latin-1")
-
-
-def _to_bytes(text: str) -> bytes:
-    return text.encode("latin-1")

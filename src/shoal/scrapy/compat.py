@@ -1,15 +1,20 @@
 """All that this package uses of Scrapy beyond its documented API, with one error if it is missing."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from http.cookiejar import Cookie
 from typing import Any
 
 import scrapy
-from scrapy import Request, Spider
+from pydispatch.dispatcher import getAllReceivers, liveReceivers  # type: ignore[import-untyped]
+from scrapy import Request, Spider, signals
 from scrapy.core.downloader.handlers import DownloadHandlers
 from scrapy.core.engine import ExecutionEngine
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
+from scrapy.exceptions import CloseSpider, DontCloseSpider
+from scrapy.http.cookies import CookieJar
 from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
@@ -31,7 +36,7 @@ class EngineAccess:
             self._handlers: DownloadHandlers = engine.downloader.handlers
             self._middlewares = engine.downloader.middleware.middlewares
             self._logformatter: Any = engine.scraper.logformatter
-            _ = slot.remove_request, engine._start, self._handlers.download_request_async
+            _ = slot.add_request, slot.remove_request, engine._start, self._handlers.download_request_async
         except AttributeError as error:
             raise InvalidInput(
                 f"Scrapy {scrapy.__version__} is not supported: {error}. Shoal works with {SUPPORTED}. "
@@ -50,13 +55,21 @@ class EngineAccess:
 
     def on_removed(self, call: Callable[[Request], None]) -> None:
         """Call a function with each request that the engine is done with, including its items."""
-        remove = self._slot.remove_request
+        add, remove = self._slot.add_request, self._slot.remove_request
+        added: Counter[Request] = Counter()  # a callback may download the request of its response once more
+
+        def add_request(request: Request) -> None:
+            added[request] += 1
+            add(request)
 
         def remove_request(request: Request) -> None:
-            remove(request)
-            call(request)
+            added[request] -= 1
+            if not added[request]:
+                del added[request]
+                remove(request)
+                call(request)
 
-        self._slot.remove_request = remove_request
+        self._slot.add_request, self._slot.remove_request = add_request, remove_request
 
     def replace_start(self, make: Callable[[AsyncIterator[Any]], AsyncIterator[Any]]) -> None:
         """Replace what the engine reads the start of the spider from."""
@@ -88,14 +101,15 @@ class EngineAccess:
         middleware = next(found, None)
         return None if middleware is None else middleware.jars
 
-    def set_concurrent_items(self, count: int) -> None:
-        """Let this many items of a response pass the pipelines at once."""
-        self._engine.scraper.concurrent_items = count
-
-    def lift_slot_limits(self) -> None:
-        """Remove the delay and limit of hosts from the downloader: the queue has those of the fleet."""
-        downloader = self._engine.downloader
+    def lift_limits(self, items: int) -> None:
+        """Leave the delay and limit of hosts to the queue; let this many items pass the pipelines at once."""
+        self._engine.scraper.concurrent_items, downloader = items, self._engine.downloader
         downloader._delay, downloader.domain_concurrency = 0.0, downloader.total_concurrency
+
+
+def cookies_of(jar: CookieJar, domain: str) -> list[Cookie]:
+    """Return the cookies of a jar for one domain, without looking at those of others."""
+    return [one for path in jar._cookies.get(domain, {}).values() for one in path.values()]
 
 
 def make_idle_crawler(spider_class: type[Spider], settings: Settings, args: Mapping[str, Any]) -> Crawler:
@@ -120,6 +134,19 @@ def restore_start_requests(spider_class: type[Spider]) -> None:
     has_own = hasattr(spider_class, "start_requests") and not hasattr(Spider, "start_requests")
     if has_own and spider_class.start is Spider.start:
         spider_class.start = call_start_requests  # type: ignore[method-assign,assignment]
+
+
+def has_receivers(crawler: Crawler, signal: object) -> bool:
+    """Return whether anything is connected to a signal of a crawler."""
+    return any(liveReceivers(getAllReceivers(crawler, signal)))
+
+
+def send_idle(crawler: Crawler) -> list[Any]:
+    """Send `spider_idle`, and return what its receivers have raised of DontCloseSpider and CloseSpider."""
+    kinds = (DontCloseSpider, CloseSpider)
+    sent = crawler.signals.send_catch_log(signals.spider_idle, spider=crawler.spider, dont_log=kinds)
+    raised = [getattr(result, "value", None) for _, result in sent]
+    return [one for one in raised if isinstance(one, kinds)]
 
 
 def is_running(crawler: Crawler) -> bool:

@@ -1,100 +1,88 @@
 """The cookie jars of a run, shared by its workers: a login in one of them is one of all."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from http.cookiejar import Cookie
+from inspect import signature
 from typing import Any
+from urllib.parse import urlsplit
 
-from shoal.queue.contract import SharedNotes
+from scrapy import Request
+from scrapy.http import Response
 
-TOPIC = "scrapy cookies"
-# In the payload of a task, beside what its request has: the versions of the jars that it needs, by name.
-VERSIONS = "versions"
-_FIELDS = (
-    "version",
-    "name",
-    "value",
-    "port",
-    "port_specified",
-    "domain",
-    "domain_specified",
-    "domain_initial_dot",
-    "path",
-    "path_specified",
-    "secure",
-    "expires",
-    "discard",
-    "comment",
-    "comment_url",
-)
+from shoal.core.model import Task
+from shoal.scrapy.compat import cookies_of
+from shoal.scrapy.sharing import VersionedNotes
+from shoal.scrapy.values import ValueCodec
+
+_FIELDS = [name for name in signature(Cookie).parameters if name not in ("rest", "rfc2109")]
 
 
 class SharedCookies:
-    """Keeps the jars of one worker and the notes of the run alike.
+    """Keeps the jars of one worker and the notes of the run alike; there is a note for each jar and domain.
 
-    A jar is written before a task is settled, and each follow-up task names the version that it needs: a
-    worker with an older one reads the note first.
+    What a task has changed is written before it is settled, and each follow-up task names the versions that
+    its own jar and host need: a worker with an older one reads the note first.
     """
 
-    def __init__(self, queue: SharedNotes, run_id: str, jars: dict[Any, Any]) -> None:
-        self._queue, self._run_id, self._jars = queue, run_id, jars
-        self._known: dict[str, list[Any]] = {}  # the jars as they were last read or written
-        self.versions: dict[str, int] = {}
+    def __init__(self, notes: VersionedNotes, jars: dict[Any, Any], values: ValueCodec) -> None:
+        self._notes, self._jars, self._values = notes, jars, values
+        self._known: dict[str, list[Any]] = {}  # the notes as they were last read or written
+        self._touched: dict[str, None] = {}  # that may have changed since
+
+    def touch(self, request: Request, response: Response) -> None:
+        """Record that a request or its response may have set cookies."""
+        if request.cookies or "Set-Cookie" in response.headers:
+            jar = self._values.encode("meta['cookiejar']", request.meta.get("cookiejar"))
+            self._touched |= dict.fromkeys(_names(jar, request.url))
+
+    def versions_for(self, task: Task) -> dict[str, int]:
+        """Return the versions of what a follow-up task needs."""
+        jar, known = task.payload.get("meta", {}).get("cookiejar"), self._notes.versions
+        return {name: known[name] for name in _names(jar, task.url or "") if name in known} if known else {}
 
     async def write(self) -> None:
-        """Store the jars that have changed since the last call."""
-        for key, jar in list(self._jars.items()):
-            name = _name_of(key)
-            if _dump(jar) != self._known.get(name, []):
-                await self._write(name, jar)
+        """Store what has changed since the last call."""
+        while self._touched:
+            name = next(iter(self._touched))
+            del self._touched[name]
+            if self._dump(name) != self._known.get(name, []):
+                await self._notes.write(name, partial(self._merge, name))
 
     async def read(self, versions: Mapping[str, int]) -> None:
-        """Read the jars of which this worker has an older version."""
+        """Read those of which this worker has an older version."""
         for name, version in versions.items():
-            if self.versions.get(name, 0) < version and (found := await self._stored(name)):
-                _, newest, cookies = found
-                self._load(name, cookies, newest, but=())
+            if self._notes.versions.get(name, 0) < version and (theirs := await self._notes.read(name)):
+                self._load(name, theirs)
 
-    async def _write(self, name: str, jar: Any) -> None:
-        while True:
-            stamp, version, cookies = await self._stored(name) or (None, 0, [])
-            if version != self.versions.get(name, 0):
-                # What this worker has set meanwhile is newer than what another one has stored.
-                self._load(name, cookies, version, but={_identity(one) for one in jar})
-            text = json.dumps([version + 1, _dump(jar)])
-            if await self._queue.swap_note(TOPIC, self._note_key(name), text.encode(), stamp=stamp):
-                self._known[name], self.versions = _dump(jar), {**self.versions, name: version + 1}
-                return
+    def _merge(self, name: str, theirs: list[Any] | None) -> list[Any]:
+        # What this worker has set meanwhile is newer than what another one has stored.
+        own = self._dump(name)
+        self._load(name, theirs or [])
+        self._load(name, own)
+        return self._known[name]
 
-    async def _stored(self, name: str) -> tuple[int, int, list[Any]] | None:
-        """Return the stamp, the version and the cookies of a stored jar."""
-        key = self._note_key(name)
-        note = (await self._queue.notes(TOPIC, [key])).get(key)
-        return None if note is None else (note.stamp, *json.loads(note.value))
-
-    def _load(
-        self, name: str, cookies: list[Any], version: int, *, but: Collection[tuple[str, str, str]]
-    ) -> None:
-        key = json.loads(name)
-        jar = self._jars[tuple(key) if isinstance(key, list) else key]
+    def _load(self, name: str, cookies: list[Any]) -> None:
+        jar, _ = self._find(name)
         for values in cookies:
-            cookie = Cookie(**dict(zip(_FIELDS, values, strict=True)), rest={})
-            if _identity(cookie) not in but:
-                jar.set_cookie(cookie)
-        self._known[name], self.versions = _dump(jar), {**self.versions, name: version}
+            jar.set_cookie(Cookie(**dict(zip(_FIELDS, values, strict=True)), rest={}))
+        self._known[name] = self._dump(name)
 
-    def _note_key(self, name: str) -> str:
-        return f"{self._run_id} {name}"
+    def _dump(self, name: str) -> list[Any]:
+        jar, domain = self._find(name)
+        return [[getattr(one, field) for field in _FIELDS] for one in cookies_of(jar, domain)]
 
-
-def _name_of(key: Any) -> str:
-    """Return the name of a jar as text; in `meta` it may be a number, a text or a tuple of these."""
-    return json.dumps(key, default=str)
+    def _find(self, name: str) -> tuple[Any, str]:
+        key, domain = json.loads(name)
+        return self._jars[self._values.decode(key)], domain
 
 
-def _identity(cookie: Cookie) -> tuple[str, str, str]:
-    return cookie.domain, cookie.path, cookie.name
-
-
-def _dump(jar: Iterable[Cookie]) -> list[Any]:
-    return [[getattr(one, name) for name in _FIELDS] for one in jar]
+def _names(jar: Any, url: str) -> Iterator[str]:
+    """Yield the names of the notes with the cookies that a URL may set and get."""
+    host = (urlsplit(url).hostname or "").lower()
+    labels = (host if "." in host else f"{host}.local").split(".")  # as http.cookiejar calls such a host
+    for index in range(len(labels)):
+        domain = ".".join(labels[index:])
+        yield json.dumps([jar, domain])
+        yield json.dumps([jar, f".{domain}"])

@@ -13,7 +13,7 @@ from scrapy.settings import Settings
 from shoal.core.errors import InvalidInput
 from shoal.queue.contract import QueueReports
 from shoal.scrapy.compat import make_idle_crawler
-from shoal.scrapy.settings import usable_feeds
+from shoal.scrapy.settings import NO_CLASSES, is_by_class
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +22,7 @@ async def write_feeds(
     spider_class: type[Spider], settings: Settings, args: Mapping[str, Any], queue: QueueReports, run_id: str
 ) -> None:
     """Write the feeds of a run that has ended; raises InvalidInput if one cannot be stored."""
-    settings = settings.copy()
-    settings.set("FEEDS", usable_feeds(settings), priority="cmdline")
-    crawler = make_idle_crawler(spider_class, settings, args)
+    crawler = make_idle_crawler(spider_class, settings.copy(), args)
     try:
         exporter = FeedExporter.from_crawler(crawler)
     except NotConfigured:
@@ -70,6 +68,9 @@ class StoredFeeds:
 
 
 async def _write(exporter: FeedExporter, spider: Any, queue: QueueReports, run_id: str) -> None:
+    for uri in [uri for uri, feed in exporter.feeds.items() if is_by_class(feed)]:
+        del exporter.feeds[uri]  # it would be overwritten without an item
+        log.warning("The feed %s is left as it is, and may lack items: %s", uri, NO_CLASSES)
     exporter.open_spider(spider)
     async for stored in queue.items(run_id):
         _export(exporter, spider, [stored.data])

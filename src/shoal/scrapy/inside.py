@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import msgspec
@@ -11,12 +11,11 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler
 
 from shoal.core.errors import InvalidSetting
-from shoal.core.model import Run
+from shoal.core.model import EnqueueReport, Run
 from shoal.core.tasks import exchange_last
 from shoal.fleet.dead_workers import new_worker_id, release_leases_of
 from shoal.fleet.job import Job
 from shoal.fleet.run.open_run import find_unfinished, open_job
-from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.scrapy.bridge import STATS_INTERVAL, EngineBridge
 from shoal.scrapy.feeds import StoredFeeds
@@ -51,6 +50,8 @@ class CrawlBridge(EngineBridge):
     When the run is drained the worker ends, and another one begins if the spider adds requests once more.
     """
 
+    sends_idle = False
+
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler.spidercls, crawler.settings)
         self._own_crawler, self._stack = crawler, AsyncExitStack()
@@ -74,7 +75,9 @@ class CrawlBridge(EngineBridge):
         project.frozen = False
         scraper = SpiderScraper.of(self.spider_class, project, lambda *_: self)
         job = Job(scraper=scraper, name=scraper.name, reference="", queue_url=url, joins=True)
-        wanted = self.settings.get("SHOAL_RUN") or await _unfinished(queue, scraper.name)
+        wanted = self.settings.get("SHOAL_RUN")
+        with suppress(InvalidSetting):  # all runs are finished
+            wanted = wanted or (await find_unfinished(queue, scraper.name)).id
         opened = await open_job(queue, job, run_id=wanted)
         run = opened.run
         await release_leases_of(queue, run)
@@ -83,13 +86,11 @@ class CrawlBridge(EngineBridge):
         is_new = not (await queue.stats(run.id)).items
         self._feeds = StoredFeeds(self._own_crawler, is_new=is_new)
         await super().on_open(scheduler)
-        scheduler.engine.lift_slot_limits()
-        scheduler.engine.set_concurrent_items(concurrent_items(self.settings))
+        scheduler.engine.lift_limits(concurrent_items(self.settings))
         self._working = asyncio.create_task(self._work(opened.job, run))
 
     async def on_close(self, reason: str) -> None:
         """Stop the worker, and end the run if the spider was closed by its own code."""
-        self.begin_close(reason)
         await self.outside.flush()
         self._more.set()
         if self._worker and self._worker.is_running:
@@ -99,7 +100,7 @@ class CrawlBridge(EngineBridge):
         if self._background:
             await asyncio.wait(self._background)
         if reason not in RESUMABLE and (await self.queue.stats(self.run.id)).remaining:
-            await self.queue.finish(self.run.id, f"{reason} reached")
+            await self.end_run(reason)
         await exchange_last(self.write_stats, STATS_INTERVAL)
         if self._feeds:
             await self._feeds.close(self.queue, self.run.id)
@@ -110,8 +111,9 @@ class CrawlBridge(EngineBridge):
         if self._feeds:
             self._feeds.add(items)
 
-    def on_enqueued(self) -> None:
+    def on_enqueued(self, report: EnqueueReport) -> None:
         """Let the worker look for the requests that came from outside of tasks."""
+        super().on_enqueued(report)
         self.is_drained = False
         self._more.set()
         if self._worker:
@@ -126,10 +128,10 @@ class CrawlBridge(EngineBridge):
                 reason = await self._worker.run()
             except Exception:
                 log.exception("The worker has failed; its tasks go on when the spider is started again")
-                self._close_spider("shutdown")
+                self.close_spider("shutdown")
                 return
-            if reason is ExitReason.BUDGET:
-                self._close_spider("closespider_pagecount")
+            if reason is ExitReason.BUDGET or (ended := await self.ended_for()):
+                self.close_spider("closespider_pagecount" if reason is ExitReason.BUDGET else ended)
                 return
             # A request may have been enqueued after the last claim of the worker.
             self.is_drained = not (self.outside or self._more.is_set())
@@ -138,16 +140,3 @@ class CrawlBridge(EngineBridge):
             if self.is_drained:
                 self.scheduler.engine.wake()
                 await self._more.wait()
-
-    def _close_spider(self, reason: str) -> None:
-        if not self.closed_for:
-            # Not in the background: closing waits for that.
-            self._closing = asyncio.create_task(self._own_crawler.engine.close_spider_async(reason=reason))
-
-
-async def _unfinished(queue: Queue, scraper: str) -> str | None:
-    """Return the run that was not finished, which is continued; None if there is none."""
-    try:
-        return (await find_unfinished(queue, scraper)).id
-    except InvalidSetting:
-        return None

@@ -10,8 +10,9 @@ from shoal.core.model import Stats
 
 ITEMS, ERRORS = "CLOSESPIDER_ITEMCOUNT", "CLOSESPIDER_ERRORCOUNT"
 SECONDS_NO_ITEM, PAGES_NO_ITEM = "CLOSESPIDER_TIMEOUT_NO_ITEM", "CLOSESPIDER_PAGECOUNT_NO_ITEM"
-FLEET_LIMITS = (ITEMS, ERRORS, SECONDS_NO_ITEM, PAGES_NO_ITEM)
-ERROR_STAT = "spider_exceptions/count"
+PAGES = "CLOSESPIDER_PAGECOUNT"
+FLEET_LIMITS = (ITEMS, PAGES, ERRORS, SECONDS_NO_ITEM, PAGES_NO_ITEM)
+PAGE_STAT, ERROR_STAT = "response_received_count", "spider_exceptions/count"
 
 
 class FleetLimits:
@@ -26,9 +27,9 @@ class FleetLimits:
         return any(self._limits.values())
 
     @property
-    def needs_errors(self) -> bool:
-        """Whether it goes by the errors of callbacks, which only the statistics of workers have."""
-        return bool(self._limits[ERRORS])
+    def needs_stats(self) -> bool:
+        """Whether it goes by responses or errors of callbacks, which only the statistics of workers have."""
+        return bool(self._limits[ERRORS] or self._limits[PAGES])
 
     def reached(self, counts: Stats, stats: Mapping[str, Any], now: float | None = None) -> str | None:
         """Return the reason to close the spider, as Scrapy words it; None if no limit is reached."""
@@ -37,6 +38,7 @@ class FleetLimits:
             self._items, self._since, self._pages = counts.items, now, counts.completed
         found = {
             ITEMS: counts.items,
+            PAGES: stats.get(PAGE_STAT, 0),
             ERRORS: stats.get(ERROR_STAT, 0),
             SECONDS_NO_ITEM: now - self._since,
             PAGES_NO_ITEM: counts.completed - self._pages,

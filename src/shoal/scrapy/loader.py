@@ -20,7 +20,8 @@ def from_folder(folder: Path, name: str) -> "Scraper | None":
     home = home_of(folder.resolve())
     if home is None:
         return None
-    _check_installed(f"{home / CONFIG} is a Scrapy project")
+    if find_spec("scrapy") is None:
+        raise InvalidInput(f"{home / CONFIG} needs Scrapy. Run: {install_command('scrapy')}")
     from shoal.scrapy.project import ScrapyProject
 
     project = ScrapyProject.read(home)
@@ -42,8 +43,3 @@ def from_module(module: ModuleType, name: str) -> "Scraper | None":
     spiders = spiders_of(module)
     home = home_of(Path(module.__file__).resolve().parent) if module.__file__ else None
     return standalone(module, spiders, name, home) if spiders else None
-
-
-def _check_installed(what: str) -> None:
-    if find_spec("scrapy") is None:
-        raise InvalidInput(f"{what}, which needs Scrapy. Run: {install_command('scrapy')}")

@@ -6,13 +6,11 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from shoal.core.errors import QueueError
-from shoal.core.model import Task
+from shoal.core.model import EnqueueReport, Task
 from shoal.queue.contract import WorkQueue
 
 LINGER_INTERVAL = timedelta(milliseconds=50)  # in which requests are collected
 RETRY_INTERVAL = timedelta(seconds=1)
-
-PrepareTasks = Callable[[list[Task]], Awaitable[list[Task]]]
 
 log = logging.getLogger(__name__)
 
@@ -24,48 +22,43 @@ class OutsideRequests:
         self,
         queue: WorkQueue,
         run_id: str,
-        prepare: PrepareTasks,
-        on_enqueued: Callable[[], None],
-        *,
-        is_start_lifo: bool = False,
+        prepare: Callable[[list[Task]], Awaitable[list[Task]]],
+        on_enqueued: Callable[[EnqueueReport], None],
     ) -> None:
         self._queue, self._run_id, self._prepare, self._on_enqueued = queue, run_id, prepare, on_enqueued
-        self._is_start_lifo = is_start_lifo
-        self._tasks: list[Task] = []  # before those of `start()`, as in Scrapy
-        self._of_start: list[Task] = []
+        self._tasks: list[Task] = []
         self._lock = asyncio.Lock()
-        self._flushed = 0  # how often
         self._sending: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        return len(self._tasks) + len(self._of_start) + self._lock.locked()
+        return len(self._tasks) + self._lock.locked()
 
-    def add(self, task: Task, *, is_start: bool = False) -> None:
+    def add(self, task: Task) -> None:
         """Add a request; a moment later it is in the queue."""
-        (self._of_start if is_start else self._tasks).append(task)
+        self._tasks.append(task)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 
-    async def flush(self) -> None:
-        """Enqueue what is there; raises the queue's error."""
+    async def flush(self) -> EnqueueReport:
+        """Enqueue what is there, and return what became of it; raises the queue's error."""
+        report = EnqueueReport()
         async with self._lock:
-            while self._tasks or self._of_start:
-                others, of_start = len(self._tasks), len(self._of_start)
-                order = -1 if self._is_start_lifo else 1
-                tasks = await self._prepare([*self._tasks, *self._of_start[:of_start][::order]])
-                await self._queue.enqueue(self._run_id, tasks)
-                del self._tasks[:others], self._of_start[:of_start]
-                self._flushed += 1
-        self._on_enqueued()
+            while count := len(self._tasks):
+                tasks = await self._prepare(self._tasks[:count])
+                report += await self._queue.enqueue(self._run_id, tasks, on_invalid=_log_invalid)
+                del self._tasks[:count]
+        self._on_enqueued(report)
+        return report
 
     async def _send(self) -> None:
-        while self._tasks or self._of_start:
-            flushed = self._flushed
+        while self._tasks:
             await asyncio.sleep(LINGER_INTERVAL.total_seconds())
-            if flushed != self._flushed:
-                continue  # what is there now has just come
             try:
                 await self.flush()
             except QueueError as error:
                 log.warning("Requests cannot be enqueued, and are tried again: %s", error)
                 await asyncio.sleep(RETRY_INTERVAL.total_seconds())
+
+
+def _log_invalid(position: int, error: Exception) -> None:
+    log.error("A request was not enqueued: %s", error)

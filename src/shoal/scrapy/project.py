@@ -20,7 +20,7 @@ from scrapy.spiderloader import get_spider_loader
 
 from shoal.core.errors import InvalidInput
 from shoal.core.failures import message_of
-from shoal.core.model import Task
+from shoal.core.model import NOTHING, Task
 from shoal.core.text import shorten
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.hooks import HookedRun, ScraperHooks
@@ -29,8 +29,8 @@ from shoal.scrape.settings.args import OpenArgs
 from shoal.scrapy.bridge import EngineBridge
 from shoal.scrapy.compat import call_start_requests, install_reactor
 from shoal.scrapy.feeds import write_feeds
-from shoal.scrapy.scheduler import REQUEST_STEP, START_STEP, START_TASK
-from shoal.scrapy.settings import check_settings, fates, scraper_settings, usable_feeds
+from shoal.scrapy.scheduler import IDLE_STEP, REQUEST_STEP, START_STEP, START_TASK
+from shoal.scrapy.settings import check_settings, fates, is_by_class, read_attributes, scraper_settings
 
 # The first is the user's; if it names none, both are set for get_project_settings() in spiders and pipelines.
 SETTINGS_VARIABLE, OWN_VARIABLE = "SCRAPY_SETTINGS_MODULE", "SHOAL_SCRAPY_SETTINGS"
@@ -46,12 +46,13 @@ MakeBridge = Callable[[type[Spider], Settings], EngineBridge]
 
 
 class SpiderScraper(Scraper):
-    """A spider as a scraper with two steps: one for `start()`, one for each request."""
+    """A spider as a scraper with three steps: for `start()`, for each request, and for `spider_idle`."""
 
     bridge: EngineBridge
     _spider_class: type[Spider]
     _project: Settings
     _connect: MakeBridge
+    _follows: Mapping[str, Any] = NOTHING  # the settings that follow from those of Scrapy
 
     @classmethod
     def of(cls, spider_class: type[Spider], project: Settings, connect: MakeBridge = EngineBridge) -> Self:
@@ -73,23 +74,21 @@ class SpiderScraper(Scraper):
         """Return a copy with some settings changed, of Shoal or of Scrapy."""
         other = super().replace(**changes)
         other._spider_class, other._project, other._connect = self._spider_class, self._project, self._connect
+        other._follows = self._follows
         return other._bind(changes)
 
     def parts(self) -> Iterator[tuple[str, bool | None, str]]:
         """Yield what becomes of the project's settings, middlewares, pipelines and extensions."""
         if self._spider_class.start is call_start_requests:
-            yield (
-                "start_requests()",
-                True,
-                "called, as before Scrapy 2.16; newer code has: async def start(self)",
-            )
+            says = "called, as before Scrapy 2.16; newer code has: async def start(self)"
+            yield "start_requests()", True, says
         yield from fates(self.bridge.settings)
 
     @property
     def for_run_hooks(self) -> Scraper:
         """A scraper that writes the feeds of a run when it has ended, without opening the spider."""
         scraper, settings = Scraper(self.name), self.bridge.settings
-        if usable_feeds(settings):
+        if not all(map(is_by_class, settings.getdict("FEEDS").values())):
 
             async def feeds(run: HookedRun) -> None:
                 await write_feeds(self._spider_class, settings, self.args or {}, run.resources.queue, run.id)
@@ -102,14 +101,16 @@ class SpiderScraper(Scraper):
         settings = self._project.copy()
         settings.setdict(dict(self.settings.scrapy), priority="cmdline")
         self._spider_class.update_settings(settings)
+        read_attributes(self._spider_class, settings)
         follows = scraper_settings(settings)
+        # Only what is new: a setting of Scrapy does not take back those of Shoal that were changed before.
+        new = {name: value for name, value in follows.items() if self._follows.get(name) != value}
         if "rate" in changes:
-            del follows["delay"]
-        if "scrapy" in changes or not self.steps:
-            self.settings = self.settings.replace(**{**follows, **changes})
+            new.pop("delay", None)
+        self.settings, self._follows = self.settings.replace(**{**new, **changes}), follows
         self.bridge = self._connect(self._spider_class, settings)
         self.steps, self.hooks, self.resources = {}, ScraperHooks(), SimpleNamespace()
-        self.observers = [self.bridge]
+        self.observers, self.bridge.sites = [self.bridge], self.settings.sites
         self.start = (START_TASK,)
         self.declared_args = OpenArgs(self.name)
         self.args = self.args or {}
@@ -127,6 +128,10 @@ class SpiderScraper(Scraper):
         async def read_start(task: Task) -> Harvest:
             return await bridge.run_start(task)
 
+        @self.step(name=IDLE_STEP, fetch=None)
+        async def send_idle(task: Task) -> Harvest:
+            return await bridge.run_idle()
+
         @self.on_start
         async def open_spider(resources: Any) -> None:
             try:
@@ -135,9 +140,12 @@ class SpiderScraper(Scraper):
                 advice = OPEN_ADVICE["args" if isinstance(error, TypeError) else "parts"]
                 raise InvalidInput(f"{message_of(error)}. {advice}") from error
 
-        @self.on_finish
         async def close_spider(resources: Any) -> None:
             await bridge.shut()
+
+        # Pipelines that send what they have collected need longer than a hook usually does.
+        example, limit = "async def close_spider(resources)", self.settings.lease
+        self.hooks.add("on_finish", close_spider, example=example, limit=limit)
 
 
 class SeveralSpiders(InvalidInput):

@@ -1,7 +1,8 @@
 """What Scrapy's engine makes of one task, collected until the task is settled."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
@@ -9,14 +10,21 @@ from typing import Any
 from itemadapter import ItemAdapter
 from scrapy import Request
 
-from shoal.core.errors import InvalidInput
-from shoal.core.model import Reject, Task
+from shoal.core.errors import InvalidInput, NotNow
+from shoal.core.model import SECOND, Reject, Task
 from shoal.core.text import shorten
-from shoal.scrape.requests import TakeTurn, no_turn
+from shoal.scrape.requests import NO_WORKER, OwnStep
 from shoal.scrapy.codec import item_as_json
 from shoal.scrapy.values import describe
 
 MAX_REJECTED = 2_000  # characters of an item that JSON does not have
+
+
+class SpiderClosed(NotNow):
+    """The spider of this worker is closed: its tasks are for other workers, or for the next start."""
+
+    def __init__(self) -> None:
+        super().__init__("the spider of its worker was closed", SECOND)
 
 
 class TaskResults:
@@ -25,9 +33,9 @@ class TaskResults:
     It is complete when the engine has no request of the task any more: `wait` returns then.
     """
 
-    def __init__(self, key: str, request: Request | None = None, take_turn: TakeTurn = no_turn) -> None:
+    def __init__(self, key: str, request: Request | None = None, step: OwnStep = NO_WORKER) -> None:
         """Collect the results of a request, which may be sent in the turn of its task."""
-        self.key, self.request, self.take_turn = key, request, take_turn
+        self.key, self.request, self.step = key, request, step
         self.items: list[Any] = []  # as JSON
         self.objects: list[Any] = []  # the same items as pipelines have returned them
         self.rejects: list[Reject] = []
@@ -61,8 +69,19 @@ class TaskResults:
             self._done.set_result(None)
 
     def give_up(self) -> None:
-        """End the task without a result: `wait` raises CancelledError."""
-        self._done.cancel()
+        """End the task without a result: `wait` raises SpiderClosed."""
+        if not self._done.done():
+            self._done.set_exception(SpiderClosed())
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait for a host, which takes no time of the task; if that cannot be now, the task is for later."""
+        try:
+            with self.step.suspend():
+                yield
+        except NotNow as error:
+            self.failure = error
+            raise
 
     async def wait(self) -> None:
         """Wait until the task is complete."""

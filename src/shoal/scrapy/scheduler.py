@@ -5,15 +5,18 @@ the results of the task. When the engine removes the request, all is done, and t
 """
 
 import logging
+from asyncio import shield
 from collections import deque
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from hashlib import blake2b
+from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from shoal.core.errors import InvalidInput, InvalidUrl
@@ -28,8 +31,9 @@ from shoal.scrapy.values import UnstorableRequest
 if TYPE_CHECKING:
     from shoal.scrapy.bridge import EngineBridge
 
-REQUEST_STEP, START_STEP = "request", "start"
+REQUEST_STEP, START_STEP, IDLE_STEP = "request", "start", "idle"
 START_TASK = Task(step=START_STEP, key=START_STEP, priority=HIGHEST_PRIORITY)
+IDLE_TASK = Task(step=IDLE_STEP, key=IDLE_STEP, priority=LOWEST_PRIORITY)
 USUAL_PRIORITY = 4  # of a request with Scrapy's default priority, 0
 MAX_KNOWN = 1_000_000  # fingerprints that are remembered as stored
 MAX_INLINED = 1_000  # requests that run within one task
@@ -53,14 +57,13 @@ class EngineScheduler(BaseScheduler):
     def __init__(self, crawler: Crawler, bridge: "EngineBridge") -> None:
         self.crawler, self.bridge = crawler, bridge
         self._stats, self._fingerprint = crawler.stats, crawler.request_fingerprinter.fingerprint
-        self._is_shared = not crawler.settings["SCHEDULER_START_MEMORY_QUEUE"]  # with all other requests
         self._filters = crawler.settings["DUPEFILTER_CLASS"] != NO_DUPEFILTER
         self._inlines = crawler.settings.get("SHOAL_UNSERIALIZABLE", "inline") == "inline"
         self._waiting: deque[tuple[Request, TaskResults]] = deque()
         self._in_engine: dict[Request, TaskResults] = {}
         self._known: dict[bytes, None] = {}  # fingerprints of stored requests, the oldest first
         self._reported: set[str] = set()
-        self._from_outside = 0
+        self._from_outside = count()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -77,13 +80,14 @@ class EngineScheduler(BaseScheduler):
         self.engine.on_download_error(self._on_download_error)
         connect = self.crawler.signals.connect
         connect(self._on_item, signals.item_scraped)
-        connect(self._on_drop, signals.item_dropped)
-        connect(self._on_item_error, signals.item_error)
+        connect(self._on_reject, signals.item_dropped)
+        connect(self._on_reject, signals.item_error)
         connect(self._on_spider_error, signals.spider_error)
         return deferred_from_coro(self.bridge.on_open(self))
 
     def close(self, reason: str) -> Any:
         """Give up the tasks that the engine has not begun; they are released."""
+        self.bridge.begin_close(reason)
         for _, results in self._waiting:
             results.give_up()
         self._waiting.clear()
@@ -120,7 +124,7 @@ class EngineScheduler(BaseScheduler):
         if results is not None and is_filtered:
             results.fingerprints.add(fingerprint)
         if results is None or results.key == START_STEP:
-            self.bridge.outside.add(task, is_start=self._is_shared or "is_start_request" in request.meta)
+            self.bridge.outside.add(task)
         else:
             results.follow.append(task)
         self._stats.inc_value("scheduler/enqueued")
@@ -152,8 +156,7 @@ class EngineScheduler(BaseScheduler):
     def _own_key(self, results: TaskResults | None, fingerprint: bytes) -> str:
         """Return a key that no other request has, and that stays the same when its task is repeated."""
         if results is None:
-            self._from_outside += 1
-            source, number = self.bridge.process_id, self._from_outside
+            source, number = self.bridge.process_id, next(self._from_outside)
         else:
             source, number = results.key, results.repeats.get(fingerprint, 0)
             results.repeats[fingerprint] = number + 1
@@ -183,7 +186,7 @@ class EngineScheduler(BaseScheduler):
 
     async def _wait_for_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Yield what `start()` yields, in the worker that has its task, and nothing in the others."""
-        results = await self.bridge.start_granted
+        results = await shield(self.bridge.start_granted)  # the engine cancels this when it stops
         if results is None:
             return
         CURRENT.set(results)  # of the engine's task that reads this, and does nothing else
@@ -196,8 +199,13 @@ class EngineScheduler(BaseScheduler):
                 if is_first:  # it is sent before others, whatever their priorities
                     await self.bridge.outside.flush()
                     is_first = False
+        except CloseSpider:
+            raise  # it has ended, and the engine closes the spider
         except Exception as error:
             results.failure = InvalidInput(f"start() failed: {error_with_place(error)}")
+            raise
+        except BaseException:  # the engine was stopped: another worker or the next start reads the rest
+            results.give_up()
             raise
         finally:
             results.end()
@@ -210,14 +218,9 @@ class EngineScheduler(BaseScheduler):
         results.add_item(item)
         _end_start_item(results, response)
 
-    def _on_drop(self, item: Any, response: Any, exception: BaseException) -> None:
-        self._reject(item, response, exception)
-
-    def _on_item_error(self, item: Any, response: Any, failure: Any) -> None:
-        self._reject(item, response, failure.value)
-
-    def _reject(self, item: Any, response: Any, error: BaseException) -> None:
+    def _on_reject(self, item: Any, response: Any, exception: Any = None, failure: Any = None) -> None:
         if results := current_results():
+            error = exception or failure.value
             results.add_reject(item, f"{type(error).__name__}: {error}")
             _end_start_item(results, response)
 

@@ -1,11 +1,12 @@
 """The settings of a Scrapy project: what becomes of each on Shoal's workers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from scrapy.settings import BaseSettings, default_settings
+from scrapy import Spider
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
 from shoal.core.errors import InvalidSetting
@@ -16,43 +17,41 @@ LIKELY_TYPO = 0.9  # how alike a name is to a setting's, from 0 to 1
 FEW_ITEMS = 8  # of one response that pass the pipelines at once: Scrapy's 100 makes as many asyncio tasks
 
 
-class _Refused(NamedTuple):
-    usual: Any
-    advice: str
-
-
 # Settings that must have their default: what they name would take the place of Shoal's queue.
 REFUSED = {
-    "SCHEDULER": _Refused(
-        "scrapy.core.scheduler.Scheduler",
-        "Shoal's queue takes its place: delete the line, and --queue names it",
-    ),
-    "DOWNLOADER": _Refused(
-        "scrapy.core.downloader.Downloader", "Shoal needs Scrapy's own downloader: delete the line"
-    ),
+    "SCHEDULER": "Shoal's queue takes its place: delete the line, and --queue names it",
+    "DOWNLOADER": "Shoal needs Scrapy's own downloader: delete the line",
 }
 DELAY_WITHOUT_THROTTLE = 1.0  # seconds
-BY_CLASS = ("item_classes", "item_filter")  # options of a feed
+NO_CLASSES = "the queue does not store the classes of items"
+# Attributes of older spiders, and the settings that have taken their place.
+ATTRIBUTES = {
+    "download_delay": "DOWNLOAD_DELAY",
+    "max_concurrent_requests": "CONCURRENT_REQUESTS_PER_DOMAIN",
+}
+SPIDER_PRIORITY = SETTINGS_PRIORITIES["spider"]
+NO_LIMIT = 1_000  # requests at a time, where the setting is 0
 COMPONENTS = ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS")
 DUPEFILTERS = ("scrapy.dupefilters.RFPDupeFilter", "scrapy.dupefilters.BaseDupeFilter")
-# What the engine of a worker is told instead, and what the user should know or do.
-_NOT_USED: dict[str, tuple[Any, str]] = {
-    "AUTOTHROTTLE_ENABLED": (
-        False,
-        "the delay of a host is DOWNLOAD_DELAY, or a second if there is none, whatever its latency; "
-        "after 429 and 503 it is paused for all workers",
-    ),
-    "TELNETCONSOLE_ENABLED": (False, "run: shoal top"),
-    "JOBDIR": (None, "runs are always stored; to continue one, pass --resume"),
-}
-_IGNORED: dict[str, str] = {
+# What the engine of a worker is told instead.
+_OFF: dict[str, Any] = {"AUTOTHROTTLE_ENABLED": False, "TELNETCONSOLE_ENABLED": False, "JOBDIR": None}
+# What the user should know or do.
+_NOT_USED: dict[str, str] = {
+    "AUTOTHROTTLE_ENABLED": "the delay of a host is DOWNLOAD_DELAY, or a second if there is none, whatever "
+    "its latency; after 429 and 503 it is paused for all workers",
+    "TELNETCONSOLE_ENABLED": "run: shoal top",
+    "JOBDIR": "runs are always stored; to continue one, pass --resume",
     **dict.fromkeys(
         ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER"),
         "the delay of a host has no random part, and no gap is shorter",
     ),
     **dict.fromkeys(
-        ("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE", "SCHEDULER_PRIORITY_QUEUE"),
+        (name for name in vars(default_settings) if name.startswith("SCHEDULER_")),
         "requests are sent by priority, and then about breadth-first",
+    ),
+    **dict.fromkeys(
+        (name for name in vars(default_settings) if name.startswith("LOG_")),
+        "warnings and errors are shown by shoal run, and --log-dir writes the log of each worker",
     ),
 }
 _EXPLAINED: dict[str, str] = {
@@ -60,9 +59,9 @@ _EXPLAINED: dict[str, str] = {
     "DOWNLOAD_SLOTS": "for the whole fleet if it is a longer delay of a host, all else by each worker",
     "DOWNLOAD_DELAY": "for the whole fleet, kept by the queue",
     "CONCURRENT_REQUESTS_PER_DOMAIN": "for the whole fleet, kept by the queue",
-    "CLOSESPIDER_PAGECOUNT": "max_pages of the run, for the whole fleet",
+    "MEMUSAGE_LIMIT_MB": "of each worker: the first one that reaches it ends the run",
     "CLOSESPIDER_TIMEOUT": "from the start of a worker: the first one that reaches it ends the run",
-    **dict.fromkeys(FLEET_LIMITS, "for the whole fleet, by what is stored"),
+    **dict.fromkeys(FLEET_LIMITS, "for the whole fleet, by what its workers have stored"),
     "DUPEFILTER_CLASS": "the queue has each fingerprint once in a run",
 }
 PACKAGES_REFUSED = {
@@ -92,9 +91,9 @@ def check_settings(settings: BaseSettings, *, but: str = "") -> None:
 
 def refusals(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     """Yield the settings that cannot be used, and what to do."""
-    for name, refused in REFUSED.items():
-        if settings[name] not in (refused.usual, SCHEDULER):
-            yield name, f"is {_name_of(settings[name])}. {refused.advice}"
+    for name, advice in REFUSED.items():
+        if settings[name] not in (getattr(default_settings, name), SCHEDULER):
+            yield name, f"is {_name_of(settings[name])}. {advice}"
     if settings["DUPEFILTER_CLASS"] not in DUPEFILTERS:
         yield (
             "DUPEFILTER_CLASS",
@@ -108,10 +107,9 @@ def refusals(settings: BaseSettings) -> Iterator[tuple[str, str]]:
                 yield group, f"has {_name_of(key)}, which needs {PACKAGES_REFUSED[package]}"
 
 
-def usable_feeds(settings: BaseSettings) -> dict[Any, Any]:
-    """Return the feeds that can be written from stored items, which have no classes."""
-    feeds = settings.getdict("FEEDS")
-    return {uri: one for uri, one in feeds.items() if not any(one.get(name) for name in BY_CLASS)}
+def is_by_class(feed: Mapping[str, Any]) -> bool:
+    """Return whether a feed chooses items by what stored ones do not have."""
+    return bool(feed.get("item_classes") or feed.get("item_filter"))
 
 
 def fates(settings: BaseSettings) -> Iterator[SettingFate]:
@@ -122,15 +120,15 @@ def fates(settings: BaseSettings) -> Iterator[SettingFate]:
             continue
         if name not in known and (close := get_close_matches(name, known, n=1, cutoff=LIKELY_TYPO)):
             yield SettingFate(name, False, f"no setting of Scrapy. Did you mean {close[0]}?")
-        if name in _NOT_USED and settings[name] and settings[name] != _NOT_USED[name][0]:
-            yield SettingFate(name, False, f"not used: {_NOT_USED[name][1]}")
-        elif name in _IGNORED:
-            yield SettingFate(name, False, f"not used: {_IGNORED[name]}")
+        if name in _NOT_USED and (settings[name] or name not in _OFF):
+            yield SettingFate(name, False, f"not used: {_NOT_USED[name]}")
         elif name in _EXPLAINED:
             yield SettingFate(name, True, _EXPLAINED[name])
-    for uri in settings.getdict("FEEDS").keys() - usable_feeds(settings).keys():
-        says = f"not used for {uri}: the queue does not store the classes of items. Pass --out FILE"
-        yield SettingFate("FEEDS", False, says)
+        elif name in known and name not in COMPONENTS:
+            yield SettingFate(name, True, "used by Scrapy in each worker")
+    for uri, feed in settings.getdict("FEEDS").items():
+        if is_by_class(feed):
+            yield SettingFate("FEEDS", False, f"not used for {uri}: {NO_CLASSES}. Pass --out FILE")
     for group in COMPONENTS:
         for key, order in settings.getwithbase(group).items():
             own = not _name_of(key).startswith("scrapy.")
@@ -148,8 +146,7 @@ def _fate_of_component(group: str, key: Any) -> SettingFate:
 
 def engine_settings(settings: BaseSettings) -> dict[str, Any]:
     """Return what differs for the engine of a worker: the queue keeps the pace of hosts, not its slots."""
-    changes: dict[str, Any] = {name: value for name, (value, _) in _NOT_USED.items()}
-    changes |= {
+    changes = _OFF | {
         "SCHEDULER": SCHEDULER,
         **dict.fromkeys(FLEET_LIMITS, 0),  # not those of one worker
         "FEEDS": {},  # written where the workers are started
@@ -158,7 +155,7 @@ def engine_settings(settings: BaseSettings) -> dict[str, Any]:
             name: {**one, "delay": 0} if _is_host(name) else one
             for name, one in settings.getdict("DOWNLOAD_SLOTS").items()
         },
-        "CONCURRENT_REQUESTS_PER_DOMAIN": settings.getint("CONCURRENT_REQUESTS"),
+        "CONCURRENT_REQUESTS_PER_DOMAIN": settings.getint("CONCURRENT_REQUESTS") or NO_LIMIT,
     }
     if "REMOTE_CONTROL_ENABLED" in settings:
         changes["REMOTE_CONTROL_ENABLED"] = False
@@ -170,22 +167,29 @@ def concurrent_items(settings: BaseSettings) -> int:
     return settings.getint("CONCURRENT_ITEMS") if settings.getpriority("CONCURRENT_ITEMS") else FEW_ITEMS
 
 
+def read_attributes(spider_class: type[Spider], settings: BaseSettings) -> None:
+    """Set what an older spider has as attributes, unless its settings say more."""
+    for name, setting in ATTRIBUTES.items():
+        if hasattr(spider_class, name) and (settings.getpriority(setting) or 0) < SPIDER_PRIORITY:
+            settings.set(setting, getattr(spider_class, name), priority="spider")
+
+
 def scraper_settings(settings: BaseSettings) -> dict[str, Any]:
     """Return the settings of a scraper that follow from those of a project."""
-    pages = settings.getint("CLOSESPIDER_PAGECOUNT")
     usual = DELAY_WITHOUT_THROTTLE if settings.getbool("AUTOTHROTTLE_ENABLED") else 0.0
-    slots = settings.getdict("DOWNLOAD_SLOTS").items()
-    sites = {name: {"delay": one["delay"]} for name, one in slots if _is_host(name) and "delay" in one}
-    return ({"sites": sites} if sites else {}) | {
-        "delay": settings.getfloat("DOWNLOAD_DELAY") or usual,
+    delay = settings.getfloat("DOWNLOAD_DELAY") or usual
+    slots = {name: one.get("delay", 0) for name, one in settings.getdict("DOWNLOAD_SLOTS").items()}
+    return {
+        "sites": {name: {"delay": own} for name, own in slots.items() if _is_host(name) and own > delay},
+        "delay": delay,
         "per_host": settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
-        or settings.getint("CONCURRENT_REQUESTS"),
+        or settings.getint("CONCURRENT_REQUESTS")
+        or NO_LIMIT,
         "robots": False,  # Scrapy's middleware reads robots.txt
         "scope": "any",  # and its offsite middleware has the scope
         "timeout": settings.getfloat("DOWNLOAD_TIMEOUT") or 180,
         "lease": timedelta(minutes=15),  # for all that a request does, including its pipelines
         "failed_pages": "off",
-        "max_pages": pages + 1 if pages else None,  # the task of `start()` counts as one
     }
 
 

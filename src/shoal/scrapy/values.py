@@ -55,40 +55,31 @@ def _to_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _parts_of(span: timedelta) -> list[int]:
-    return [span.days, span.seconds, span.microseconds]
+def _decode_text(data: str) -> str:
+    return base64.b64decode(data).decode(*_LONE)
 
 
+_UNIT = timedelta(microseconds=1)
+_LONE = "utf-8", "surrogatepass"  # for text with lone surrogates
 _FORMS: dict[type, _TextForm] = {
     bytes: _TextForm("bytes", _to_base64, base64.b64decode),
     datetime: _TextForm("datetime", datetime.isoformat, datetime.fromisoformat),
     date: _TextForm("date", date.isoformat, date.fromisoformat),
     time: _TextForm("time", time.isoformat, time.fromisoformat),
-    timedelta: _TextForm("timedelta", _parts_of, lambda parts: timedelta(*parts)),
+    timedelta: _TextForm("timedelta", lambda one: str(one // _UNIT), lambda text: int(text) * _UNIT),
     Decimal: _TextForm("decimal", str, Decimal),
     UUID: _TextForm("uuid", str, UUID),
     int: _TextForm("int", str, int),
     float: _TextForm("float", repr, float),
-    str: _TextForm(
-        "text",
-        lambda text: _to_base64(text.encode("utf-8", "surrogatepass")),
-        lambda data: base64.b64decode(data).decode("utf-8", "surrogatepass"),
-    ),
+    str: _TextForm("text", lambda text: _to_base64(text.encode(*_LONE)), _decode_text),
 }
 _COLLECTIONS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
 # Dicts that behave differently from a plain one, and what a defaultdict may make.
 _DICTS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Counter, OrderedDict)}
-_FACTORIES: dict[str, Any] = {kind.__name__: kind for kind in (list, dict, set, int, float, str)} | {
-    "None": None
-}
-_BASES: tuple[type[Any], ...] = (
-    str,
-    int,
-    float,
-    bytes,
-    list,
-    dict,
-)  # a value of a subclass is stored as one of these
+_FACTORIES: dict[str, Any] = {kind.__name__: kind for kind in (list, dict, set, int, float, str)}
+_FACTORIES["None"] = None
+# A value of a subclass is stored as one of these.
+_BASES: tuple[type[Any], ...] = (str, int, float, bytes, list, dict)
 _LOADS = {form.name: form.load for form in _FORMS.values()}
 _MAKES: dict[str, Callable[[list[Any]], Any]] = {name: kind for kind, name in _COLLECTIONS.items()}
 

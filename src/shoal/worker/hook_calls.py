@@ -24,7 +24,6 @@ from shoal.worker.ipc.step_markers import StepMarkers
 
 START_TIMEOUT = timedelta(minutes=4)  # of all `on_start` hooks
 SLOW_START = timedelta(seconds=5)  # then the `on_start` hook that is running is named
-FINISH_TIMEOUT = timedelta(seconds=8)  # of all `on_finish` hooks: a worker that takes longer is killed
 
 log = logging.getLogger(__name__)
 
@@ -181,7 +180,7 @@ async def open_resources(
         yield
     finally:
         try:
-            await call_all(hooks.finish, FINISH_TIMEOUT, report, scraper.resources)
+            await call_all(hooks.finish, hooks.finish_timeout, report, scraper.resources)
         except HookFailed as error:
             log.warning("%s", error)
 

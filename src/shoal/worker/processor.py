@@ -30,7 +30,7 @@ from shoal.scrape.hooks import FailedTask
 from shoal.scrape.links.filter import Dropped
 from shoal.scrape.page import Page
 from shoal.scrape.parsing import names_text
-from shoal.scrape.requests import sending_without_page
+from shoal.scrape.requests import OwnStep, sending_without_page
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.sites import NO_SETTINGS
 from shoal.scrape.step import Step, Subject
@@ -43,6 +43,7 @@ from shoal.worker.attempts import (
     TaskWaits,
     TooLate,
     TooSoon,
+    suspended,
 )
 from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.files.downloads import UNCHANGED, Downloads, FileSink, as_download, headers_for
@@ -281,8 +282,8 @@ class TaskProcessor:
             return Harvest(dropped=Dropped(int, {trap: 1}))
         if step.fetch is None:
             attempt.asked = True  # the requests that the step sends itself are not known here
-            send, take_turn = partial(self._send_for_page, attempt), partial(self._take_turn, attempt)
-            with sending_without_page(attempt.task, send, take_turn):
+            own = OwnStep(partial(self._take_turn, attempt), partial(suspended, attempt), self._count_bytes)
+            with sending_without_page(attempt.task, partial(self._send_for_page, attempt), own):
                 return await self._run_step(step, attempt.task, attempt)
         if self._tools.revisits and attempt.task.request is None:
             return await self._revisit(self._tools.revisits, step, attempt)
@@ -439,6 +440,9 @@ class TaskProcessor:
             return False
         attempt.turn_used = True
         return await self._waits.take_turn(attempt.start)
+
+    def _count_bytes(self, size: int) -> None:
+        self._tally.bytes += size
 
     def _begin_request(self, attempt: TaskAttempt) -> None:
         self._waits.wait_for_host(attempt.number)

@@ -21,6 +21,11 @@ def stats(items=0, completed=0):
             (stats(), {"spider_exceptions/count": 9}, 0.0),
             (stats(), {"spider_exceptions/count": 12}, 0.0),
         ),
+        (
+            "PAGECOUNT",
+            (stats(completed=99), {"response_received_count": 9}, 0.0),
+            (stats(), {"response_received_count": 10}, 0.0),
+        ),
         ("TIMEOUT_NO_ITEM", (stats(), {}, 9.9), (stats(), {}, 10.0)),
         ("PAGECOUNT_NO_ITEM", (stats(completed=9), {}, 0.0), (stats(completed=10), {}, 0.0)),
     ],

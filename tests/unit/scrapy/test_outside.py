@@ -1,11 +1,9 @@
-"""The order of requests that belong to no task."""
+"""Requests that belong to no task: their order, and what is counted of them."""
 
 import asyncio
 from datetime import timedelta
 
-import pytest
-
-from shoal.core.model import RunSettings, Task
+from shoal.core.model import EnqueueReport, RunSettings, Task
 from shoal.scrapy.outside import OutsideRequests
 
 
@@ -17,24 +15,25 @@ async def as_they_are(tasks):
     return tasks
 
 
-@pytest.mark.parametrize(
-    ("is_start_lifo", "order"),
-    [(False, ["first", "other", "start1", "start2"]), (True, ["first", "other", "start2", "start1"])],
-)
-async def test_requests_of_start_follow_those_of_the_same_moment_in_their_own_order(
-    queue, is_start_lifo, order
-):
+async def test_requests_are_enqueued_a_moment_later_in_their_order(queue):
     run = await queue.start_run("spider", settings=RunSettings(host_delay=timedelta(0)))
     enqueued = asyncio.Event()
-    outside = OutsideRequests(queue, run.id, as_they_are, enqueued.set, is_start_lifo=is_start_lifo)
-    outside.add(task("first"), is_start=True)
-    await outside.flush()
-    enqueued.clear()
-    outside.add(task("start1"), is_start=True)
-    outside.add(task("start2"), is_start=True)
-    outside.add(task("other"))
+    outside = OutsideRequests(queue, run.id, as_they_are, lambda _: enqueued.set())
+    names = ["first", "second", "third"]
+    for name in names:
+        outside.add(task(name))
     await enqueued.wait()
     claimed = []
     while grant := (await queue.claim("worker", run_id=run.id, limit=1)).leases:
         claimed += [lease.task.url.rpartition("/")[2] for lease in grant]
-    assert claimed == order
+    assert claimed == names
+
+
+async def test_what_the_queue_has_not_added_is_counted(queue):
+    run = await queue.start_run("spider", settings=RunSettings(host_delay=timedelta(0)))
+    reports = []
+    outside = OutsideRequests(queue, run.id, as_they_are, reports.append)
+    for name in ("a", "b", "a"):
+        outside.add(task(name))
+    outside.add(Task(step="x" * 10_000))
+    assert await outside.flush() == reports[0] == EnqueueReport(added=2, duplicate=1, invalid=1)

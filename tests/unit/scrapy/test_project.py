@@ -142,6 +142,9 @@ def test_settings_of_scrapy_are_those_of_the_run_and_typed_ones_win(project):
     assert changed.bridge.settings["DOWNLOAD_DELAY"] == "0.5"
     assert changed.replace(max_pages=9).settings.delay == timedelta(seconds=0.5)
     assert scraper.replace(rate="10/s").settings.delay == timedelta(seconds=0.1)
+    # A typed setting of Scrapy does not take back a delay that a project file has set before.
+    assert scraper.replace(delay=7).replace(scrapy={"LOG_LEVEL": "INFO"}).settings.delay.seconds == 7
+    assert scraper.hooks.finish_timeout == scraper.settings.lease  # pipelines may close for as long
     with pytest.raises(InvalidSetting, match="upper-case"):
         scraper.replace(scrapy={"delay": 1})
 

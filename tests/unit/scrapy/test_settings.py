@@ -3,7 +3,7 @@
 from scrapy.settings import Settings
 
 from shoal.scrape.scraper import Scraper
-from shoal.scrapy.settings import engine_settings, fates, scraper_settings
+from shoal.scrapy.settings import engine_settings, fates, read_attributes, scraper_settings
 
 SLOTS = {"a.example": {"delay": 3, "concurrency": 1}, "slow": {"delay": 9}}
 
@@ -29,3 +29,27 @@ def test_what_a_project_sets_in_vain_is_said():
     names = ("RANDOMIZE_DOWNLOAD_DELAY", "SCHEDULER_MEMORY_QUEUE", "AUTOTHROTTLE_ENABLED")
     found = {fate.what: str(fate) for fate in fates(Settings(dict.fromkeys(names, True))) if not fate.is_used}
     assert all("is not used: " in found[name] for name in names)
+
+
+def test_a_slot_that_is_faster_than_the_delay_and_limits_of_zero_take_nothing_away():
+    settings = Settings({"DOWNLOAD_SLOTS": {"a.example": {"delay": 1}}, "DOWNLOAD_DELAY": 2})
+    settings.setdict({"CONCURRENT_REQUESTS": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 0})
+    made = Scraper("a").replace(**scraper_settings(settings)).settings
+    assert made.sites.find("http://a.example/1").delay is None
+    assert made.per_host == engine_settings(settings)["CONCURRENT_REQUESTS_PER_DOMAIN"] > 0
+
+
+def test_attributes_of_older_spiders_are_settings_unless_its_own_say_more():
+    class Old:
+        download_delay, max_concurrent_requests = 3, 2
+
+    settings = Settings({"DOWNLOAD_DELAY": 1})
+    settings.set("CONCURRENT_REQUESTS_PER_DOMAIN", 5, priority="spider")
+    read_attributes(Old, settings)
+    assert (scraper_settings(settings)["delay"], scraper_settings(settings)["per_host"]) == (3.0, 5)
+
+
+def test_every_setting_of_scrapy_that_is_set_has_a_fate():
+    settings = Settings({"LOG_FILE": "a.log", "RETRY_TIMES": 5, "CLOSESPIDER_PAGECOUNT": 9, "OWN": 1})
+    found = {fate.what: fate.is_used for fate in fates(settings)}
+    assert found == {"LOG_FILE": False, "RETRY_TIMES": True, "CLOSESPIDER_PAGECOUNT": True}

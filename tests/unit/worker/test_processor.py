@@ -21,7 +21,7 @@ from shoal.core.model import (
     Task,
 )
 from shoal.core.tasks import exact_time
-from shoal.scrape.requests import own_turn
+from shoal.scrape.requests import own_step
 from shoal.worker.attempts import ProcessorTools, TaskWaits
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.prefetch import ScheduledLease
@@ -258,10 +258,10 @@ async def test_a_step_without_a_page_may_use_the_turn_of_its_task_once(process):
     taken = []
 
     async def page(task):
-        turn = own_turn()
-        taken.extend([await turn(), await turn()])
+        own = own_step()
+        taken.extend([await own.take_turn(), await own.take_turn()])
 
     with pytest.raises(InvalidInput, match="while it runs"):
-        own_turn()
+        own_step()
     await process(page, options={"fetch": None})
     assert taken == [True, False]

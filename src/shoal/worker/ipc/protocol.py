@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.events import Event, Level
-from shoal.core.model import Lease, Task
+from shoal.core.model import ZERO, Lease, Task
 from shoal.worker.counters import WorkerCounters
 from shoal.worker.ipc.calls import Listening
 from shoal.worker.partitions import PartitionRole
@@ -89,6 +89,7 @@ class WorkerEnded(msgspec.Struct, tag="ended", frozen=True):
     """The worker ends regularly."""
 
     reason: ExitReason
+    finish_timeout: timedelta = ZERO  # of its `on_finish` hooks, which are called now
 
 
 class WorkerFailed(msgspec.Struct, tag="failed", frozen=True):

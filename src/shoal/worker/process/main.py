@@ -159,7 +159,7 @@ async def work(
             )
             await stack.enter_async_context(listener)
         # Reported before anything is closed, because that may hang, and nothing is leased any more.
-        channel.send(WorkerEnded(await worker.run()))
+        channel.send(WorkerEnded(await worker.run(), scraper.hooks.finish_timeout))
 
 
 async def open_worker(

@@ -140,6 +140,7 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
 
 RENEW_RETRY, MAX_RENEW_RETRY = 0.2, 2.0  # seconds after an extension that failed, at first and at most
 CLOSE_TIMEOUT = 10 * SECOND  # for a worker to close its resources, once all its leases are settled
+CLOSE_MARGIN = 2 * SECOND  # beyond the time of its `on_finish` hooks
 KILL_TIMEOUT_SECONDS = 5.0  # a process may be unkillable while its disk does not respond
 
 
@@ -189,6 +190,7 @@ class WorkerSupervisor:
         self._problem: LivenessProblem | None = None
         self._state_changed = asyncio.Event()
         self._is_ending, self._is_killed = asyncio.Event(), asyncio.Event()
+        self._close_timeout = CLOSE_TIMEOUT
         self._exit: WorkerExit | None = None
         self._failure: DutyFailed | None = None
         self._process: WorkerProcess | None = None
@@ -298,7 +300,7 @@ class WorkerSupervisor:
     async def _kill_if_it_does_not_end(self) -> None:
         """Kill a worker that has reported its end and does not exit; return when it was killed."""
         await self._is_ending.wait()
-        await wait_for_event(self._is_killed, CLOSE_TIMEOUT.total_seconds())
+        await wait_for_event(self._is_killed, self._close_timeout.total_seconds())
         self.kill()
 
     def _fail(self, name: str, error: BaseException) -> None:
@@ -333,8 +335,9 @@ class WorkerSupervisor:
                 self.tally = tally
             case LoggedEvent(event=event):
                 self._on_event(event)
-            case WorkerEnded(reason=reason):
+            case WorkerEnded(reason=reason, finish_timeout=timeout):
                 self._exit = WorkerExit(reason)
+                self._close_timeout = max(CLOSE_TIMEOUT, timeout + CLOSE_MARGIN)
                 self._is_ending.set()
             case WorkerFailed(message=text):
                 self._exit = WorkerExit(ExitReason.FAILED, text)

@@ -23,7 +23,7 @@ from shoal.worker.ipc.step_markers import StepMarker
 from shoal.worker.process import supervisor as module
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, LivenessSample
-from shoal.worker.process.supervisor import WorkerSupervisor
+from shoal.worker.process.supervisor import CLOSE_TIMEOUT, WorkerSupervisor
 from tests.unit.builders import make_lease
 
 LIMITS = {"page": StepLimit(MINUTE, 3, timedelta(seconds=100))}
@@ -282,6 +282,14 @@ async def test_leases_that_the_worker_could_not_report_are_released_even_if_sett
     supervisor._handle_message(LeasesClaimed(1, leases(1)))
     await supervisor._close(None, Markers())
     assert queue.abandoned == [("w", "WorkerDied: the worker vanished, and delivery is at_most_once")]
+
+
+async def test_a_worker_gets_the_time_that_its_last_hooks_may_take():
+    supervisor = supervise(LastStore())
+    supervisor._handle_message(WorkerEnded(ExitReason.DRAINED))
+    assert supervisor._close_timeout == CLOSE_TIMEOUT
+    supervisor._handle_message(WorkerEnded(ExitReason.DRAINED, timedelta(minutes=15)))
+    assert supervisor._close_timeout > timedelta(minutes=15)
 
 
 async def test_a_worker_that_reported_its_end_has_not_died():

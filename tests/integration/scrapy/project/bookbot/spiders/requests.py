@@ -110,6 +110,8 @@ class Modern(scrapy.Spider):
         for link in response.css("a.book::attr(href)").getall()[:2]:
             found = await engine.download_async(scrapy.Request(response.urljoin(link)))
             yield {"list": response.url.rpartition("/")[2], "title": found.css("h1::text").get().strip()}
+        again = await engine.download_async(response.request)  # the same object
+        yield {"again": again.url.rpartition("/")[2]}
         yield response.follow("/author/1", self.parse_author)
 
     async def parse_author(self, response):

@@ -1,0 +1,195 @@
+"""How a spider ends: by its own code, by a signal, when it is idle, and when its run has ended elsewhere."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from shoal.core.model import Done
+from shoal.queue.open import open_queue
+from tests.integration.scrapy.crawls import read_items
+
+SPIDERS = '''
+import asyncio, os, scrapy
+from scrapy import signals
+from scrapy.exceptions import CloseSpider, DontCloseSpider
+
+SITE = os.environ["SITE"]
+
+def pages(numbers, **kwargs):
+    return [scrapy.Request(f"{SITE}/name/{number}", **kwargs) for number in numbers]
+
+class Base(scrapy.Spider):
+    async def start(self):
+        for request in pages(range(20)):
+            yield request
+
+    def parse(self, response):
+        yield response.json()
+
+    def closed(self, reason):
+        print("closed for", reason, flush=True)
+
+class Closes(Base):
+    """Closes itself, while other requests wait and are in flight."""
+    name = "closes"
+    reason = "finished"
+    how = "raise"
+    custom_settings = {"CONCURRENT_REQUESTS": 2, "CONCURRENT_REQUESTS_PER_DOMAIN": 6}
+
+    def parse(self, response):
+        yield response.json()
+        if self.how == "stop":
+            self.crawler.stop()
+        else:
+            raise CloseSpider(self.reason)
+
+class Early(Base):
+    """Closes itself in `start()`."""
+    name = "early"
+
+    async def start(self):
+        yield {"name": "of start"}
+        for request in pages(range(3)):
+            yield request
+        raise CloseSpider("enough")
+
+class Idle(Base):
+    """Adds requests when it is idle, twice, and waits once."""
+    name = "idle"
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.on_idle, signals.spider_idle)
+        spider.calls = 0
+        return spider
+
+    async def start(self):
+        for request in pages([0]):
+            yield request
+
+    def on_idle(self):
+        self.calls += 1
+        print("idle", self.calls, flush=True)
+        if self.calls <= 2:
+            for request in pages([self.calls]):
+                self.crawler.engine.crawl(request)
+        elif self.calls == 3:
+            raise DontCloseSpider
+
+class Waits(Base):
+    """Has a `start()` that waits long after some requests."""
+    name = "waits"
+
+    async def start(self):
+        for request in pages(range(4)):
+            yield request
+        await asyncio.sleep(600)
+
+class Slow(Base):
+    """Has a `start()` that takes some seconds."""
+    name = "slow"
+
+    async def start(self):
+        for request in pages(range(20)):
+            yield request
+            print("started", flush=True)
+            await asyncio.sleep(0.2)
+'''
+
+
+@pytest.fixture
+def spiders(tmp_path):
+    file = tmp_path / "spiders.py"
+    file.write_text(SPIDERS)
+    return file
+
+
+def run_json(crawls, tmp_path, reference, *options, code):
+    """Return the last line of a run as JSON, and all that it printed."""
+    command = ["-m", "shoal", "run", reference, "--queue", f"sqlite:///{tmp_path}/q.db", "--json", *options]
+    shown = crawls.run(command, cwd=tmp_path, code=code)
+    return json.loads(shown.splitlines()[-1]), shown
+
+
+async def attempts_of(queue_url, run_id):
+    """Return the attempts of the tasks that a run has left, each of which is claimed now."""
+    async with open_queue(queue_url) as queue:
+        await queue.resume(run_id)
+        attempts = []
+        while (await queue.stats(run_id)).remaining:
+            leases = (await queue.claim("test", run_id=run_id)).leases
+            attempts += [lease.attempt for lease in leases]
+            await queue.settle([Done(lease) for lease in leases])
+            await asyncio.sleep(0.05)  # until released tasks are due
+        return attempts
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("arguments", [["reason=finished"], ["how=stop"]])
+def test_a_spider_that_closes_itself_ends_the_run_whatever_its_reason(crawls, spiders, tmp_path, arguments):
+    options = [word for one in arguments for word in ("-a", one)]
+    end, shown = run_json(crawls, tmp_path, f"{spiders}:closes", *options, "--workers", "2", code=6)
+    reason = "finished" if "reason=finished" in arguments else "shutdown"
+    assert (end["state"], end["reason"]) == ("partial", f"CloseSpider: {reason}")
+    assert shown.count(f"closed for {reason}") == 2  # also in the worker that was told
+    # What waited and what was in flight is charged no attempt.
+    assert set(asyncio.run(attempts_of(f"sqlite:///{tmp_path}/q.db", end["run_id"]))) == {1}
+    assert end["dead"] == 0
+
+
+@pytest.mark.long
+def test_a_spider_that_closes_itself_in_its_start_keeps_what_it_has_yielded(crawls, spiders, tmp_path):
+    end, shown = run_json(crawls, tmp_path, f"{spiders}:early", code=6)
+    assert (end["state"], end["reason"]) == ("partial", "CloseSpider: enough")
+    assert "closed for enough" in shown
+    assert "start() failed" not in shown
+
+
+@pytest.mark.long
+def test_requests_that_are_added_when_a_spider_is_idle_are_crawled(crawls, spiders, tmp_path):
+    end, shown = run_json(crawls, tmp_path, f"{spiders}:idle", code=0)
+    assert end["items"] == 3
+    assert re.findall(r"idle \d", shown) == [f"idle {number}" for number in range(1, 5)]
+
+
+@pytest.mark.long
+def test_a_run_that_has_ended_does_not_wait_for_its_start(crawls, spiders, tmp_path):
+    options = ["--workers", "2", "-s", "CLOSESPIDER_ITEMCOUNT=2"]
+    end, shown = run_json(crawls, tmp_path, f"{spiders}:waits", *options, code=6)
+    assert end["reason"] == "closespider_itemcount reached"
+    assert shown.count("closed for closespider_itemcount") == 2
+
+
+@pytest.mark.long
+def test_start_goes_on_after_ctrl_c(crawls, spiders, tmp_path):
+    out = tmp_path / "out.jsonl"
+    settings = ["-s", "SCHEDULER=shoal.scrapy.Scheduler", "-s", f"SHOAL_QUEUE=sqlite:///{tmp_path}/q.db"]
+    command = ["-m", "scrapy", "runspider", str(spiders), *settings, "-O", f"{out}:jsonl"]
+    only = SPIDERS.partition("class Closes")[0] + "class Slow" + SPIDERS.partition("class Slow")[2]
+    spiders.write_text(
+        only.replace("class Base(scrapy.Spider):", "class Base(scrapy.Spider):\n    name = 'base'")
+    )
+    process = subprocess.Popen(
+        [sys.executable, *command],
+        cwd=tmp_path,
+        env=crawls.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert any("started" in line for line in process.stdout)
+    os.kill(process.pid, signal.SIGINT)
+    began = time.monotonic()
+    process.wait(30)
+    assert time.monotonic() - began < 20
+    process.stdout.close()
+    crawls.run(command, cwd=tmp_path)
+    assert len(read_items(out)) == 20
