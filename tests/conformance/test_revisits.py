@@ -11,7 +11,7 @@ from shoal.core.http import Headers, Response
 from shoal.core.model import Run, Task
 from shoal.core.revisits import RevisitBounds, RevisitReason
 from shoal.fleet.run.lifecycle import purge
-from shoal.fleet.sources.recrawl import compared
+from shoal.fleet.sources.recrawl import compared, earlier_run
 from shoal.fleet.sources.revisits import forecast, store_plan
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.contract import Queue
@@ -83,6 +83,24 @@ async def test_the_plan_says_what_the_next_run_fetches(queue: Queue, clock: Cloc
     assert (await compared(queue, await run_of(queue, 1))).over_budget == 6
     await purge(queue, "night1")
     assert await queue.notes("revisit plans", ["night1"]) == {}
+
+
+async def test_a_run_without_a_plan_fetches_all_pages(queue: Queue) -> None:
+    await night(queue, 0, {})
+    store = VisitStore(queue, "shop", "calls", again=True, chooser=RevisitChooser(queue, "calls", BOUNDS))
+    assert not (await store.read(TASKS[0])).is_hit
+    await store.close()
+
+
+async def test_a_run_begins_with_the_pages_of_the_last_one_that_was_not_stopped(queue: Queue) -> None:
+    shop = Scraper("shop", recrawl=True, revisit=BOUNDS)
+    assert await earlier_run(queue, shop) is None
+    stopped = await queue.start_run("shop", run_id="stopped")
+    await queue.enqueue("stopped", TASKS)
+    assert await earlier_run(queue, shop) == stopped  # better than none
+    finished = await queue.start_run("shop", run_id="finished")
+    await queue.start_run("shop", run_id="now")
+    assert await earlier_run(queue, shop, but="now") == finished
 
 
 async def test_a_run_without_revisit_has_no_plan(queue: Queue) -> None:

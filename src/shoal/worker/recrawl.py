@@ -294,11 +294,11 @@ class VisitStore:
         note, *others = await asyncio.gather(*(store.get(key_of(task)) for store in stores))
         visit = read_visit(note.value) if note else None
         harvests = [read_harvest(one.value, visit.body) for one in others if one and visit]
-        past = EarlierVisits(visit, *harvests)
-        if plan and note and visit and past.harvest and visit.run != self._run_id:
+        harvest = harvests[0] if harvests else None
+        if plan and note and visit and harvest and visit.run != self._run_id:
             chosen = choose(task, key_of(task), visit.history, note.age, *plan)
-            return EarlierVisits(visit, past.harvest, *chosen)
-        return past
+            return EarlierVisits(visit, harvest, *chosen)
+        return EarlierVisits(visit, harvest)
 
     @property
     def chooses(self) -> bool:
@@ -335,9 +335,10 @@ class VisitStore:
             await self._record_differences(task, past, past.visit, harvest)
         stored = StoredHarvest(body=visit.body, items=items, rejects=harvest.rejects, follow=harvest.follow)
         data = encode(stored)
-        if len(data) > MAX_HARVEST:
-            data, visit = None, msgspec.structs.replace(visit, body=b"")
-        await self._harvests.put(key_of(task), data, ttl=VISIT_TTL)
+        is_stored = len(data) <= MAX_HARVEST
+        if not is_stored:
+            visit = msgspec.structs.replace(visit, body=b"")
+        await self._harvests.put(key_of(task), data if is_stored else None, ttl=VISIT_TTL)
         await self._put(task, past, visit)
 
     def record_reused(self, task: Task, past: EarlierVisits) -> None:

@@ -19,7 +19,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 async def write_plan(queue: SharedState, run_id: str, plan: RevisitPlan | None) -> None:
     """Store the plan of a run; None removes it."""
-    await queue.write_notes(PLANS, {run_id: plan and _encode(plan)}, ttl=PLAN_TTL)
+    await queue.write_notes(PLANS, {run_id: _encode(plan) if plan else None}, ttl=PLAN_TTL)
 
 
 async def read_plan(queue: SharedState, run_id: str) -> tuple[RevisitPlan, timedelta] | None:
@@ -54,15 +54,13 @@ class RevisitChooser:
         self.bounds = bounds
         self._plans, self._run_id = QueueCacheStore(queue, topic=PLANS), run_id
 
-    async def read_plan(self) -> tuple[RevisitPlan, timedelta]:
-        """Return the plan of the run and how long ago it began.
+    async def read_plan(self) -> tuple[RevisitPlan, timedelta] | None:
+        """Return the plan of the run and how long ago it began; None if it fetches all, as on demand.
 
         Read it before the visit of a page, whose age at the start is then no less than in the plan.
         """
-        if stored := await self._plans.get(self._run_id):
-            return _decode(stored.value), stored.age
-        # When the queue is away, pages are chosen by their intervals alone.
-        return RevisitPlan(bounds=self.bounds), ZERO
+        stored = await self._plans.get(self._run_id)
+        return (_decode(stored.value), stored.age) if stored else None
 
 
 def choose(

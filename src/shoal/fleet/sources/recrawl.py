@@ -70,11 +70,13 @@ async def earlier_run(queue: QueueReports, scraper: Scraper, *, but: str | None 
     if wanted is None:
         return None
     if wanted in (NEWEST, AUTO):
-        for run in await queue.runs():
-            if run.scraper == scraper.name and run.id != but:
+        runs = [run for run in await queue.runs() if run.scraper == scraper.name and run.id != but]
+        for run in runs:
+            # One that was stopped has not seen all pages: after it, later runs would lack the others.
+            if wanted == NEWEST or not (await queue.stats(run.id)).remaining:
                 return run
-        if wanted == AUTO:
-            return None
+        if runs or wanted == AUTO:
+            return runs[0] if runs else None
         raise InvalidSetting(
             "--again",
             f"found no run of {scraper.name!r} in this queue. List them with: {shoal_command('runs')}. "
