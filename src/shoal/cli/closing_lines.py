@@ -1,15 +1,20 @@
 """The closing lines of a run about what it has left out, with the options that would include it."""
 
-from shoal.cli.left_out import missing_lines, reservation_lines
+from collections.abc import Sequence
+
+from shoal.cli.left_out import missing_lines, reservation_lines, title_of
 from shoal.cli.resume_command import again_command
 from shoal.fleet.job import Job
 from shoal.fleet.status.progress import Snapshot
 from shoal.worker.counters import format_counts, top_counts
-from shoal.worker.left_out import DEPTH, SKIPPED, TRAPS
+from shoal.worker.left_out import DEPTH, REUSED, SKIPPED, TRAPS
 
 
-def left_out_lines(snapshot: Snapshot, job: Job) -> list[str]:
-    """Return the closing lines of a run: its cuts, its missing pages, its skipped links and their options."""
+def left_out_lines(snapshot: Snapshot, job: Job, *, is_compared: bool = False) -> list[str]:
+    """Return the closing lines of a run: its cuts, its missing pages, its skipped links and their options.
+
+    The line of what `is_compared` with an earlier run has the pages that were not due.
+    """
     reason = snapshot.reason if snapshot.is_cut else snapshot.lost_tasks
     lines = [f"Not complete: {reason}."] if reason else []
     if snapshot.stats.lost:
@@ -18,7 +23,7 @@ def left_out_lines(snapshot: Snapshot, job: Job) -> list[str]:
             "because the pages that contain them are done."
         )
     lines += missing_lines(snapshot)
-    lines += _links_not_followed(snapshot)
+    lines += _links_not_followed(snapshot, but=tuple(REUSED.values()) if is_compared else ())
     lines += reservation_lines(snapshot)
     if DEPTH in snapshot.cuts:
         deepest = job.scraper.settings.max_depth
@@ -31,13 +36,13 @@ def left_out_lines(snapshot: Snapshot, job: Job) -> list[str]:
     return lines
 
 
-def _links_not_followed(snapshot: Snapshot) -> list[str]:
+def _links_not_followed(snapshot: Snapshot, *, but: Sequence[str]) -> list[str]:
     lines, shown = [], []
-    for title, by_step in (("Skipped by a step", True), ("Links not followed", False)):
+    for title in ("Skipped by a step", "Not fetched", "Links not followed"):
         found = {
             reason.removeprefix(SKIPPED): links
             for reason, links in snapshot.not_followed.items()
-            if reason.startswith(SKIPPED) == by_step
+            if title_of(reason) == title and reason not in but
         }
         if not found:
             continue

@@ -148,7 +148,7 @@ def megabytes(count: Any) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration in at most two units: "3 s", "2 min 10 s", "4 h 5 min"."""
+    """Return a duration in at most two units: "3 s", "2 min 10 s", "4 h 5 min", "30 d"."""
     if seconds is None:
         return "-"
     whole = round(seconds)
@@ -156,4 +156,7 @@ def duration(seconds: float | None) -> str:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
+    days, hours = divmod(whole // 3600, 24)
+    if days >= 3:
+        return f"{days:,} d {hours} h" if hours else f"{days:,} d"
     return f"{whole // 3600:,} h {whole % 3600 // 60} min"

@@ -9,7 +9,7 @@ from shoal.core.model import Counts
 from shoal.fleet.status.findings import EmptyFields, RunFindings
 from shoal.fleet.status.progress import Snapshot
 from shoal.worker.counters import FileCounts, WorkerCounters, top_counts
-from shoal.worker.left_out import LOST, SKIPPED
+from shoal.worker.left_out import LOST, REUSED, SKIPPED
 
 MAX_ERRORS = 5  # error classes of dead letters
 MAX_SHOWN = 3  # examples of missing pages
@@ -63,11 +63,15 @@ def skipped_link_lines(snapshot: "Snapshot") -> list[str]:
     for why, links in snapshot.not_followed.items():
         example = f", for example {links.example}" if links.example else ""
         option = f"; to follow them in a new run: {links.option}" if links.option else ""
-        if why.startswith(SKIPPED):
-            lines.append(f"Skipped by a step: {links.count:,} {why.removeprefix(SKIPPED)}{example}")
-        else:
-            lines.append(f"Links not followed: {links.count:,} {why}{example}{option}")
+        lines.append(f"{title_of(why)}: {links.count:,} {why.removeprefix(SKIPPED)}{example}{option}")
     return lines
+
+
+def title_of(reason: str) -> str:
+    """Return the title of what is left out for a reason."""
+    if reason.startswith(SKIPPED):
+        return "Skipped by a step"
+    return "Not fetched" if reason in REUSED.values() else "Links not followed"
 
 
 def first_error_lines(tally: WorkerCounters) -> list[str]:

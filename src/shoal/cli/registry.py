@@ -22,6 +22,7 @@ LINES = {
         "scale": "Autoscale the workers of a run",
         "start": "Start this machine's part of the cluster in shoal.toml",
         "schedule": "Repeat runs: every night, every hour, by cron expression",
+        "recrawl": "Show which pages the next run would fetch again, and why",
     },
     "Scrape on demand": {
         "listen": "Start workers that scrape pages on demand",
@@ -91,7 +92,7 @@ MODULES = {
     **dict.fromkeys(("pause", "resume", "cancel", "set", "purge", "forget"), "manage.control"),
     **dict.fromkeys(("items", "rejects"), "manage.results"),
     **dict.fromkeys(("migrate", "bench"), "manage.queue"),
-    **{name: f"manage.{name}" for name in ("dead", "export", "changes", "schedule", "notify")},
+    **{name: f"manage.{name}" for name in ("dead", "export", "changes", "recrawl", "schedule", "notify")},
     **dict.fromkeys(("compare", "accept"), "manage.quality"),
     **dict.fromkeys(("config", "scrapers", "route", "plugins"), "project.show"),
     **{name: f"project.{name}" for name in ("new", "shell", "check", "deploy")},

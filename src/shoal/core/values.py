@@ -50,12 +50,14 @@ def read_positive_duration(key: str, value: Any) -> timedelta:
     return found
 
 
-def read_range(key: str, value: Any) -> tuple[timedelta, timedelta]:
+def read_range(key: str, value: Any, *, example: str = "8-20s") -> tuple[timedelta, timedelta]:
     """Read a minimum and a maximum duration: "8-20s", a pair, or one duration for both."""
     shortest, longest = _ends(value)
     low, high = read_duration(key, shortest), read_duration(key, longest)
     if low > high:
-        raise InvalidSetting(key, f"must start with the shorter one, such as '8-20s', got {_shown(value)}")
+        raise InvalidSetting(
+            key, f"must start with the shorter one, such as {example!r}, got {_shown(value)}"
+        )
     return low, high
 
 

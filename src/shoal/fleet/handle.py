@@ -37,6 +37,7 @@ from shoal.fleet.run.retention import purge_run
 from shoal.fleet.run.settings import SettingRow, change_settings, list_settings
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.recrawl import Comparison, compared
+from shoal.fleet.sources.revisits import SHOWN, forecast
 from shoal.fleet.sources.seeds import Stream
 from shoal.fleet.status.at_work import has_lost_counts
 from shoal.fleet.status.changes import ListedChange, list_changes, read_change_kind
@@ -47,6 +48,7 @@ from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.status.proxies import ProxyStatus, proxies
 from shoal.fleet.status.quality import ComparisonReport, TrendRow, accept, trend_of
 from shoal.fleet.status.records import Record, records
+from shoal.fleet.status.rows.tasks import RecrawlPlanReport
 from shoal.fleet.status.stale import OLD, StaleHolder, release, stale_holders
 from shoal.fleet.status.tokens import TokenStatus, tokens
 from shoal.queue.contract import Queue, QueueReports
@@ -537,14 +539,21 @@ class RunHandle:
         return self.queue.rejects(self.id, step=step, after=after)
 
     async def compared(self) -> Comparison:
-        """Return how many pages of the run are new, changed, unchanged and gone so far."""
+        """Return how many pages of the run are new, changed, unchanged, gone and not fetched so far."""
         return await compared(self.queue, self.info)
+
+    async def recrawl_plan(self, *, limit: int = SHOWN) -> RecrawlPlanReport:
+        """Return what the next run would fetch of its pages if it began now, and why; some of them listed.
+
+        Raises InvalidSetting for a run without `revisit`.
+        """
+        return await forecast(self.queue, self.info, limit=limit)
 
     def changes(
         self, *, only: PageChange | str | None = None, after: str | None = None
     ) -> AsyncIterator[ListedChange]:
         """Yield the pages that are new, changed or gone, and of a changed page each field that differs.
 
-        `only` is one of "new", "changed", "gone" and "unchanged".
+        `only` is one of "new", "changed", "gone", "unchanged", "failed", "not_due" and "over_budget".
         """
         return list_changes(self.queue, self.info, only=read_change_kind(only), after=after)

@@ -35,7 +35,7 @@ from shoal.worker.files.downloads import Downloads
 from shoal.worker.hook_calls import HookCalls, is_cancelled
 from shoal.worker.ipc.step_markers import StepMarkers
 from shoal.worker.prefetch import ScheduledLease
-from shoal.worker.recrawl import VisitStore
+from shoal.worker.recrawl import EarlierVisits, VisitStore
 from shoal.worker.scheduler import Scheduler
 from shoal.worker.secrets import headers_towards
 from shoal.worker.slots import MAX_PAGE_BYTES, MemoryLimit
@@ -178,12 +178,15 @@ class ProcessorTools(msgspec.Struct, frozen=True):
     turns: HostTurns | None = None  # of the requests that steps send; without, they do not wait
 
 
+PageLookup = CacheLookup | EarlierVisits
+
+
 class TaskAttempt(msgspec.Struct):
     """One attempt at a task, and whether a request was sent to its host."""
 
     start: ScheduledLease
     number: int
-    lookup: CacheLookup | None = None  # what the cache lookup before its start has found
+    lookup: PageLookup | None = None  # what the lookup before its start has found
     asked: bool = False
     sent: bool = False  # a request that must not be repeated may have been sent: delivery is at most once
     has_request: bool = False  # its step waits for a request to the host of its lease
@@ -210,11 +213,11 @@ class TaskAttempt(msgspec.Struct):
         return self.counts
 
 
-LookUp = Callable[[Lease, int], Awaitable[CacheLookup | None]]
+LookUp = Callable[[Lease, int], Awaitable[PageLookup | None]]
 
 
 class CacheLookups:
-    """Looks pages up in the cache while their leases are prefetched, by the number of the lease."""
+    """Looks pages up in the cache or in earlier visits while they are prefetched, by number of the lease."""
 
     def __init__(
         self,
@@ -225,13 +228,13 @@ class CacheLookups:
         forget: Callable[[int], None],
     ) -> None:
         self._look_up, self._background, self._on_hit, self._forget = look_up, background, on_hit, forget
-        self._tasks: dict[int, asyncio.Task[CacheLookup | None]] = {}
+        self._tasks: dict[int, asyncio.Task[PageLookup | None]] = {}
 
     def start(self, lease: Lease, number: int) -> None:
-        """Look up the page of a lease in the background; `on_hit` is called if it is cached."""
+        """Look up the page of a lease in the background; `on_hit` is called if it needs no request."""
         self._tasks[number] = self._background.start(self._run(lease, number))
 
-    async def take(self, number: int) -> CacheLookup | None:
+    async def take(self, number: int) -> PageLookup | None:
         """Return what the lookup for a lease found, when it has ended; None if there was none."""
         task = self._tasks.pop(number, None)
         return await task if task else None
@@ -242,9 +245,9 @@ class CacheLookups:
             task.cancel()
             self._forget(number)
 
-    async def _run(self, lease: Lease, number: int) -> CacheLookup | None:
+    async def _run(self, lease: Lease, number: int) -> PageLookup | None:
         lookup = await self._look_up(lease, number)
-        if lookup and lookup.page:
+        if lookup and lookup.is_hit:
             self._on_hit(lease)
         return lookup
 

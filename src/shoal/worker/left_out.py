@@ -14,6 +14,7 @@ import msgspec
 from shoal.core.errors import HttpStatus, NotAPage, QueueError, RobotsDenied, SkipTask
 from shoal.core.model import SECOND, Task
 from shoal.core.redact import Redact, shown_url
+from shoal.core.revisits import RevisitReason
 from shoal.core.secrets import hidden
 from shoal.core.tasks import exact_time, repeat
 from shoal.core.text import printable, shorten
@@ -24,7 +25,12 @@ from shoal.worker.counters import FileCounts, MissingPages, TaskCounts, WorkerCo
 ROBOTS = "forbidden by robots.txt"
 OTHER_TYPE = "not HTML, XML, JSON or text"
 SKIPPED = "skipped: "  # by a step; the reason follows
-NOT_PAGES = (ROBOTS, OTHER_TYPE)  # tasks that are completed without a page
+# Pages that are not fetched because of the setting `revisit`; what they yielded before is used again
+REUSED = {
+    RevisitReason.NOT_DUE: "pages not due (revisit)",
+    RevisitReason.OVER_BUDGET: "due pages left for the next run (revisit_pages)",
+}
+NOT_PAGES = (ROBOTS, OTHER_TYPE, *REUSED.values())  # tasks that are completed without a page
 TRAPS, DEPTH = "traps", "depth"  # what makes a run partial
 
 MISSING = frozenset({404, 410})

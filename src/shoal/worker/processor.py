@@ -36,6 +36,7 @@ from shoal.scrape.settings.sites import NO_SETTINGS
 from shoal.scrape.step import Step, Subject
 from shoal.worker.attempts import (
     NothingKnown,
+    PageLookup,
     ProcessorTools,
     StepRequests,
     StepRunner,
@@ -48,10 +49,10 @@ from shoal.worker.attempts import (
 from shoal.worker.counters import TaskCounts, WorkerCounters
 from shoal.worker.files.downloads import UNCHANGED, Downloads, FileSink, as_download, headers_for
 from shoal.worker.hook_calls import HookCalls, apply_decision
-from shoal.worker.left_out import SKIPPED
+from shoal.worker.left_out import REUSED, SKIPPED
 from shoal.worker.outcomes import OutcomeJudge
 from shoal.worker.prefetch import ScheduledLease, host_of
-from shoal.worker.recrawl import VisitStore
+from shoal.worker.recrawl import EarlierVisits, VisitStore
 from shoal.worker.telemetry.observer import fetch_observed
 
 
@@ -83,8 +84,11 @@ class TaskProcessor:
         self._requests = StepRequests(scraper, tools, self._hooks, waits, tally)
         self._steps = StepRunner(tools, deadlines)
         self.read_settings(run)
-        self._may_look_up = not (tools.revisits or self._hooks.changes_requests) and any(
-            isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values()
+        self._may_look_up = (
+            tools.revisits.chooses
+            if tools.revisits
+            else not self._hooks.changes_requests
+            and any(isinstance(fetcher, CachingFetcher) for fetcher in tools.fetchers.values())
         )
 
     def read_settings(self, run: Run) -> None:
@@ -99,7 +103,7 @@ class TaskProcessor:
         return task.step in self._once
 
     def may_be_cached(self, lease: Lease) -> bool:
-        """Return whether a page may be cached, so that a lookup before its start is worthwhile."""
+        """Return whether a page may be cached or not due, so that a lookup before its start is worthwhile."""
         waits = bool(self._gap or lease.start_in)
         task = lease.task
         return (
@@ -110,8 +114,8 @@ class TaskProcessor:
             and task.request is None
         )
 
-    async def look_up(self, lease: Lease, number: int) -> CacheLookup | None:
-        """Look a page up in the cache; None if it may not be used without a request to its host."""
+    async def look_up(self, lease: Lease, number: int) -> PageLookup | None:
+        """Look a page up in the cache, or in earlier visits; None if it needs a request to its host."""
         try:
             return await self._look_up(lease.task, number)
         except Exception:
@@ -122,8 +126,10 @@ class TaskProcessor:
         """Release the memory of the page that a lookup has found."""
         self._waits.release_memory(number)
 
-    async def _look_up(self, task: Task, number: int) -> CacheLookup | None:
+    async def _look_up(self, task: Task, number: int) -> PageLookup | None:
         step = self._scraper.handler(task)
+        if self._tools.revisits:
+            return await self._tools.revisits.read(task) if step.fetch and not is_download(task) else None
         fetcher = self._tools.fetchers[self._fetcher_of(step, task.url)] if step.fetch else None
         if not isinstance(fetcher, CachingFetcher) or task.url is None:
             return None
@@ -143,7 +149,7 @@ class TaskProcessor:
         if robots:
             await robots.check(url)
 
-    async def process(self, start: ScheduledLease, number: int, lookup: CacheLookup | None = None) -> Outcome:
+    async def process(self, start: ScheduledLease, number: int, lookup: PageLookup | None = None) -> Outcome:
         """Process one task, whatever happens, and return its outcome."""
         attempt = TaskAttempt(start, number, lookup)
         for observer in self._tools.observers:
@@ -194,6 +200,8 @@ class TaskProcessor:
             outcome = outcome or await self._decide(attempt, error)
             if isinstance(outcome, Bury):
                 outcome = await self._fall_back(attempt, error, outcome)
+            if isinstance(outcome, Bury) and self._tools.revisits and not is_download(lease.task):
+                await self._tools.revisits.record_failed(lease.task)
             if isinstance(outcome, Bury) and attempt.response and self._tools.failed_pages:
                 await self._tools.failed_pages.keep(lease, type(error).__name__, attempt.response)
             return outcome
@@ -308,9 +316,15 @@ class TaskProcessor:
         return await downloads.carry_out(attempt.task, step, attempt.new_counts().files, fetch, run_step)
 
     async def _revisit(self, revisits: "VisitStore", step: Step, attempt: TaskAttempt) -> Harvest:
-        """Return what a page yields, or what it yielded last time if it is unchanged; record the visit."""
+        """Return what a page yields, or yielded last time if it is unchanged or not due; record the visit."""
         task = attempt.task
-        past = await revisits.read(task)
+        past = attempt.lookup if isinstance(attempt.lookup, EarlierVisits) else await revisits.read(task)
+        attempt.lookup = None  # what follows may look the page up in the cache
+        if past.is_hit and past.harvest:
+            self._waits.miss_turn(attempt.start.lease)
+            attempt.new_counts().drop({REUSED[past.reason]: 1})
+            revisits.record_reused(task, past)
+            return past.harvest
         headers = {**self._headers_of(task), **past.conditions}
         response = await self._fetch(self._fetcher_of(step, task.url), step, attempt, headers)
         if revisits.is_gone(past, response) and response.status not in self._settings.statuses:
@@ -417,7 +431,7 @@ class TaskProcessor:
 
     async def _fetch_or_reuse(self, fetcher: Fetcher, request: Request, attempt: TaskAttempt) -> Response:
         """Return the cached page, or fetch it from its host if its turn has come."""
-        lookup = attempt.lookup or MISS
+        lookup = attempt.lookup if isinstance(attempt.lookup, CacheLookup) else MISS
         # A page that failed once may have been cached as it failed: then it is fetched again.
         if (
             isinstance(fetcher, CachingFetcher)

@@ -15,6 +15,7 @@ import msgspec
 from shoal.core.errors import ShoalError
 from shoal.core.http import Response
 from shoal.core.model import Note, Reject, Task
+from shoal.core.revisits import PageDate, PageHistory, RevisitReason
 from shoal.core.tasks import watched
 from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.cache.rules import validators
@@ -23,6 +24,7 @@ from shoal.queue.intake import decode, encode_item
 from shoal.scrape.harvest import Harvest
 from shoal.worker.page_changes import canonical_json, compare_items
 from shoal.worker.queue_retry import QueueRetry
+from shoal.worker.revisits import RevisitChooser, choose
 
 log = logging.getLogger(__name__)
 VISIT_TTL = timedelta(days=365)
@@ -39,6 +41,9 @@ class PageChange(StrEnum):
     CHANGED = "changed"
     UNCHANGED = "unchanged"
     GONE = "gone"
+    NOT_DUE = "not_due"  # not fetched: its interval is not over
+    OVER_BUDGET = "over_budget"  # not fetched: it is due, and left for the next run
+    FAILED = "failed"  # its task became a dead letter; the next run fetches it
 
 
 class StoredHarvest(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -56,9 +61,10 @@ class PageVisit(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     run: str
     finding: PageChange
     validators: dict[str, str] = {}
-    body: bytes = b""
+    body: bytes = b""  # empty if what it yielded is not stored
     items: bytes = b""
     follow: bytes = b""
+    history: PageHistory = PageHistory()
 
     def is_like(self, other: "PageVisit") -> bool:
         """Return whether two visits yielded the same: the same items, or without items the same links."""
@@ -246,6 +252,13 @@ class EarlierVisits(msgspec.Struct, frozen=True):
 
     visit: PageVisit | None = None
     harvest: Harvest | None = None
+    reason: RevisitReason = RevisitReason.NEW
+    date: PageDate = PageDate.UNKNOWN
+
+    @property
+    def is_hit(self) -> bool:
+        """Whether no request is sent, and what the page yielded before is used again."""
+        return not self.reason.is_fetched
 
     @property
     def conditions(self) -> Mapping[str, str]:
@@ -256,11 +269,19 @@ class EarlierVisits(msgspec.Struct, frozen=True):
 class VisitStore:
     """Stores the visits of one scraper's pages for its next run, in the queue's notes.
 
-    Only a run with `again` uses what pages yielded before.
+    Only a run with `again` uses what pages yielded before. With a chooser, it does not fetch every page.
     """
 
-    def __init__(self, queue: SharedState, scraper: str, run_id: str, *, again: bool) -> None:
-        self._run_id, self._again = run_id, again
+    def __init__(
+        self,
+        queue: SharedState,
+        scraper: str,
+        run_id: str,
+        *,
+        again: bool,
+        chooser: RevisitChooser | None = None,
+    ) -> None:
+        self._run_id, self._again, self._chooser = run_id, again, chooser
         self._visits = QueueCacheStore(queue, topic=topic("pages", scraper))
         self._harvests = QueueCacheStore(queue, topic=topic("harvests", scraper))
         self._differences = QueueCacheStore(queue, topic=topic("changes", scraper, run_id))
@@ -268,11 +289,21 @@ class VisitStore:
 
     async def read(self, task: Task) -> EarlierVisits:
         """Return what is known of a task's page."""
+        plan = await self._chooser.read_plan() if self._chooser else None
         stores = [self._visits, self._harvests] if self._again else [self._visits]
         note, *others = await asyncio.gather(*(store.get(key_of(task)) for store in stores))
         visit = read_visit(note.value) if note else None
         harvests = [read_harvest(one.value, visit.body) for one in others if one and visit]
-        return EarlierVisits(visit, *harvests)
+        harvest = harvests[0] if harvests else None
+        if plan and note and visit and harvest and visit.run != self._run_id:
+            chosen = choose(task, key_of(task), visit.history, note.age, *plan)
+            return EarlierVisits(visit, harvest, *chosen)
+        return EarlierVisits(visit, harvest)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether some pages are not fetched."""
+        return self._chooser is not None
 
     def is_gone(self, past: EarlierVisits, response: Response) -> bool:
         """Return whether a page that existed before is gone."""
@@ -304,8 +335,21 @@ class VisitStore:
             await self._record_differences(task, past, past.visit, harvest)
         stored = StoredHarvest(body=visit.body, items=items, rejects=harvest.rejects, follow=harvest.follow)
         data = encode(stored)
-        await self._harvests.put(key_of(task), data if len(data) <= MAX_HARVEST else None, ttl=VISIT_TTL)
+        is_stored = len(data) <= MAX_HARVEST
+        if not is_stored:
+            visit = msgspec.structs.replace(visit, body=b"")
+        await self._harvests.put(key_of(task), data if is_stored else None, ttl=VISIT_TTL)
         await self._put(task, past, visit)
+
+    def record_reused(self, task: Task, past: EarlierVisits) -> None:
+        """Store that this run has used what a page yielded before, without a request."""
+        self._index.add(task, PageChange(past.reason))
+
+    async def record_failed(self, task: Task) -> None:
+        """Store that a page cannot be fetched now, if it could before: else later runs would lack it."""
+        visit = (await self.read(task)).visit
+        if visit and visit.finding is not PageChange.GONE:
+            self._index.add(task, PageChange.FAILED)
 
     async def record_gone(self, task: Task, past: EarlierVisits) -> None:
         """Store that a page is gone."""
@@ -333,5 +377,10 @@ class VisitStore:
     async def _put(self, task: Task, past: EarlierVisits, now: PageVisit) -> None:
         visit = msgspec.structs.replace(now, run=self._run_id)
         visit = msgspec.structs.replace(visit, finding=compare_visits(past.visit, visit))
+        history = past.visit.history if past.visit else visit.history
+        if self._chooser and not (past.visit and past.visit.run == self._run_id):
+            is_changed = visit.finding is PageChange.CHANGED
+            history = history.after_visit(self._chooser.bounds, changed=is_changed, date=past.date)
+        visit = msgspec.structs.replace(visit, history=history)
         self._index.add(task, visit.finding)
         await self._visits.put(key_of(task), encode(visit), ttl=VISIT_TTL)

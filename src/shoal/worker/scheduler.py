@@ -238,9 +238,9 @@ class Scheduler:
             self._ended.add(number)
         self.slots.leave(number, now)
         # After one whose start was missed there is no pause: on a busy machine most of the time would go.
-        has_asked = outcome.asked and key_of(lease) not in self._missed
+        has_missed = key_of(lease) in self._missed
         self._missed.discard(key_of(lease))
-        if self._pause and (has_asked or not isinstance(outcome, Release)):
+        if self._pause and not has_missed and (outcome.asked or not isinstance(outcome, Release)):
             shortest, longest = (bound.total_seconds() for bound in self._pause)
             self._rest_until = now + self._uniform(shortest, longest)
 

@@ -143,6 +143,15 @@ def test_no_pause_follows_a_task_whose_start_was_missed():
         assert desk.scheduler.rest_left(desk.now) == (0.0 if is_late else 3.0)
 
 
+def test_no_pause_follows_a_page_that_is_not_due():
+    desk = Desk(concurrency=4, pause=(SECOND, 3 * SECOND))
+    desk.claim(1)
+    ((number, start),) = desk.scheduler.start_due(desk.now)
+    desk.scheduler.miss_turn(start.lease)
+    desk.finish(number, lambda lease: Done(lease, asked=False))
+    assert desk.scheduler.rest_left(desk.now) == 0.0
+
+
 def test_no_pause_follows_a_task_that_asked_nothing():
     desk = Desk(concurrency=4, pause=(SECOND, 3 * SECOND))
     desk.claim(2)

@@ -44,6 +44,11 @@ class CacheLookup(msgspec.Struct, frozen=True):
     page: Response | None = None
     stale: CacheEntry | None = None
 
+    @property
+    def is_hit(self) -> bool:
+        """Whether no request is sent."""
+        return self.page is not None
+
 
 MISS = CacheLookup()
 

@@ -23,6 +23,7 @@ from shoal.worker.left_out import forget_cuts, left_out_topic
 from shoal.worker.page_limit import BUDGETS, PageLimit, raise_page_limit
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl import topic as index_topic
+from shoal.worker.revisits import write_plan
 from shoal.worker.run_settings import forget_settings
 from shoal.worker.scraper_stats import stats_topic
 from shoal.worker.trap_counts import trap_topic
@@ -131,6 +132,7 @@ async def purge(queue: Queue, run_id: str, *, keeps_numbers: bool = False) -> No
     ):
         await queue.trim_notes(topic, max_bytes=0)
     await queue.write_notes(BUDGETS, {run_id: None})
+    await write_plan(queue, run_id, None)
     await forget_cuts(queue, run_id)
     await forget_settings(queue, run_id)
     await forget_hook_records(queue, run_id)

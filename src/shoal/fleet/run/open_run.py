@@ -8,7 +8,7 @@ The order of the steps is the reason why a start that is refused leaves nothing 
 4. open the sources and read up to the first task: one that cannot be read creates no run, not even for a
    moment, because workers may be waiting for one;
 5. create the run, or reopen it with the settings that it was made with;
-6. find the pages to recrawl, and name the run in the lock.
+6. find the pages to recrawl, store by what the run chooses among them, and name the run in the lock.
 
 A run that was created is deleted if its start is refused after that, before anybody has worked on it.
 """
@@ -35,6 +35,7 @@ from shoal.fleet.run.lifecycle import check_steps, discarded_if_refused, reopen
 from shoal.fleet.run.settings import settings_of, use_settings
 from shoal.fleet.sources.declared import run_being_seeded, seeds_left
 from shoal.fleet.sources.recrawl import earlier_run, recrawl_tasks
+from shoal.fleet.sources.revisits import store_plan
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.find import is_standing
 from shoal.queue.contract import Queue, QueueReports
@@ -144,6 +145,8 @@ async def open_run(queue: Queue, job: Job, seeds: Seeds, options: StartOptions) 
             discarded_if_refused(queue, run, is_new=opened.is_new, keeps_empty=options.keeps_empty)
         )
         known = await recrawl_tasks(queue, opened.job.scraper, but=run.id)
+        if opened.is_new:
+            await store_plan(queue, opened.job.scraper, run, seeds)
         if options.lock:
             await options.lock.name_run(run.id)
         yield replace(
@@ -184,7 +187,7 @@ async def open_job(
         run = await reopen(queue, await queue.run(run.id), job.scraper)
         await store_args(queue, run, job.scraper)
         return OpenedRun(queue, run, job, notices=[notice] if notice else [])
-    if job.scraper.settings.again:
+    if job.scraper.settings.begins_with:
         earlier = await earlier_run(queue, job.scraper, but=run_id)
         # By its id: when the run is resumed, another one is the newest.
         job = job.with_settings({**job.typed, "again": earlier and earlier.id})

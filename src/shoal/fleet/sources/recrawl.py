@@ -35,14 +35,26 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     changed: int = 0
     unchanged: int = 0
     gone: int = 0
+    failed: int = 0
+    not_due: int = 0
+    over_budget: int = 0
 
     def as_json(self) -> dict[str, int]:
         """Return the fields that `shoal run --again --json` promises."""
-        return {"new": self.new, "changed": self.changed, "unchanged": self.unchanged, "gone": self.gone}
+        return msgspec.structs.asdict(self)
+
+    def __str__(self) -> str:
+        words = [
+            f"{self.new:,} new, {self.changed:,} changed, {self.unchanged:,} unchanged, {self.gone:,} gone"
+        ]
+        words += [f"{self.failed:,} failed"] if self.failed else []
+        words += [f"{self.not_due:,} not due"] if self.not_due else []
+        words += [f"{self.over_budget:,} due and left for the next run"] if self.over_budget else []
+        return ", ".join(words)
 
 
 async def compared(queue: Queue, run: Run) -> Comparison:
-    """Return how many pages of a run are new, changed, unchanged and gone."""
+    """Return how many pages of a run are new, changed, unchanged and gone, and how many were not fetched."""
     counts: Counter[str] = Counter()
     for _, page in await read_index(queue, run.scraper, run.id):
         counts[page.finding] += 1
@@ -50,19 +62,21 @@ async def compared(queue: Queue, run: Run) -> Comparison:
 
 
 async def earlier_run(queue: QueueReports, scraper: Scraper, *, but: str | None = None) -> Run | None:
-    """Return the run that a scraper's setting `again` names; None without it, or if `auto` finds none.
+    """Return the run that `again` or `revisit` names; None without these, or if `auto` finds none.
 
     Raises UnknownRun, RunConflict for another scraper's run, InvalidSetting if there is no run.
     """
-    wanted = scraper.settings.again
+    wanted = scraper.settings.begins_with
     if wanted is None:
         return None
     if wanted in (NEWEST, AUTO):
-        for run in await queue.runs():
-            if run.scraper == scraper.name and run.id != but:
+        runs = [run for run in await queue.runs() if run.scraper == scraper.name and run.id != but]
+        for run in runs:
+            # One that was stopped has not seen all pages: after it, later runs would lack the others.
+            if wanted == NEWEST or not (await queue.stats(run.id)).remaining:
                 return run
-        if wanted == AUTO:
-            return None
+        if runs or wanted == AUTO:
+            return runs[0] if runs else None
         raise InvalidSetting(
             "--again",
             f"found no run of {scraper.name!r} in this queue. List them with: {shoal_command('runs')}. "

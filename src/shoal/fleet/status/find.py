@@ -45,6 +45,16 @@ async def find_run(queue: QueueReports, name: str | None = NEWEST, *, scraper: s
     return newest
 
 
+async def find_run_or_newest_of(queue: QueueReports, name: str | None) -> Run:
+    """Return the run of this name, or the newest one of the scraper of this name; raises like `find_run`."""
+    try:
+        return await find_run(queue, name)
+    except UnknownRun:
+        if any(run.scraper == name for run in await queue.runs()):
+            return await find_run(queue, scraper=name)
+        raise
+
+
 @contextmanager
 def deletion_named(run_id: str) -> Iterator[None]:
     """Raise RunGone inside the block if the run, which was there, is unknown."""

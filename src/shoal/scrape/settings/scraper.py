@@ -13,6 +13,7 @@ from shoal.core.browser_settings import BrowserSettings
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import MINUTE, NOTHING, SECOND, ZERO, RunSettings
 from shoal.core.proxies import ProxyRules
+from shoal.core.revisits import RevisitBounds
 from shoal.core.values import (
     read_choice,
     read_flag,
@@ -78,6 +79,7 @@ from shoal.scrape.settings.storage import (
     read_dedup,
     read_files,
     read_playback,
+    read_revisit,
     read_warc,
 )
 from shoal.scrape.settings.tokens import TokenSettings, has_tokens, read_tokens
@@ -444,6 +446,23 @@ class ScraperSettings:
             RECORDING, "RUN|newest|auto", "Fetch the pages of this run again and report what changed."
         ),
     )
+    revisit: RevisitBounds | None = setting(
+        None,
+        read_revisit,
+        'with `recrawl`, how often a page is fetched again: `"1d..30d"`, the more often the more it changes; '
+        "see [how-to/recrawl.md](../how-to/recrawl.md#fetch-each-page-as-often-as-it-changes)",
+        fixed="decides which pages the run fetches from the first one on",
+        web=True,
+    )
+    revisit_pages: int | None = setting(
+        None,
+        optional(partial(read_whole, least=1)),
+        "at most this many pages of earlier runs are fetched again because they are due, the most overdue "
+        "first",
+        fixed="decides which pages the run fetches from the first one on",
+        web=True,
+        shown=True,
+    )
     failed_pages: timedelta | None = setting(
         FAILED_PAGES,
         read_failed_pages,
@@ -502,7 +521,7 @@ class ScraperSettings:
         if changed.playback:
             # A playback sends no requests: no host needs a gap, and a retry returns the same recording.
             changed = replace(changed, delay=ZERO, pause=None, retries=0, cache=None, warc=None)
-            changed = replace(changed, recrawl=False, again=None, tor=None, proxies=None)
+            changed = replace(changed, recrawl=False, revisit=None, again=None, tor=None, proxies=None)
             changed = replace(changed, retry=NO_RETRY_SETTINGS, dedup=None, stop_when=None)
         if changed.tor and (changed.proxies or changed.sites.proxies):
             raise InvalidSetting("tor", "and proxies cannot be combined; turn one off, such as proxies=off")
@@ -518,6 +537,12 @@ class ScraperSettings:
                 "dedup",
                 "skips what earlier runs have queued, and again fetches it; leave one of them out",
             )
+        if changed.revisit and not changed.recrawl:
+            raise InvalidSetting("revisit", "needs recrawl=True, by which it knows the pages")
+        if not changed.revisit:
+            changed = replace(changed, revisit_pages=None)
+        if changes.get("revisit_pages") and not changed.revisit:
+            raise InvalidSetting("revisit_pages", "needs revisit, such as revisit='1d..30d'")
         if changed.at_most_once and changes.get("retries"):
             raise InvalidSetting(
                 "retries", "cannot be more than 0 with delivery='at_most_once'; leave it out"
@@ -553,6 +578,11 @@ class ScraperSettings:
     def requests_per_host(self) -> int:
         """The concurrent requests to one host: `per_host`, or the default that depends on the gap."""
         return self.per_host or (PER_HOST if self.delay else PER_HOST_WITHOUT_GAP)
+
+    @property
+    def begins_with(self) -> str | None:
+        """The run with whose pages a run begins: `again`, and with `revisit` the newest, if there is one."""
+        return self.again or ("auto" if self.revisit else None)
 
     @property
     def at_most_once(self) -> bool:

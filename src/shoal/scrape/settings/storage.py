@@ -1,4 +1,4 @@
-"""The settings `cache`, `warc`, `playback`, `files` and `dedup`: what is stored beside the items."""
+"""The settings of what is stored beside items: cache, warc, playback, revisit, files and dedup."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,14 +8,16 @@ from typing import Any
 from shoal.core.commands import record_command
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import MINUTE
+from shoal.core.revisits import RevisitBounds
 from shoal.core.text import shorten
 from shoal.core.urls import OBJECT_SCHEMES, is_object_url
-from shoal.core.values import read_positive_duration, read_size, read_words
-from shoal.scrape.settings.declaration import CompactSetting
+from shoal.core.values import read_positive_duration, read_range, read_size, read_words
+from shoal.scrape.settings.declaration import OFF, CompactSetting
 
 CACHE_SIZE = 1 << 30
 ON_DISK = "disk:"
 WARC = ".warc.gz"
+MAX_INTERVAL = timedelta(days=300)  # between two fetches of a page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,19 @@ def read_playback(key: str, value: Any) -> Path:
     if not path.exists():
         raise InvalidSetting(key, f"found no recording at {path}. Make one: {record_command(path)}")
     return path
+
+
+def read_revisit(key: str, value: Any) -> RevisitBounds | None:
+    """Read the shortest and the longest interval between two fetches of a page."""
+    if value is None or value is False or (isinstance(value, str) and value.strip().lower() in OFF):
+        return None
+    bounds = RevisitBounds(
+        *read_range(key, value.replace("..", "-") if isinstance(value, str) else value, example="1d..30d")
+    )
+    if not timedelta(0) < bounds.shortest <= bounds.longest <= MAX_INTERVAL:
+        reason = f"must be more than zero and at most {MAX_INTERVAL.days}d: a page is remembered for a year"
+        raise InvalidSetting(key, reason)
+    return bounds
 
 
 def _read_path(key: str, value: Any) -> Path:

@@ -13,13 +13,22 @@ from shoal.export.files.csv import CsvWriter
 from shoal.export.files.jsonl import JsonlWriter
 from shoal.export.follow import Items, batches, in_thread, stored_until, survey_items
 from shoal.export.target import OutputTarget
+from shoal.fleet.sources.revisits import forecast
 from shoal.fleet.status.changes import ListedChange, list_changes
 from shoal.fleet.status.overview import host_row, worker_row
 from shoal.fleet.status.partitions import partitions
 from shoal.fleet.status.proxies import proxies
 from shoal.fleet.status.records import Record, records
 from shoal.fleet.status.rows.fetchers import ProxyRow, TokenRow
-from shoal.fleet.status.rows.tasks import ChangeRow, ExpiredTaskRow, ItemRow, RecordRow, RejectRow, TaskRow
+from shoal.fleet.status.rows.tasks import (
+    ChangeRow,
+    ExpiredTaskRow,
+    ItemRow,
+    RecordRow,
+    RecrawlPlanReport,
+    RejectRow,
+    TaskRow,
+)
 from shoal.fleet.status.rows.workers import HostRow, PartitionRow, StaleRow, WorkerRow
 from shoal.fleet.status.stale import StaleHolder, stale_holders
 from shoal.fleet.status.tokens import tokens
@@ -116,6 +125,13 @@ async def changes(
     run = await context.app.queue.run(run_id)
     source = list_changes(context.app.queue, run, only=only, after=after)
     return (await cursor_page(source, limit)).of(ListedChange.row)
+
+
+@router.get("/recrawl-plan", tags=RESULTS)
+async def recrawl_plan(context: Context, run_id: RunId, limit: Limit = LIMIT) -> RecrawlPlanReport:
+    """Show what the next run of the scraper would fetch of the pages of this one if it began now, and why."""
+    queue = context.app.queue
+    return await forecast(queue, await queue.run(run_id), limit=limit)
 
 
 @router.get("/expired", tags=RESULTS)

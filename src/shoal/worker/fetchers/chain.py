@@ -30,6 +30,7 @@ from shoal.worker.failures.pages import FailedPageStore
 from shoal.worker.files.downloads import Downloads, KnownFiles
 from shoal.worker.files.store import open_files
 from shoal.worker.recrawl import VisitStore
+from shoal.worker.revisits import RevisitChooser
 
 if TYPE_CHECKING:
     from shoal.fetch.proxies.pool import CountProxy
@@ -252,7 +253,9 @@ def open_revisits(settings: ScraperSettings, queue: Queue, run: Run) -> "VisitSt
     """Return the store of page visits, if the settings ask for recrawls."""
     if not (settings.recrawl or settings.again):
         return None
-    return VisitStore(queue, run.scraper, run.id, again=settings.again is not None)
+    chooser = RevisitChooser(queue, run.id, settings.revisit) if settings.revisit else None
+    again = settings.again is not None or chooser is not None
+    return VisitStore(queue, run.scraper, run.id, again=again, chooser=chooser)
 
 
 def open_failed_pages(

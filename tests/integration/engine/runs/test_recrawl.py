@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import sqlite3
+from datetime import UTC, datetime
 
 import pytest
 
@@ -161,3 +163,100 @@ async def test_a_run_that_cannot_be_done_again_is_named(tmp_path, name, wanted, 
         await queue.start_run("news", run_id="empty")
         with pytest.raises(kind, match=re.escape(says)):
             await recrawl_tasks(queue, Scraper(name, again=wanted))
+
+
+ADAPTIVE = """
+from shoal import Page, Scraper
+
+news = Scraper(
+    "news", rate="4/s", robots=False, retries=0, recrawl=True, revisit="1d..30d", allow_private="127.0.0.0/8"
+)
+
+@news.step
+async def article(page: Page):
+    yield {"title": page.text("title")}
+"""
+
+
+def let_days_pass(folder, days):
+    """Move all visits of pages into the past."""
+    with sqlite3.connect(folder / "shoal.db") as store:
+        store.execute(
+            "UPDATE note SET written_at = written_at - ? WHERE topic = 'pages:news'", (days * 86_400_000_000,)
+        )
+
+
+async def test_only_pages_that_are_due_are_fetched_and_all_items_are_there(folder, site):
+    (folder / "news.py").write_text(ADAPTIVE)
+    urls = [f"--url={site.url}{path}" for path in site.titles]
+    first = await run(folder, *urls, "--set=rate=none")
+    assert (first.row["pages"], first.row["items"]) == (6, 6)
+    site.visits.clear()
+
+    nothing = await run(folder, *urls)
+    assert not site.visits
+    counts = {"pages": 0, "items": 6, "not_due": 6, "over_budget": 0, "unchanged": 0, "gone": 0}
+    assert {name: nothing.row[name] for name in counts} == counts
+    assert nothing.row["not_followed"]["pages not due (revisit)"]["count"] == 6
+    assert nothing.row["seconds"] < 1.5  # no page waited for a turn of its host
+    status = await typed("status", nothing.row["run_id"], folder=folder)
+    assert "Not fetched: 6 pages not due (revisit)" in status.out
+
+    let_days_pass(folder, 1)
+    site.titles["/1"] = "Title one"
+    planned = (await typed("recrawl", "plan", "news", "--json", folder=folder)).row
+    assert (planned["fetch"], planned["reasons"]["due"], len(planned["pages"])) == (6, 6, 6)
+    words = ("--set", "revisit_pages=4", "--set", "rate=none")
+    some = await typed("run", "news.py:news", *urls, *words, folder=folder)
+    assert sum(site.visits.values()) == 4
+    assert ", 2 due and left for the next run." in some.err and "Not fetched" not in some.err
+    plan = await typed("recrawl", "plan", folder=folder)
+    assert "would fetch 2 of 6 pages (revisit 24 h 0 min to 30 d): 2 due, 0 with a new date" in plan.err
+    # The other two may be those that have changed: all are compared with their last fetch, whenever it was.
+    last = await run(folder, *urls, "--set=rate=none")
+    rows = [row for name in (some, last) for row in await changes_of(folder, name)]
+    assert [(row["change"], row["new"]) for row in rows] == [("changed", "Title one")]
+    assert (last.row["not_due"], sum(site.visits.values())) == (4, 6)
+    listed = await typed("changes", "newest", "--only", "not_due", "--json", folder=folder)
+    assert len(listed.rows) == 4
+
+
+async def changes_of(folder, finished):
+    name = re.search(r"[0-9]{8}_[0-9]{6}_\w{4}", finished.out + finished.err)[0]
+    return (await typed("changes", name, "--json", folder=folder)).rows
+
+
+async def test_a_page_whose_date_in_the_sitemap_is_new_is_fetched_and_one_that_fails_is_not_forgotten(
+    folder, site
+):
+    (folder / "news.py").write_text(ADAPTIVE)
+    dates = dict.fromkeys(site.titles, "2020-01-01")
+    serve = site.answer
+
+    def answer(path):
+        if path != "/sitemap.xml":
+            return Answer(status=503) if path == "/5" and broken else serve(path)
+        entries = "".join(
+            f"<url><loc>{site.url}{path}</loc><lastmod>{date}</lastmod></url>" for path, date in dates.items()
+        )
+        return Answer(f"<urlset>{entries}</urlset>")
+
+    site.answer, broken = answer, False
+    words = ("--sitemap", f"{site.url}/sitemap.xml", "--set=rate=none")
+    assert (await run(folder, *words)).row["pages"] == 6
+    site.visits.clear()
+    # Its interval is one day, but its sitemap says that nothing has changed.
+    let_days_pass(folder, 3)
+    site.titles["/2"], dates["/2"] = "Title two", datetime.now(UTC).isoformat()
+    second = await run(folder, *words)
+    assert (second.row["changed"], second.row["not_due"]) == (1, 5)
+    assert dict(site.visits) == {"/sitemap.xml": 1, "/2": 1}
+    # Without the sitemap its dates are old.
+    broken, site.titles["/5"] = True, "Title five"
+    third = await typed(
+        "run", "news.py:news", "--again", "newest", "--json", "--set=rate=none", folder=folder
+    )
+    assert (third.row["unchanged"], third.row["failed"], third.row["not_due"]) == (4, 1, 1)
+    broken = False
+    fourth = await typed("run", "news.py:news", "--again", "newest", "--json", folder=folder)
+    assert (fourth.row["changed"], fourth.row["not_due"], fourth.row["failed"]) == (1, 5, 0)

@@ -243,8 +243,7 @@ def summary_text(summary: Summary, out: str | None) -> str:
         also = f" It counts {counted(snapshot.files.ended, 'download')} too." if snapshot.files.ended else ""
         lines.append(f"Stopped at {reason} with {counted(stats.remaining, 'task')} left.{also}")
     if summary.compared:
-        found = ", ".join(f"{count:,} {name}" for name, count in summary.compared.as_json().items())
-        lines.append(f"Compared with the earlier run: {found}.")
+        lines.append(f"Compared with the earlier run: {summary.compared}.")
         lines.append(f"Changes:  {shoal_command(f'changes {run_id}')}")
     lines += [f"Failed: {failure}" for failure in dict.fromkeys(summary.ending.failures)]
     if not summary.ending.failed:  # else the hook is what failed
@@ -260,7 +259,7 @@ def summary_text(summary: Summary, out: str | None) -> str:
     lines += first_error_lines(tally)
     lines += error_lines(summary.findings, shown=tally.first_errors)
     lines += item_lines(summary.findings, snapshot, tally.first_page)
-    lines += left_out_lines(snapshot, job)
+    lines += left_out_lines(snapshot, job, is_compared=summary.compared is not None)
     lines += stats_lines(snapshot)
     if snapshot.run.state is RunState.PARTIAL:
         more = _more_pages(summary, job) if PAGE_LIMIT.match(snapshot.run.reason) else None

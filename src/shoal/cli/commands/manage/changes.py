@@ -73,9 +73,8 @@ def changes(
         return [one async for one in first(listed, limit + 1)], await compared(opened, run)
 
     run_id, (found, counts) = with_run(queue, run_id, read)
-    total = ", ".join(f"{count:,} {name}" for name, count in counts.as_json().items())
     is_recorded = any(counts.as_json().values())
-    said = f"Pages of run {run_id}: {total}." if is_recorded else NOT_RECORDED.format(run=run_id)
+    said = f"Pages of run {run_id}: {counts}." if is_recorded else NOT_RECORDED.format(run=run_id)
     rows = [change.row() for change in found[:limit]]
     put_rows(rows, ChangeRow.columns, as_json=as_json, nothing="No changes.", wide=wide)
     say(said)

@@ -61,6 +61,36 @@ class ChangeRow(Row):
         return {"old": _value_text(self.old), "new": _value_text(self.new), "info": self.info or None}
 
 
+@dataclass(kw_only=True)
+class PlannedPageRow(Row):
+    """A page that the next run would fetch again."""
+
+    columns = TableColumns(
+        ("reason", "url", "age", "interval", "visits", "changes"), drops=("visits", "changes", "interval")
+    )
+    reason: str  # new, date or due
+    step: str
+    url: str | None
+    age_seconds: float | None  # of its last fetch
+    interval_seconds: float | None
+    visits: int
+    changes: int  # of these visits
+
+
+@dataclass(kw_only=True)
+class RecrawlPlanReport(RowOfRun):
+    """What the next run after this one would fetch again, if it began now."""
+
+    scraper: str
+    shortest_seconds: float
+    longest_seconds: float
+    revisit_pages: int | None
+    known: int  # pages
+    fetch: int  # how many of them
+    reasons: dict[str, int]  # pages by reason: new, date, due, over_budget, not_due
+    pages: list[PlannedPageRow]  # the first of those to fetch, the most overdue first
+
+
 def _value_text(value: Any) -> str | None:
     if value is None:
         return None

@@ -1,0 +1,109 @@
+"""Adaptive recrawl on every store: pages are fetched again by the age of their last fetch."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from shoal import Scraper
+from shoal.core.errors import InvalidSetting
+from shoal.core.http import Headers, Response
+from shoal.core.model import Run, Task
+from shoal.core.revisits import RevisitBounds, RevisitReason
+from shoal.fleet.run.lifecycle import purge
+from shoal.fleet.sources.recrawl import compared, earlier_run
+from shoal.fleet.sources.revisits import forecast, store_plan
+from shoal.fleet.sources.seeds import Seeds
+from shoal.queue.contract import Queue
+from shoal.scrape.harvest import Harvest
+from shoal.worker.recrawl import VisitStore
+from shoal.worker.revisits import RevisitChooser
+from tests.conformance.backends import Clock
+
+DAY = timedelta(days=1)
+BOUNDS = RevisitBounds(DAY, 30 * DAY)
+TASKS = [Task(url=f"https://shop.test/{number}", step="product") for number in range(10)]
+
+
+async def night(queue: Queue, number: int, titles: dict[str, str], budget: int | None = None) -> Counter[str]:
+    """Recrawl all pages, of which some have a new title; return how many were fetched, and why."""
+    settings = {"recrawl": True, "revisit": BOUNDS, "revisit_pages": budget}
+    run = await queue.start_run("shop", run_id=f"night{number}")
+    await store_plan(queue, Scraper("shop", **settings), run, Seeds())
+    store = VisitStore(queue, "shop", run.id, again=True, chooser=RevisitChooser(queue, run.id, BOUNDS))
+    reasons: Counter[str] = Counter()
+    for task in TASKS:
+        past = await store.read(task)
+        reasons[past.reason] += 1
+        if past.is_hit:
+            store.record_reused(task, past)
+            continue
+        title = titles.get(task.url or "", "as ever")
+        response = Response(url=task.url or "", status=200, headers=Headers([]), body=title.encode())
+        same = store.harvest_if_unchanged(past, response)
+        await store.record(task, past, response, same or Harvest(items=[{"title": title}]))
+    await store.close()
+    return reasons
+
+
+async def run_of(queue: Queue, number: int) -> Run:
+    return await queue.run(f"night{number}")
+
+
+async def test_pages_are_fetched_the_more_often_the_more_they_change(queue: Queue, clock: Clock) -> None:
+    url = TASKS[3].url or ""
+    fetched = []
+    for number in range(6):
+        reasons = await night(queue, number, {url: f"Title {number}"})
+        fetched.append(reasons[RevisitReason.NEW] + reasons[RevisitReason.DUE])
+        await clock.forward(DAY)
+    # The others after one day, then after 1.5 days, which is the second night, then after 2.25 days.
+    assert fetched[:2] == [10, 10] and fetched[2] == 1 and fetched[3] == 10
+    assert sum(fetched[4:]) < 20
+    counts = await compared(queue, await run_of(queue, 2))
+    assert (counts.changed, counts.unchanged, counts.not_due, counts.gone) == (1, 0, 9, 0)
+    report = await forecast(queue, await run_of(queue, 5))
+    assert report.known == 10 and report.pages[-1].interval_seconds is not None
+    (changing,) = [page for page in report.pages if page.url == url]
+    assert (changing.reason, changing.interval_seconds, changing.visits) == ("due", DAY.total_seconds(), 6)
+    assert changing.changes == 5
+
+
+async def test_the_plan_says_what_the_next_run_fetches(queue: Queue, clock: Clock) -> None:
+    await night(queue, 0, {}, budget=4)
+    await clock.forward(DAY)
+    report = await forecast(queue, await run_of(queue, 0))
+    reasons = await night(queue, 1, {}, budget=4)
+    assert report.reasons == {reason.value: reasons[reason] for reason in RevisitReason}
+    assert (report.fetch, reasons[RevisitReason.DUE], reasons[RevisitReason.OVER_BUDGET]) == (4, 4, 6)
+    await clock.forward(DAY)
+    # What was left is the most overdue now.
+    again = await night(queue, 2, {}, budget=6)
+    assert (again[RevisitReason.DUE], again[RevisitReason.OVER_BUDGET]) == (6, 0)
+    assert (await compared(queue, await run_of(queue, 1))).over_budget == 6
+    await purge(queue, "night1")
+    assert await queue.notes("revisit plans", ["night1"]) == {}
+
+
+async def test_a_run_without_a_plan_fetches_all_pages(queue: Queue) -> None:
+    await night(queue, 0, {})
+    store = VisitStore(queue, "shop", "calls", again=True, chooser=RevisitChooser(queue, "calls", BOUNDS))
+    assert not (await store.read(TASKS[0])).is_hit
+    await store.close()
+
+
+async def test_a_run_begins_with_the_pages_of_the_last_one_that_was_not_stopped(queue: Queue) -> None:
+    shop = Scraper("shop", recrawl=True, revisit=BOUNDS)
+    assert await earlier_run(queue, shop) is None
+    stopped = await queue.start_run("shop", run_id="stopped")
+    await queue.enqueue("stopped", TASKS)
+    assert await earlier_run(queue, shop) == stopped  # better than none
+    finished = await queue.start_run("shop", run_id="finished")
+    await queue.start_run("shop", run_id="now")
+    assert await earlier_run(queue, shop, but="now") == finished
+
+
+async def test_a_run_without_revisit_has_no_plan(queue: Queue) -> None:
+    run = await queue.start_run("shop")
+    with pytest.raises(InvalidSetting, match="so every run fetches all pages"):
+        await forecast(queue, run)
