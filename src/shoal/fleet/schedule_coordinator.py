@@ -140,7 +140,8 @@ class ScheduleCoordinator:
 
     async def _fire(self, record: ScheduleRecord) -> None:
         if record.error:
-            raise InvalidSetting(f"schedules.{record.name}", record.error)
+            self._say_once(record.name, f"Schedule {record.name!r} is left out: {record.error}")
+            return
         record = await self._schedules.advance(record)
         for one in record.open:
             if one.state is OccurrenceState.CANCELLING:
@@ -218,6 +219,7 @@ class ScheduleCoordinator:
         found = record.find(one.run_id)
         if found is None or not found.state.is_open:
             return
+        run = run or await self._existing(one.run_id)  # a process that has lost the lock may have made it
         try:
             verdict = await self._work(record, found, job, run, lock)
         except QueueUnavailable:

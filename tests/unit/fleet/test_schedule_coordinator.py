@@ -15,7 +15,7 @@ from shoal.fleet.app import App
 from shoal.fleet.cluster_roles import MessageObserver
 from shoal.fleet.project.file import read
 from shoal.fleet.run import lifecycle
-from shoal.fleet.schedule.plan import OccurrenceState, advance
+from shoal.fleet.schedule.plan import OccurrenceState, advance, started
 from shoal.fleet.schedule.rows import ScheduleRow
 from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.queue.run_args import stored_args
@@ -284,6 +284,26 @@ async def test_a_coordinator_that_slept_longer_than_its_lock_leaves_the_run_to_t
                 await asyncio.sleep(0.02)
         await bench.drain(run_id)
         assert (await bench.newest()).state is OccurrenceState.RUNNING
+
+
+async def test_a_run_that_a_frozen_coordinator_makes_meanwhile_is_gone_on_with(bench, monkeypatch):
+    read = ScheduleCoordinator._existing
+
+    async def read_too_early(self, run_id):
+        if (found := await read(self, run_id)) or await bench.queue.runs():
+            return found
+        await bench.queue.start_run("names", run_id=run_id)  # by one that has lost the lock and wakes up
+        for state in (OccurrenceState.STARTING, OccurrenceState.RUNNING):
+            await bench.app.schedules.update("nightly", started(run_id, state, await bench.queue.now()))
+        return None
+
+    monkeypatch.setattr(ScheduleCoordinator, "_existing", read_too_early)
+    async with bench.coordinator():
+        run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id
+        await bench.until(OccurrenceState.RUNNING)
+        await bench.drain(run_id)
+        one = await bench.until(OccurrenceState.ENDED)
+    assert (one.outcome, one.reason) == ("complete", "")
 
 
 async def test_a_scraper_that_another_process_runs_is_waited_for(bench):

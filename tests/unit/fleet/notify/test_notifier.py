@@ -1,6 +1,8 @@
 """What is told, once for each incident and once when it is over, whatever the receiver does."""
 
 import asyncio
+import random
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,13 +10,14 @@ import pytest
 
 from shoal.core.model import Bury, RunSettings, Task
 from shoal.core.run_outcome import RunOutcome, Verdict
-from shoal.fleet.notify import incidents, notifier
+from shoal.fleet.notify import channels, incidents, notifier
+from shoal.fleet.notify.incidents import event_id
 from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.judgement import judged
 from shoal.fleet.schedule.store import Schedules
 from shoal.scrape.scraper import Scraper
-from tests.unit.fleet.notify.receiver import HANG, Receiver
+from tests.unit.fleet.notify.receiver import BROKEN, HANG, Receiver
 
 NO_DELAY = RunSettings(host_delay=timedelta(0))
 GOOD, BAD = Verdict(outcome=RunOutcome.COMPLETE), Verdict(outcome=RunOutcome.FAILED, reason="it broke")
@@ -113,6 +116,26 @@ async def test_what_a_receiver_refuses_is_sent_again_with_the_same_id(queue, rec
     assert len(receiver.requests) == len(answers) + 1
     assert len({one["id"] for one in receiver.messages}) == 1
     assert len(said) == 1 and said[0].endswith("It is tried again.")  # quiet: not at every attempt
+
+
+async def test_every_event_arrives_and_no_run_waits_whatever_the_receiver_does(queue, receiver, monkeypatch):
+    monkeypatch.setattr(channels, "SEND_TIMEOUT", timedelta(seconds=0.1))
+    luck, told = random.Random(7), Notifier(queue, project(receiver.url), lambda text: None)
+    receiver.answers = [luck.choice([500, 404, 302, HANG, BROKEN]) for _ in range(40)]
+    wanted, slowest = set(), 0.0
+    for night in range(20):  # of schedules of their own, so that each is an incident
+        began = time.monotonic()
+        await ended(told, f"r{night}", BAD, schedule=f"s{night}")
+        slowest = max(slowest, time.monotonic() - began)
+        wanted.add(event_id("failed", f"r{night}"))
+        await told.send_due()
+    async with asyncio.timeout(60):
+        while {one["id"] for one in receiver.messages[40:]} != wanted:
+            await told.flush()
+    print(
+        f"{len(receiver.requests)} requests for {len(wanted)} events; the slowest run waited {slowest:.3f} s"
+    )
+    assert len(receiver.requests) == 60
 
 
 async def test_messages_of_the_time_when_a_receiver_was_away_arrive_in_order(queue, receiver, monkeypatch):
