@@ -287,17 +287,17 @@ async def test_a_coordinator_that_slept_longer_than_its_lock_leaves_the_run_to_t
 
 
 async def test_a_run_that_a_frozen_coordinator_makes_meanwhile_is_gone_on_with(bench, monkeypatch):
-    read = ScheduleCoordinator._existing
+    read = lifecycle.is_new
 
-    async def read_too_early(self, run_id):
-        if (found := await read(self, run_id)) or await bench.queue.runs():
-            return found
-        await bench.queue.start_run("names", run_id=run_id)  # by one that has lost the lock and wakes up
+    async def read_too_early(queue, run_id):
+        if not (is_new := await read(queue, run_id)) or await queue.runs():
+            return is_new
+        await queue.start_run("names", run_id=run_id)  # by one that has lost the lock and wakes up
         for state in (OccurrenceState.STARTING, OccurrenceState.RUNNING):
-            await bench.app.schedules.update("nightly", started(run_id, state, await bench.queue.now()))
-        return None
+            await bench.app.schedules.update("nightly", started(run_id, state, await queue.now()))
+        return True
 
-    monkeypatch.setattr(ScheduleCoordinator, "_existing", read_too_early)
+    monkeypatch.setattr(lifecycle, "is_new", read_too_early)
     async with bench.coordinator():
         run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id
         await bench.until(OccurrenceState.RUNNING)

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -330,7 +330,7 @@ async def test_runs_beyond_the_newest_are_said(queue, receiver, monkeypatch):
         await queue.start_run("books")
     for _ in range(2):
         await told.watch()
-    assert said == ["Messages are about the newest 1 of 2 runs that are open."]
+    assert said == ["Messages are about the newest 1 open runs only; there are more."]
 
 
 async def test_dead_letters_are_told_above_the_limit_of_the_channel(queue, receiver):
@@ -392,6 +392,20 @@ async def test_an_occurrence_that_was_missed_is_told_though_the_next_one_has_beg
         ("missed", "open"),
         ("missed", "over"),
     ]
+
+
+async def test_an_occurrence_that_its_jitter_has_put_off_was_not_missed(queue, receiver, monkeypatch):
+    nightly = {"scraper": "books", "cron": "0 2 * * *", "jitter": "6h"}
+    told, schedules = Notifier(queue, project(receiver.url)), Schedules(queue, project(receiver.url))
+    monkeypatch.setattr(queue, "now", _at(datetime(2026, 2, 15, 12, tzinfo=UTC)))
+    record = await schedules.add("nightly", nightly)
+    due = record.schedule.due_at("nightly", record.next_at)
+    assert due - record.next_at > timedelta(minutes=15)
+    monkeypatch.setattr(queue, "now", _at(due))
+    assert (await schedules.advance(record)).open
+    await told.watch()
+    await told.flush()
+    assert receiver.messages == []
 
 
 def _at(moment):
