@@ -14,6 +14,7 @@ from shoal.fleet.telemetry.metrics import (
     outcome_families,
     pool_families,
     queue_family,
+    schedule_families,
     tally_families,
 )
 from shoal.worker.counters import WorkerCounters
@@ -52,6 +53,7 @@ def test_every_metric_is_listed():
         queue_family({}),
         demand_family(0),
         *outcome_families({}),
+        *schedule_families([]),
     ]
     names = set(re.findall(r"^# TYPE (\S+)", exposition(iter(families)).decode(), re.MULTILINE))
     assert names == set(re.findall(r"`(shoal_\w+)`", PAGES["metrics"]))
