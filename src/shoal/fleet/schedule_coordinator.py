@@ -140,7 +140,8 @@ class ScheduleCoordinator:
 
     async def _fire(self, record: ScheduleRecord) -> None:
         if record.error:
-            raise InvalidSetting(f"schedules.{record.name}", record.error)
+            self._say_once(record.name, f"Schedule {record.name!r} is left out: {record.error}")
+            return
         record = await self._schedules.advance(record)
         for one in record.open:
             if one.state is OccurrenceState.CANCELLING:
@@ -202,15 +203,10 @@ class ScheduleCoordinator:
 
     async def _carry_locked(self, record: ScheduleRecord, one: Occurrence, lock: ScraperLock) -> None:
         schedule, now = record.schedule, await self._queue.now()
-        run = await self._existing(one.run_id)
-        given = {"settings": dict(schedule.settings), "args": dict(schedule.args)}
-        load = partial(
-            self._job,
-            schedule.scraper,
-            Role.COORDINATOR,
-            declared=read_seeds(schedule.seeds).addresses,
-            **({} if run else given),  # a run keeps what it was made with, whatever the schedule says now
-        )
+        given: dict[str, Any] = {"declared": read_seeds(schedule.seeds).addresses}
+        if await lifecycle.is_new(self._queue, one.run_id):  # others keep what they were made with
+            given |= {"settings": dict(schedule.settings), "args": dict(schedule.args)}
+        load = partial(self._job, schedule.scraper, Role.COORDINATOR, **given)
         job = await asyncio.to_thread(load)
         record = await self._schedules.update(
             record.name, started(one.run_id, OccurrenceState.STARTING, now), create=False
@@ -219,7 +215,7 @@ class ScheduleCoordinator:
         if found is None or not found.state.is_open:
             return
         try:
-            verdict = await self._work(record, found, job, run, lock)
+            verdict = await self._work(record, found, job, lock)
         except QueueUnavailable:
             raise
         except (ShoalError, OSError) as error:
@@ -229,13 +225,14 @@ class ScheduleCoordinator:
             await self._end(record, one, verdict)
 
     async def _work(
-        self, record: ScheduleRecord, one: Occurrence, job: Job, run: Run | None, lock: ScraperLock
+        self, record: ScheduleRecord, one: Occurrence, job: Job, lock: ScraperLock
     ) -> Verdict | None:
         """Return the outcome of a run; None if its occurrence was taken back."""
         project = self._app.project
         pattern = record.schedule.out or project.cluster.storage.results
         out = place_of(pattern and within(project.folder, pattern), job.name, one.run_id)
-        is_cancelled = one.state is OccurrenceState.CANCELLING
+        # After the state of the occurrence: a process that has lost the lock may have made the run just now.
+        run, is_cancelled = await self._existing(one.run_id), one.state is OccurrenceState.CANCELLING
         if run and (is_cancelled or run.state.has_ended):  # by its process's last act, or by hand
             return await self._close(run, job, out)
         if is_cancelled:

@@ -159,6 +159,6 @@ def check(records, stats):
         times = [one.at for one in record.occurrences]
         assert times == [times[0] + INTERVAL * count for count in range(len(times))]  # no gap, none twice
         assert {one.state for one in record.occurrences} == {OccurrenceState.ENDED}
-        assert {one.outcome for one in record.occurrences} == {"complete"}
+        assert {(one.outcome, one.reason) for one in record.occurrences} == {("complete", "")}
     assert {stats[run].completed for run in fired} == {1}
     assert {stats[run].items for run in fired} == {1}

@@ -164,6 +164,10 @@ def test_a_project_with_schedules_has_a_coordinator_that_stays(project):
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["args"] == ["shoal", "schedule", "run", "--workers", "0"]
     assert {one["name"] for one in container["env"]} == {"SHOAL_QUEUE", "SHOAL_TOKENS"}
+    service = yaml.safe_load(written(project, "compose")["compose.yaml"])["services"]["schedules"]
+    assert (service["command"], service["profiles"]) == (container["args"], [])
+    task = json.loads(written(project, "ecs")["schedules.json"])
+    assert task["containerDefinitions"][0]["command"] == container["args"]
 
 
 def scaled(project):

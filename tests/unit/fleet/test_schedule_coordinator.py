@@ -15,7 +15,7 @@ from shoal.fleet.app import App
 from shoal.fleet.cluster_roles import MessageObserver
 from shoal.fleet.project.file import read
 from shoal.fleet.run import lifecycle
-from shoal.fleet.schedule.plan import OccurrenceState, advance
+from shoal.fleet.schedule.plan import OccurrenceState, advance, started
 from shoal.fleet.schedule.rows import ScheduleRow
 from shoal.fleet.schedule_coordinator import ScheduleCoordinator
 from shoal.queue.run_args import stored_args
@@ -293,6 +293,26 @@ async def test_a_coordinator_that_slept_longer_than_its_lock_leaves_the_run_to_t
                 await asyncio.sleep(0.02)
         await bench.drain(run_id)
         assert (await bench.newest()).state is OccurrenceState.RUNNING
+
+
+async def test_a_run_that_a_frozen_coordinator_makes_meanwhile_is_gone_on_with(bench, monkeypatch):
+    read = lifecycle.is_new
+
+    async def read_too_early(queue, run_id):
+        if not (is_new := await read(queue, run_id)) or await queue.runs():
+            return is_new
+        await queue.start_run("names", run_id=run_id)  # by one that has lost the lock and wakes up
+        for state in (OccurrenceState.STARTING, OccurrenceState.RUNNING):
+            await bench.app.schedules.update("nightly", started(run_id, state, await queue.now()))
+        return True
+
+    monkeypatch.setattr(lifecycle, "is_new", read_too_early)
+    async with bench.coordinator():
+        run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id
+        await bench.until(OccurrenceState.RUNNING)
+        await bench.drain(run_id)
+        one = await bench.until(OccurrenceState.ENDED)
+    assert (one.outcome, one.reason) == ("complete", "")
 
 
 async def test_a_scraper_that_another_process_runs_is_waited_for(bench):

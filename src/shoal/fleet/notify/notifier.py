@@ -123,7 +123,7 @@ class Notifier:
         runs = [run for run in await self._queue.runs() if not is_standing(run)]
         newest = [run for run in runs if not run.state.has_ended]
         if len(newest) > MAX_RUNS:
-            self._say_once(f"Messages are about the newest {MAX_RUNS} of {len(newest)} runs that are open.")
+            self._say_once(f"Messages are about the newest {MAX_RUNS} open runs only; there are more.")
         watched = {run.id for run in newest[:MAX_RUNS]} | before.keys()
         runs = [run for run in runs if run.id in watched]
         standing = set[str]()
@@ -205,7 +205,7 @@ class Notifier:
         newest = occurrences[-1] if occurrences else None
         for one in occurrences:
             is_new = one is newest or (one.ended_at and one.ended_at >= since)
-            if not (is_new and (what := _missed(one, now))):
+            if not (is_new and (what := _missed(record, one, now))):
                 continue
             message = self._message(
                 "missed",
@@ -218,7 +218,7 @@ class Notifier:
                 schedule=record.name,
             )
             await self._open(key, message)
-        return {key} if newest and _missed(newest, now) else set()
+        return {key} if newest and _missed(record, newest, now) else set()
 
     def _is_over(self, incident: Incident) -> bool:
         """Return whether an incident that was not seen may be over: not if it is for others to see."""
@@ -313,12 +313,12 @@ def _status(run_id: str) -> str:
     return shoal_command(f"status {run_id}")
 
 
-def _missed(one: Occurrence, now: datetime) -> str:
+def _missed(record: ScheduleRecord, one: Occurrence, now: datetime) -> str:
     """Return why an occurrence counts as missed; empty if it does not."""
     if one.state is OccurrenceState.MISSED:
         return one.reason
     if one.is_late:
         return "No coordinator was there at its time; one run makes up for what was missed."
-    if one.state is OccurrenceState.DUE and now - one.at > 2 * GRACE:
+    if one.state is OccurrenceState.DUE and now - record.schedule.due_at(record.name, one.at) > 2 * GRACE:
         return "Its run does not begin: no coordinator can start it, or the one before is not over."
     return ""

@@ -29,7 +29,7 @@ ARCHITECTURES = ("amd64", "arm64")  # as Docker and Kubernetes name them
 TASKS_PER_WORKER = 1_000  # as in deploy/kubernetes/keda-metrics
 # Those that a deployment has anyway.
 RESERVED = (
-    *("coordinator", "metrics", "migrate", "web"),
+    *("coordinator", "metrics", "migrate", "schedules", "web"),
     *("postgres", "pgbouncer", "redis", "rabbitmq"),
 )
 T = TypeVar("T")

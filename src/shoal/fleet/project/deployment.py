@@ -252,6 +252,7 @@ def _compose(plan: Deployment, context: str) -> dict[str, str]:
         images="\n".join(f"#   {command}" for command in image_commands(plan)),
         server=server,
         services="\n\n".join(_compose_service(one) for one in plan.services),
+        schedules=_form("compose/schedules.yaml").rstrip() if plan.has_schedules else "",
         results=f"volumes: [{_text(f'results:{plan.results}')}]" if plan.results else "",
         servers="\n\n".join(one.rstrip() for one in servers),
         volumes="\n".join(
@@ -365,10 +366,12 @@ def _scaled_object(plan: Deployment, name: str, service: ServiceSettings) -> str
 
 def _ecs(plan: Deployment, context: str) -> dict[str, str]:
     form = json.loads(_form("ecs/task-definition.json"))
-    coordinator = Service("coordinator", ("shoal", "start", "--role", "coordinator"), 1, "")
+    others = [Service("coordinator", ("shoal", "start", "--role", "coordinator"), 1, "")]
+    if plan.has_schedules:
+        others.append(Service("schedules", ("shoal", "schedule", "run", "--workers", "0"), 1, ""))
     return {
         f"{service.name}.json": json.dumps(_task_definition(deepcopy(form), plan, service), indent=2) + "\n"
-        for service in (*plan.services, coordinator)
+        for service in (*plan.services, *others)
     }
 
 
@@ -385,7 +388,7 @@ def _task_definition(task: dict[str, Any], plan: Deployment, service: Service) -
     ]
     options = container["logConfiguration"]["options"]
     options["awslogs-group"], options["awslogs-stream-prefix"] = f"/{plan.name}", service.name
-    if service.name != "coordinator":
+    if service in plan.services:
         container["environment"].append({"name": "SHOAL_METRICS", "value": "0.0.0.0:9464"})
         container["portMappings"] = [{"name": "metrics", "containerPort": 9464, "protocol": "tcp"}]
     elif plan.results:

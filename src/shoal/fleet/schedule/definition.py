@@ -140,6 +140,8 @@ class Schedule:
         if (found.cron is None) == (found.every is None):
             reason = 'needs either cron = "0 2 * * *" or every = "6h"'
             raise InvalidSetting(where, reason)
+        if found.every and read_duration("", found.jitter) > read_duration("", found.every):
+            raise InvalidSetting(f"{where}.jitter", f"must not be longer than the interval, {found.every}")
         if _PASSWORD.search(msgspec.json.encode(given).decode()):
             raise InvalidSetting(where, f"contains a password, and {_SHOWN}")
         if found.every and found.timezone != "UTC":

@@ -195,10 +195,9 @@ def schedule_families(records: "Sequence[ScheduleRecord]") -> "Iterator[Metric]"
         for one in records
         for occurrence in one.occurrences
     )
-    seconds, name = "shoal_schedule_{}_timestamp_seconds", ("schedule",)
-    yield _gauge(seconds.format("next"), "When a schedule occurs next.", upcoming, name)
-    yield _gauge(seconds.format("last"), "The newest occurrence that has begun.", last, name)
-    words = "Occurrences that are remembered, by outcome, or state without one."
+    name, words = ("schedule",), "Occurrences that are remembered, by outcome, or state without one."
+    yield _gauge("shoal_schedule_next_timestamp_seconds", "When a schedule occurs next.", upcoming, name)
+    yield _gauge("shoal_schedule_last_timestamp_seconds", "The newest one that has begun.", last, name)
     yield _gauge("shoal_schedule_occurrences", words, states, ("schedule", "state"))
 
 

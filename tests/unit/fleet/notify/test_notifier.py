@@ -1,20 +1,23 @@
 """What is told, once for each incident and once when it is over, whatever the receiver does."""
 
 import asyncio
-from datetime import timedelta
+import random
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from shoal.core.model import Bury, RunSettings, Task
 from shoal.core.run_outcome import RunOutcome, Verdict
-from shoal.fleet.notify import incidents, notifier
+from shoal.fleet.notify import channels, incidents, notifier
+from shoal.fleet.notify.incidents import event_id
 from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.judgement import judged
 from shoal.fleet.schedule.store import Schedules
 from shoal.scrape.scraper import Scraper
-from tests.unit.fleet.notify.receiver import HANG, Receiver
+from tests.unit.fleet.notify.receiver import BROKEN, HANG, Receiver
 
 NO_DELAY = RunSettings(host_delay=timedelta(0))
 GOOD, BAD = Verdict(outcome=RunOutcome.COMPLETE), Verdict(outcome=RunOutcome.FAILED, reason="it broke")
@@ -127,6 +130,26 @@ async def test_what_a_receiver_refuses_is_sent_again_with_the_same_id(queue, rec
     assert len(receiver.requests) == len(answers) + 1
     assert len({one["id"] for one in receiver.messages}) == 1
     assert len(said) == 1 and said[0].endswith("It is tried again.")  # quiet: not at every attempt
+
+
+async def test_every_event_arrives_and_no_run_waits_whatever_the_receiver_does(queue, receiver, monkeypatch):
+    monkeypatch.setattr(channels, "SEND_TIMEOUT", timedelta(seconds=0.1))
+    luck, told = random.Random(7), Notifier(queue, project(receiver.url), lambda text: None)
+    receiver.answers = [luck.choice([500, 404, 302, HANG, BROKEN]) for _ in range(40)]
+    wanted, slowest = set(), 0.0
+    for night in range(20):  # of schedules of their own, so that each is an incident
+        began = time.monotonic()
+        await ended(told, f"r{night}", BAD, schedule=f"s{night}")
+        slowest = max(slowest, time.monotonic() - began)
+        wanted.add(event_id("failed", f"r{night}"))
+        await told.send_due()
+    async with asyncio.timeout(60):
+        while {one["id"] for one in receiver.messages[40:]} != wanted:
+            await told.flush()
+    print(
+        f"{len(receiver.requests)} requests for {len(wanted)} events; the slowest run waited {slowest:.3f} s"
+    )
+    assert len(receiver.requests) == 60
 
 
 async def test_messages_of_the_time_when_a_receiver_was_away_arrive_in_order(queue, receiver, monkeypatch):
@@ -321,7 +344,7 @@ async def test_runs_beyond_the_newest_are_said(queue, receiver, monkeypatch):
         await queue.start_run("books")
     for _ in range(2):
         await told.watch()
-    assert said == ["Messages are about the newest 1 of 2 runs that are open."]
+    assert said == ["Messages are about the newest 1 open runs only; there are more."]
 
 
 async def test_dead_letters_are_told_above_the_limit_of_the_channel(queue, receiver):
@@ -383,6 +406,20 @@ async def test_an_occurrence_that_was_missed_is_told_though_the_next_one_has_beg
         ("missed", "open"),
         ("missed", "over"),
     ]
+
+
+async def test_an_occurrence_that_its_jitter_has_put_off_was_not_missed(queue, receiver, monkeypatch):
+    nightly = {"scraper": "books", "cron": "0 2 * * *", "jitter": "6h"}
+    told, schedules = Notifier(queue, project(receiver.url)), Schedules(queue, project(receiver.url))
+    monkeypatch.setattr(queue, "now", _at(datetime(2026, 2, 15, 12, tzinfo=UTC)))
+    record = await schedules.add("nightly", nightly)
+    due = record.schedule.due_at("nightly", record.next_at)
+    assert due - record.next_at > timedelta(minutes=15)
+    monkeypatch.setattr(queue, "now", _at(due))
+    assert (await schedules.advance(record)).open
+    await told.watch()
+    await told.flush()
+    assert receiver.messages == []
 
 
 def _at(moment):

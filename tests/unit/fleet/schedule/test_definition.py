@@ -114,6 +114,7 @@ def test_jitter_is_the_same_everywhere_within_its_bound_and_differs_between_occu
         ({"every": "1h", "timezone": "Europe/Berlin"}, "is for cron"),
         ({"every": "1h", "overlap": "queue"}, "'skip' or 'wait' or 'cancel'"),
         ({"every": "1h", "settings": {"rat": "1/s"}}, "Did you mean 'rate'"),
+        ({"every": "1h", "jitter": "61m"}, "longer than the interval, 1h"),
         ({"every": "1h", "settings": {"rate": "fast"}}, "settings.rate"),
         ({"every": "1h", "settings": {"headers": {"Authorization": "Bearer abc"}}}, "contains a secret"),
         ({"every": "1h", "settings": {"proxies": "http://ann:pw@p.example:80"}}, "contains a secret"),

@@ -110,8 +110,9 @@ def test_an_occurrence_that_waits_for_its_jitter_survives_an_edit():
     assert [one.at.hour for one in advance(edited, within + timedelta(hours=3)).occurrences] == [2]
 
 
-def test_jitter_longer_than_the_interval_drops_no_occurrence():
-    record = every_minute(jitter="1h", overlap="wait")
+def test_jitter_longer_than_the_time_between_two_occurrences_drops_none():
+    table = {"scraper": "books", "cron": "* * * * *", "jitter": "1h", "overlap": "wait"}
+    record = scheduled(ScheduleRecord(name="often", table=table), NOON)
     for second in range(0, 601, 5):
         record = advance(record, NOON + timedelta(seconds=second))
         assert states(record).count(DUE) >= second // 60 - 1
