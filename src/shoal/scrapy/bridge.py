@@ -106,7 +106,9 @@ class EngineBridge(Observer):
     def attach(self, queue: Queue, run: Run) -> None:
         """Use this queue and this run."""
         self.queue, self.run = queue, run
-        self.outside = OutsideRequests(queue, run.id, self._write_shared, self.on_enqueued)
+        start = self.settings["SCHEDULER_START_MEMORY_QUEUE"] or self.settings["SCHEDULER_MEMORY_QUEUE"]
+        order = -1 if "Lifo" in str(start) else 1
+        self.outside = OutsideRequests(queue, run.id, self._write_shared, self.on_enqueued, order)
         self.start_granted: asyncio.Future[TaskResults | None] = asyncio.get_running_loop().create_future()
 
     async def shut(self) -> None:

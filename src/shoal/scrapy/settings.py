@@ -46,7 +46,7 @@ _NOT_USED: dict[str, str] = {
         "the delay of a host has no random part, and no gap is shorter",
     ),
     **dict.fromkeys(
-        (name for name in vars(default_settings) if name.startswith("SCHEDULER_")),
+        ("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE", "SCHEDULER_PRIORITY_QUEUE", "SCHEDULER_DEBUG"),
         "requests are sent by priority, and then about breadth-first",
     ),
     **dict.fromkeys(
