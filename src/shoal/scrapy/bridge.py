@@ -37,7 +37,7 @@ from shoal.scrapy.outside import OutsideRequests
 from shoal.scrapy.pacing import COMPLAINTS, HostPacer
 from shoal.scrapy.results import SpiderClosed, TaskResults, current_results, stats_as_json
 from shoal.scrapy.scheduler import IDLE_TASK, OPENING, START_STEP, EngineScheduler
-from shoal.scrapy.settings import engine_settings, fates
+from shoal.scrapy.settings import OF_PROCESS, engine_settings, fates
 from shoal.scrapy.sharing import VERSIONS, VersionedNotes
 from shoal.scrapy.values import UnstorableRequest
 from shoal.worker.scraper_stats import read_stats, write_stats
@@ -49,7 +49,6 @@ IDLE_INTERVAL = timedelta(seconds=5)  # between two signals `spider_idle`, as in
 STATS_INTERVAL = timedelta(seconds=5)  # of the statistics of a worker
 # Between two looks at the limits of the run: at least, and at most while nothing is stored here.
 LIMITS_INTERVAL, LIMITS_MAX_WAIT_SECONDS = timedelta(milliseconds=50), 1.0
-
 CLOSED = "CloseSpider: "  # before the reason of a run that ended because its spider was closed
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ class EngineBridge(Observer):
     queue: Queue
     run: Run
     sites: SiteTable  # the settings of some hosts
-    sends_idle = True  # rather than the engine, which does not know the tasks of other workers
+    owns_engine = True  # with settings for a worker, rather than that of `scrapy crawl`
 
     def __init__(self, spider_class: type[Spider], settings: Settings) -> None:
         """Connect a spider; the settings are those of its project, with those of the spider."""
@@ -107,7 +106,9 @@ class EngineBridge(Observer):
     def attach(self, queue: Queue, run: Run) -> None:
         """Use this queue and this run."""
         self.queue, self.run = queue, run
-        self.outside = OutsideRequests(queue, run.id, self._write_shared, self.on_enqueued)
+        start = self.settings["SCHEDULER_START_MEMORY_QUEUE"] or self.settings["SCHEDULER_MEMORY_QUEUE"]
+        order = -1 if "Lifo" in str(start) else 1
+        self.outside = OutsideRequests(queue, run.id, self._write_shared, self.on_enqueued, order)
         self.start_granted: asyncio.Future[TaskResults | None] = asyncio.get_running_loop().create_future()
 
     async def shut(self) -> None:
@@ -207,7 +208,7 @@ class EngineBridge(Observer):
         if self.start_granted.done():
             raise NotNow("start() has begun in this worker already", SECOND)
         for fate in fates(self.settings):
-            if not fate.is_used:
+            if not fate.is_used and (self.owns_engine or not fate.what.startswith(OF_PROCESS)):
                 log.warning("%s", fate)
         await self._read_shared({})
         results = TaskResults(START_STEP)
@@ -216,7 +217,7 @@ class EngineBridge(Observer):
             harvest = await self._collect(task, results)
         finally:
             await self.outside.flush()  # also what it has yielded before it failed
-        if self.sends_idle and has_receivers(self.scheduler.crawler, signals.spider_idle):
+        if self.owns_engine and has_receivers(self.scheduler.crawler, signals.spider_idle):
             harvest.follow.append(IDLE_TASK)
         return harvest
 
@@ -277,9 +278,8 @@ class EngineBridge(Observer):
 
     def on_enqueued(self, report: EnqueueReport) -> None:
         """Count the requests of `start()` and of extensions that the queue has not added."""
-        # Known ones were queued by an earlier run, with the setting dedup.
-        counts = {"scheduler/known": report.known, "scheduler/invalid": report.invalid}
-        for name, count in (counts | {"dupefilter/filtered": report.duplicate}).items():
+        refused = {"scheduler/known": report.known, "scheduler/invalid": report.invalid}
+        for name, count in (refused | {"dupefilter/filtered": report.duplicate}).items():
             if count:
                 self.scheduler.crawler.stats.inc_value(name, count)
                 self.scheduler.crawler.stats.inc_value("scheduler/enqueued", -count)

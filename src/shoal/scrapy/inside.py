@@ -50,7 +50,7 @@ class CrawlBridge(EngineBridge):
     When the run is drained the worker ends, and another one begins if the spider adds requests once more.
     """
 
-    sends_idle = False
+    owns_engine = False
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler.spidercls, crawler.settings)

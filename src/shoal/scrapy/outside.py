@@ -24,18 +24,20 @@ class OutsideRequests:
         run_id: str,
         prepare: Callable[[list[Task]], Awaitable[list[Task]]],
         on_enqueued: Callable[[EnqueueReport], None],
+        order: int = 1,
     ) -> None:
         self._queue, self._run_id, self._prepare, self._on_enqueued = queue, run_id, prepare, on_enqueued
-        self._tasks: list[Task] = []
+        self._tasks: list[tuple[bool, Task]] = []  # whether it is of `start()`
+        self._order = order  # -1 to send the last ones of `start()` in a moment first
         self._lock = asyncio.Lock()
         self._sending: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._tasks) + self._lock.locked()
 
-    def add(self, task: Task) -> None:
-        """Add a request; a moment later it is in the queue."""
-        self._tasks.append(task)
+    def add(self, task: Task, *, is_start: bool = False) -> None:
+        """Add a request; a moment later it is in the queue, before those of `start()`."""
+        self._tasks.append((is_start, task))
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 
@@ -44,7 +46,9 @@ class OutsideRequests:
         report = EnqueueReport()
         async with self._lock:
             while count := len(self._tasks):
-                tasks = await self._prepare(self._tasks[:count])
+                others = [task for is_start, task in self._tasks[:count] if not is_start]
+                of_start = [task for is_start, task in self._tasks[:count] if is_start]
+                tasks = await self._prepare([*others, *of_start[:: self._order]])
                 report += await self._queue.enqueue(self._run_id, tasks, on_invalid=_log_invalid)
                 del self._tasks[:count]
         self._on_enqueued(report)

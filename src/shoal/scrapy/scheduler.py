@@ -57,6 +57,7 @@ class EngineScheduler(BaseScheduler):
     def __init__(self, crawler: Crawler, bridge: "EngineBridge") -> None:
         self.crawler, self.bridge = crawler, bridge
         self._stats, self._fingerprint = crawler.stats, crawler.request_fingerprinter.fingerprint
+        self._is_shared = not crawler.settings["SCHEDULER_START_MEMORY_QUEUE"]  # with all other requests
         self._filters = crawler.settings["DUPEFILTER_CLASS"] != NO_DUPEFILTER
         self._inlines = crawler.settings.get("SHOAL_UNSERIALIZABLE", "inline") == "inline"
         self._waiting: deque[tuple[Request, TaskResults]] = deque()
@@ -124,7 +125,7 @@ class EngineScheduler(BaseScheduler):
         if results is not None and is_filtered:
             results.fingerprints.add(fingerprint)
         if results is None or results.key == START_STEP:
-            self.bridge.outside.add(task)
+            self.bridge.outside.add(task, is_start=self._is_shared or "is_start_request" in request.meta)
         else:
             results.follow.append(task)
         self._stats.inc_value("scheduler/enqueued")

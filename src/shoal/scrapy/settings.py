@@ -16,7 +16,6 @@ SCHEDULER = "shoal.scrapy.scheduler.EngineScheduler"
 LIKELY_TYPO = 0.9  # how alike a name is to a setting's, from 0 to 1
 FEW_ITEMS = 8  # of one response that pass the pipelines at once: Scrapy's 100 makes as many asyncio tasks
 
-
 # Settings that must have their default: what they name would take the place of Shoal's queue.
 REFUSED = {
     "SCHEDULER": "Shoal's queue takes its place: delete the line, and --queue names it",
@@ -35,6 +34,7 @@ COMPONENTS = ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", 
 DUPEFILTERS = ("scrapy.dupefilters.RFPDupeFilter", "scrapy.dupefilters.BaseDupeFilter")
 # What the engine of a worker is told instead.
 _OFF: dict[str, Any] = {"AUTOTHROTTLE_ENABLED": False, "TELNETCONSOLE_ENABLED": False, "JOBDIR": None}
+OF_PROCESS = ("LOG_", "TELNETCONSOLE_", "JOBDIR", "FEEDS")  # used where `scrapy crawl` runs
 # What the user should know or do.
 _NOT_USED: dict[str, str] = {
     "AUTOTHROTTLE_ENABLED": "the delay of a host is DOWNLOAD_DELAY, or a second if there is none, whatever "
@@ -46,7 +46,7 @@ _NOT_USED: dict[str, str] = {
         "the delay of a host has no random part, and no gap is shorter",
     ),
     **dict.fromkeys(
-        (name for name in vars(default_settings) if name.startswith("SCHEDULER_")),
+        ("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE", "SCHEDULER_PRIORITY_QUEUE", "SCHEDULER_DEBUG"),
         "requests are sent by priority, and then about breadth-first",
     ),
     **dict.fromkeys(

@@ -4,9 +4,9 @@ What JSON has is stored as it is. Any other value is an object with one name, wh
 its type. Nothing is pickled, and reading imports nothing: a class must be in a module that is imported.
 """
 
-import base64
 import math
 import sys
+from base64 import b64decode, b64encode
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
@@ -52,17 +52,13 @@ class _TextForm(NamedTuple):
 
 
 def _to_base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _decode_text(data: str) -> str:
-    return base64.b64decode(data).decode(*_LONE)
+    return b64encode(data).decode()
 
 
 _UNIT = timedelta(microseconds=1)
 _LONE = "utf-8", "surrogatepass"  # for text with lone surrogates
 _FORMS: dict[type, _TextForm] = {
-    bytes: _TextForm("bytes", _to_base64, base64.b64decode),
+    bytes: _TextForm("bytes", _to_base64, b64decode),
     datetime: _TextForm("datetime", datetime.isoformat, datetime.fromisoformat),
     date: _TextForm("date", date.isoformat, date.fromisoformat),
     time: _TextForm("time", time.isoformat, time.fromisoformat),
@@ -71,7 +67,7 @@ _FORMS: dict[type, _TextForm] = {
     UUID: _TextForm("uuid", str, UUID),
     int: _TextForm("int", str, int),
     float: _TextForm("float", repr, float),
-    str: _TextForm("text", lambda text: _to_base64(text.encode(*_LONE)), _decode_text),
+    str: _TextForm("text", lambda one: _to_base64(one.encode(*_LONE)), lambda x: b64decode(x).decode(*_LONE)),
 }
 _COLLECTIONS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
 # Dicts that behave differently from a plain one, and what a defaultdict may make.

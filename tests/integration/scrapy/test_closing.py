@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -89,6 +89,7 @@ class Waits(Base):
     name = "waits"
 
     async def start(self):
+        print("started", flush=True)
         for request in pages(range(4)):
             yield request
         await asyncio.sleep(600)
@@ -101,7 +102,7 @@ class Slow(Base):
         for request in pages(range(20)):
             yield request
             print("started", flush=True)
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.1)
 '''
 
 
@@ -160,36 +161,44 @@ def test_requests_that_are_added_when_a_spider_is_idle_are_crawled(crawls, spide
     assert re.findall(r"idle \d", shown) == [f"idle {number}" for number in range(1, 5)]
 
 
-@pytest.mark.long
-def test_a_run_that_has_ended_does_not_wait_for_its_start(crawls, spiders, tmp_path):
-    options = ["--workers", "2", "-s", "CLOSESPIDER_ITEMCOUNT=2"]
-    end, shown = run_json(crawls, tmp_path, f"{spiders}:waits", *options, code=6)
-    assert end["reason"] == "closespider_itemcount reached"
-    assert shown.count("closed for closespider_itemcount") == 2
-
-
-@pytest.mark.long
-def test_start_goes_on_after_ctrl_c(crawls, spiders, tmp_path):
-    out = tmp_path / "out.jsonl"
+def crawl_alone(spiders, tmp_path, name):
+    """Keep one spider of the file, and return the arguments that crawl it with Scrapy's command."""
+    base = SPIDERS.partition("\nclass Closes")[0]
+    one = re.search(rf"class {name}\(.*?(?=\nclass |\Z)", SPIDERS, re.S)
+    spiders.write_text(f"{base}\n    name = 'base'\n\n{one[0]}")
     settings = ["-s", "SCHEDULER=shoal.scrapy.Scheduler", "-s", f"SHOAL_QUEUE=sqlite:///{tmp_path}/q.db"]
-    command = ["-m", "scrapy", "runspider", str(spiders), *settings, "-O", f"{out}:jsonl"]
-    only = SPIDERS.partition("class Closes")[0] + "class Slow" + SPIDERS.partition("class Slow")[2]
-    spiders.write_text(
-        only.replace("class Base(scrapy.Spider):", "class Base(scrapy.Spider):\n    name = 'base'")
-    )
+    return ["-m", "scrapy", "runspider", str(spiders), *settings, "-O", f"{tmp_path}/out.jsonl:jsonl"]
+
+
+@contextmanager
+def started(crawls, command, folder):
+    """Start a crawl, and yield its process when its spider has printed a line."""
     process = subprocess.Popen(
         [sys.executable, *command],
-        cwd=tmp_path,
+        cwd=folder,
         env=crawls.environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    assert any("started" in line for line in process.stdout)
-    os.kill(process.pid, signal.SIGINT)
-    began = time.monotonic()
-    process.wait(30)
-    assert time.monotonic() - began < 20
+    assert process.stdout.readline() == "started\n"
+    yield process
+    assert process.wait(60) == 0
     process.stdout.close()
+
+
+@pytest.mark.long
+def test_a_crawl_whose_run_is_cancelled_does_not_wait_for_its_start(crawls, spiders, tmp_path):
+    with started(crawls, crawl_alone(spiders, tmp_path, "Waits"), tmp_path) as process:
+        cancel = ["-m", "shoal", "cancel", "newest", "--queue", f"sqlite:///{tmp_path}/q.db"]
+        crawls.run(cancel, cwd=tmp_path)
+        assert process.stdout.readline() == "closed for cancelled\n"
+
+
+@pytest.mark.long
+def test_start_goes_on_after_ctrl_c(crawls, spiders, tmp_path):
+    command = crawl_alone(spiders, tmp_path, "Slow")
+    with started(crawls, command, tmp_path) as process:
+        os.kill(process.pid, signal.SIGINT)
     crawls.run(command, cwd=tmp_path)
-    assert len(read_items(out)) == 20
+    assert len(read_items(tmp_path / "out.jsonl")) == 20

@@ -1,5 +1,6 @@
 """A crawl whose processes are killed goes on where it was: nothing is lost, and no item is stored twice."""
 
+import json
 import os
 import signal
 import subprocess
@@ -105,3 +106,19 @@ def test_scrapy_crawl_that_is_killed_three_times_gives_the_items_of_plain_scrapy
     kill_often(crawls, command, command, cwd=PROJECT, name="killcrawl")
     crawls.run(command, cwd=PROJECT, name="killcrawl")
     assert read_items(out) == expected
+
+
+@pytest.mark.long
+def test_a_feed_that_chooses_by_class_is_not_overwritten_when_feeds_are_written_again(crawls, tmp_path):
+    files = [tmp_path / "all.jsonl", tmp_path / "books.jsonl"]
+    feeds = {str(file): {"format": "jsonlines", "overwrite": True} for file in files}
+    feeds[str(files[1])]["item_classes"] = ["bookbot.items.Book"]
+    settings = ["SCHEDULER=shoal.scrapy.Scheduler", f"SHOAL_QUEUE=sqlite:///{tmp_path}/q.db", "SHOAL_RUN=r1"]
+    options = [word for one in (*settings, f"FEEDS={json.dumps(feeds)}") for word in ("-s", one)]
+    command = ["-m", "scrapy", "crawl", "listing", "-a", "limit=2", *options]
+    crawls.run(command, cwd=PROJECT)
+    written = [read_items(file) for file in files]
+    assert written[0] > written[1]
+    shown = crawls.run(command, cwd=PROJECT)
+    assert [read_items(file) for file in files] == written
+    assert "books.jsonl is left as it is" in shown

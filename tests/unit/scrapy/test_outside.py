@@ -3,6 +3,8 @@
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from shoal.core.model import EnqueueReport, RunSettings, Task
 from shoal.scrapy.outside import OutsideRequests
 
@@ -15,18 +17,20 @@ async def as_they_are(tasks):
     return tasks
 
 
-async def test_requests_are_enqueued_a_moment_later_in_their_order(queue):
+@pytest.mark.parametrize("order", [1, -1])
+async def test_requests_are_enqueued_a_moment_later_in_their_order(queue, order):
     run = await queue.start_run("spider", settings=RunSettings(host_delay=timedelta(0)))
     enqueued = asyncio.Event()
-    outside = OutsideRequests(queue, run.id, as_they_are, lambda _: enqueued.set())
+    outside = OutsideRequests(queue, run.id, as_they_are, lambda _: enqueued.set(), order)
     names = ["first", "second", "third"]
     for name in names:
-        outside.add(task(name))
+        outside.add(task(name), is_start=True)
+    outside.add(task("other"))
     await enqueued.wait()
     claimed = []
     while grant := (await queue.claim("worker", run_id=run.id, limit=1)).leases:
         claimed += [lease.task.url.rpartition("/")[2] for lease in grant]
-    assert claimed == names
+    assert claimed == ["other", *names[::order]]
 
 
 async def test_what_the_queue_has_not_added_is_counted(queue):

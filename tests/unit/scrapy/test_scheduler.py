@@ -26,7 +26,7 @@ def make_scheduler(**settings):
     crawler.stats = MemoryStatsCollector(SimpleNamespace(settings=Settings({"STATS_DUMP": False})))
     crawler.request_fingerprinter = RequestFingerprinter()
     added = []
-    outside = SimpleNamespace(add=added.append)
+    outside = SimpleNamespace(add=lambda task, is_start: added.append(task))
     scheduler = EngineScheduler(crawler, SimpleNamespace(outside=outside, process_id="p", is_drained=True))
     scheduler.codec, scheduler.added = RequestCodec(Quiet()), added
     return scheduler
