@@ -41,7 +41,9 @@ async def store_plan(queue: Queue, scraper: Scraper, run: Run, seeds: Seeds) -> 
     has_sitemaps = any(kind == "sitemap" for kind, _, _ in seeds.by_kind())
     plan = RevisitPlan(bounds=settings.revisit, pages=settings.revisit_pages, has_sitemaps=has_sitemaps)
     if plan.pages and (earlier := await earlier_run(queue, scraper, but=run.id)):
-        plan = replace(plan, least=await _least_of_budget(queue, earlier, plan))
+        began = await queue.now()
+        least = await _least_of_budget(queue, earlier, plan)
+        plan = replace(plan, least=least, took=await queue.now() - began)
     await write_plan(queue, run.id, plan)
 
 
@@ -107,9 +109,10 @@ async def _planned(queue: Queue, run: Run, plan: RevisitPlan) -> AsyncIterator[l
         for _, page in await read_index(queue, run.scraper, run.id)
         if page.finding is not PageChange.GONE
     )
+    began = await queue.now()
     while tasks := list(islice(pages, BATCH)):
         notes = await queue.notes(topic("pages", run.scraper), [key_of(task) for task in tasks])
-        now, batch = await queue.now(), []
+        took, batch = await queue.now() - began, []
         for task in tasks:
             key = key_of(task)
             note = notes.get(key)
@@ -117,7 +120,8 @@ async def _planned(queue: Queue, run: Run, plan: RevisitPlan) -> AsyncIterator[l
             if note is None or visit is None or not visit.body:
                 batch.append(PlannedPage(task, RevisitReason.NEW, RevisitRank(float("inf"), key)))
                 continue
-            date = date_of(task, note.age, now, has_sitemaps=plan.has_sitemaps)
-            reason, rank = plan.judge(key, visit.history, note.age, date)
-            batch.append(PlannedPage(task, reason, rank, visit.history, note.age.total_seconds()))
+            age = note.age - took
+            date = date_of(task, age, began, has_sitemaps=plan.has_sitemaps)
+            reason, rank = plan.judge(key, visit.history, age, date)
+            batch.append(PlannedPage(task, reason, rank, visit.history, age.total_seconds()))
         yield batch
