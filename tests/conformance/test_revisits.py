@@ -92,15 +92,22 @@ async def test_a_run_without_a_plan_fetches_all_pages(queue: Queue) -> None:
     await store.close()
 
 
-async def test_a_run_begins_with_the_pages_of_the_last_one_that_was_not_stopped(queue: Queue) -> None:
+async def test_a_run_begins_with_the_pages_of_the_last_one_that_was_not_stopped(
+    queue: Queue, clock: Clock
+) -> None:
     shop = Scraper("shop", recrawl=True, revisit=BOUNDS)
     assert await earlier_run(queue, shop) is None
-    stopped = await queue.start_run("shop", run_id="stopped")
-    await queue.enqueue("stopped", TASKS)
-    assert await earlier_run(queue, shop) == stopped  # better than none
-    finished = await queue.start_run("shop", run_id="finished")
-    await queue.start_run("shop", run_id="now")
-    assert await earlier_run(queue, shop, but="now") == finished
+    await night(queue, 1, {})
+    await queue.enqueue("night1", TASKS)  # it was stopped
+    assert (await earlier_run(queue, shop)) == await run_of(queue, 1)  # better than none
+    await clock.forward(DAY)
+    await night(queue, 2, {})
+    await clock.forward(DAY)
+    await queue.enqueue((await queue.start_run("shop", run_id="failed")).id, TASKS[:1])
+    await clock.forward(DAY)
+    await night(queue, 4, {})
+    await queue.enqueue("night4", TASKS)
+    assert (await earlier_run(queue, shop)) == await run_of(queue, 2)
 
 
 async def test_a_run_without_revisit_has_no_plan(queue: Queue) -> None:

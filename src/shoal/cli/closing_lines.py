@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from shoal.cli.left_out import missing_lines, reservation_lines, title_of
+from shoal.cli.left_out import missing_lines, reservation_lines
 from shoal.cli.resume_command import again_command
 from shoal.fleet.job import Job
 from shoal.fleet.status.progress import Snapshot
 from shoal.worker.counters import format_counts, top_counts
-from shoal.worker.left_out import DEPTH, REUSED, SKIPPED, TRAPS
+from shoal.worker.left_out import DEPTH, REUSED, SKIPPED, TRAPS, title_of
 
 
 def left_out_lines(snapshot: Snapshot, job: Job, *, is_compared: bool = False) -> list[str]:

@@ -9,7 +9,7 @@ from shoal.core.model import Counts
 from shoal.fleet.status.findings import EmptyFields, RunFindings
 from shoal.fleet.status.progress import Snapshot
 from shoal.worker.counters import FileCounts, WorkerCounters, top_counts
-from shoal.worker.left_out import LOST, REUSED, SKIPPED
+from shoal.worker.left_out import LOST, SKIPPED, title_of
 
 MAX_ERRORS = 5  # error classes of dead letters
 MAX_SHOWN = 3  # examples of missing pages
@@ -65,13 +65,6 @@ def skipped_link_lines(snapshot: "Snapshot") -> list[str]:
         option = f"; to follow them in a new run: {links.option}" if links.option else ""
         lines.append(f"{title_of(why)}: {links.count:,} {why.removeprefix(SKIPPED)}{example}{option}")
     return lines
-
-
-def title_of(reason: str) -> str:
-    """Return the title of what is left out for a reason."""
-    if reason.startswith(SKIPPED):
-        return "Skipped by a step"
-    return "Not fetched" if reason in REUSED.values() else "Links not followed"
 
 
 def first_error_lines(tally: WorkerCounters) -> list[str]:

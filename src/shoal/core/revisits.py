@@ -76,6 +76,7 @@ class RevisitPlan(msgspec.Struct, frozen=True, kw_only=True):
     bounds: RevisitBounds
     pages: int | None = None  # the budget
     least: RevisitRank | None = None  # the least overdue page within the budget; None if all are within
+    took: timedelta = timedelta(0)  # to make; ages are those at its beginning
     has_sitemaps: bool = False  # whether the run reads sitemaps, so that their dates are those of now
 
     def judge(

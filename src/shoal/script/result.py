@@ -17,7 +17,7 @@ from shoal.queue.contract import Queue
 from shoal.scrape.items import plain
 from shoal.scrape.scraper import Scraper
 from shoal.worker.counters import FileCounts
-from shoal.worker.left_out import LOST, SkippedLinks
+from shoal.worker.left_out import LOST, SKIPPED, SkippedLinks, title_of
 
 MAX_LISTED = 10_000  # rejects and dead letters in a result; `counts` has the numbers of all
 MAX_ROWS, MAX_COLUMNS, MAX_CELL = 10, 8, 80  # of the table in a notebook
@@ -87,7 +87,7 @@ class RunResult:
             lines.append(f"Rejected: {shorten(self.rejects[0].reason, 200)}")
         for why, links in self.left_out.items():
             example = f", for example {links.example}" if links.example else ""
-            lines.append(f"Links not followed: {links.count:,} {why}{example}")
+            lines.append(f"{title_of(why)}: {links.count:,} {why.removeprefix(SKIPPED)}{example}")
         lines += [f"Not queued: {one.where}: {one.text}: {one.reason}" for one in self.refused[:MAX_ERRORS]]
         return [*lines, *self.notes]
 

@@ -121,6 +121,13 @@ def cut_of(reason: str) -> str | None:
     return _CUTS.get(_kind(reason))
 
 
+def title_of(reason: str) -> str:
+    """Return the title of what is left out for a reason."""
+    if reason.startswith(SKIPPED):
+        return "Skipped by a step"
+    return "Not fetched" if reason in REUSED.values() else "Links not followed"
+
+
 def describe_cuts(cuts: Iterable[str]) -> str:
     """Return why a run that has no tasks left is partial."""
     return "; ".join(_DESCRIPTIONS.get(cut, cut) for cut in cuts)

@@ -55,18 +55,21 @@ class RevisitChooser:
         self._plans, self._run_id = QueueCacheStore(queue, topic=PLANS), run_id
 
     async def read_plan(self) -> tuple[RevisitPlan, timedelta] | None:
-        """Return the plan of the run and how long ago it began; None if it fetches all, as on demand.
+        """Return the plan of the run and how long ago it was begun; None if it fetches all, as on demand.
 
         Read it before the visit of a page, whose age at the start is then no less than in the plan.
         """
         stored = await self._plans.get(self._run_id)
-        return (_decode(stored.value), stored.age) if stored else None
+        if stored is None:
+            return None
+        plan = _decode(stored.value)
+        return plan, stored.age + plan.took
 
 
 def choose(
     task: Task, key: str, history: PageHistory, age: timedelta, plan: RevisitPlan, began: timedelta
 ) -> tuple[RevisitReason, PageDate]:
-    """Return whether and why a page is fetched by a run that began so long ago, and what its date says."""
+    """Return whether and why a page is fetched by a plan that was begun then, and what its date says."""
     date = date_of(task, age, datetime.now(UTC), has_sitemaps=plan.has_sitemaps)
     reason, _ = plan.judge(key, history, max(ZERO, age - began), date)
     return reason, date

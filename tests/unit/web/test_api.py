@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -16,11 +17,13 @@ from shoal.core.errors import QueueUnavailable
 from shoal.core.http import Headers
 from shoal.core.http import Response as HttpResponse
 from shoal.core.model import MINUTE, Bury, Done, Release, Task
+from shoal.core.revisits import RevisitBounds, RevisitPlan
 from shoal.fleet.status.overview import OverviewReader
 from shoal.fleet.status.rows.row import as_json, fields_of
 from shoal.fleet.status.rows.runs import CountsRow
 from shoal.scrape.harvest import Harvest
 from shoal.worker.recrawl import VisitStore
+from shoal.worker.revisits import write_plan
 from tests.unit.builders import make_worker
 from tests.unit.web.tokens import OPERATOR, READER
 
@@ -353,7 +356,15 @@ async def test_changes_of_a_recrawl_are_listed_a_page_at_a_time_here_and_in_the_
     assert (await reader.get(f"{path}&only=gone")).json()["rows"] == []
     assert (await reader.get(f"{path}&after=nowhere")).json()["error"] == "InvalidSetting"
     shown = (await reader.get(f"/runs/{found.id}/changes")).text
-    assert shown.count("https://shop.test/") >= 3 and "changed (3)" in shown
+    assert shown.count("https://shop.test/") >= 3 and "changed (3)" in shown and "not due (0)" in shown
+    planned = f"/api/runs/{found.id}/recrawl-plan?limit=2"
+    assert "every run fetches all pages" in (await reader.get(planned)).json()["message"]
+    bounds = RevisitBounds(timedelta(0, 0, 1), timedelta(days=1))
+    await write_plan(dashboard.queue, found.id, RevisitPlan(bounds=bounds, pages=1))
+    plan = (await reader.get(planned)).json()
+    assert (plan["known"], plan["fetch"], plan["revisit_pages"]) == (3, 1, 1)
+    assert plan["reasons"] == {"new": 0, "date": 0, "due": 1, "over_budget": 2, "not_due": 0}
+    assert [row["reason"] for row in plan["pages"]] == ["due"]
 
 
 async def test_an_export_is_streamed_and_safe_for_spreadsheets(dashboard, reader):

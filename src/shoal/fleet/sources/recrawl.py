@@ -1,7 +1,7 @@
 """Recrawl: a run that starts with the pages of an earlier one, and compares them with the last visit."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import msgspec
@@ -11,7 +11,7 @@ from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.model import ZERO, Run, Task
 from shoal.fleet.status.find import AUTO, NEWEST
-from shoal.queue.contract import Queue, QueueReports
+from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.page_changes import canonical_json
 from shoal.worker.recrawl import (
@@ -61,7 +61,7 @@ async def compared(queue: Queue, run: Run) -> Comparison:
     return Comparison(**counts)
 
 
-async def earlier_run(queue: QueueReports, scraper: Scraper, *, but: str | None = None) -> Run | None:
+async def earlier_run(queue: Queue, scraper: Scraper, *, but: str | None = None) -> Run | None:
     """Return the run that `again` or `revisit` names; None without these, or if `auto` finds none.
 
     Raises UnknownRun, RunConflict for another scraper's run, InvalidSetting if there is no run.
@@ -71,12 +71,10 @@ async def earlier_run(queue: QueueReports, scraper: Scraper, *, but: str | None 
         return None
     if wanted in (NEWEST, AUTO):
         runs = [run for run in await queue.runs() if run.scraper == scraper.name and run.id != but]
-        for run in runs:
-            # One that was stopped has not seen all pages: after it, later runs would lack the others.
-            if wanted == NEWEST or not (await queue.stats(run.id)).remaining:
-                return run
-        if runs or wanted == AUTO:
-            return runs[0] if runs else None
+        if wanted == AUTO:
+            return await _newest_complete(queue, runs)
+        if runs:
+            return runs[0]
         raise InvalidSetting(
             "--again",
             f"found no run of {scraper.name!r} in this queue. List them with: {shoal_command('runs')}. "
@@ -86,6 +84,21 @@ async def earlier_run(queue: QueueReports, scraper: Scraper, *, but: str | None 
     if run.scraper != scraper.name:
         raise RunConflict.of_another(run.id, run.scraper, scraper.name)
     return run
+
+
+async def _newest_complete(queue: Queue, runs: Sequence[Run]) -> Run | None:
+    """Return the newest run that has seen all its pages, else the newest with pages; None if there is none.
+
+    After one that was stopped, later runs would lack the pages that it has not seen.
+    """
+    stopped = None
+    for run in runs:
+        stats = await queue.stats(run.id)
+        if stats.items or (await queue.notes_size(topic("pages", run.scraper, run.id))).count:
+            if not stats.remaining:
+                return run
+            stopped = stopped or run
+    return stopped
 
 
 async def recrawl_tasks(queue: Queue, scraper: Scraper, *, but: str | None = None) -> Iterator[Task]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import datetime
 from heapq import heappush, heappushpop, nlargest
 from itertools import islice
 
@@ -41,7 +42,9 @@ async def store_plan(queue: Queue, scraper: Scraper, run: Run, seeds: Seeds) -> 
     has_sitemaps = any(kind == "sitemap" for kind, _, _ in seeds.by_kind())
     plan = RevisitPlan(bounds=settings.revisit, pages=settings.revisit_pages, has_sitemaps=has_sitemaps)
     if plan.pages and (earlier := await earlier_run(queue, scraper, but=run.id)):
-        plan = replace(plan, least=await _least_of_budget(queue, earlier, plan))
+        began = await queue.now()
+        least = await _least_of_budget(queue, earlier, plan, began)
+        plan = replace(plan, least=least, took=await queue.now() - began)
     await write_plan(queue, run.id, plan)
 
 
@@ -55,13 +58,18 @@ async def forecast(queue: Queue, run: Run, *, limit: int = SHOWN) -> RecrawlPlan
             "and revisit='1d..30d', and run it once",
         )
     plan = replace(stored[0], least=None)
-    plan = replace(plan, least=await _least_of_budget(queue, run, plan))
     counts: Counter[RevisitReason] = Counter()
     pages: list[PlannedPage] = []
-    async for batch in _planned(queue, run, plan):
+    async for batch in _planned(queue, run, plan, await queue.now()):
         counts.update(page.reason for page in batch)
         fetched = [page for page in batch if page.reason.is_fetched]
         pages = nlargest(limit, [*pages, *fetched], key=lambda page: page.rank)
+    due = counts[RevisitReason.DUE]
+    if plan.pages is not None and due > plan.pages:
+        counts += Counter({RevisitReason.OVER_BUDGET: due - plan.pages})
+        counts[RevisitReason.DUE] = plan.pages
+        left = {page.rank for page in [one for one in pages if one.reason is RevisitReason.DUE][plan.pages :]}
+        pages = [page for page in pages if page.rank not in left]
     return RecrawlPlanReport(
         run_id=run.id,
         scraper=run.scraper,
@@ -87,12 +95,12 @@ def _row(page: PlannedPage) -> PlannedPageRow:
     )
 
 
-async def _least_of_budget(queue: Queue, run: Run, plan: RevisitPlan) -> RevisitRank | None:
+async def _least_of_budget(queue: Queue, run: Run, plan: RevisitPlan, began: datetime) -> RevisitRank | None:
     """Return the rank of the last page within the budget; None if all pages that are due are within."""
     most, ranks = plan.pages, list[RevisitRank]()
     if most is None:
         return None
-    async for batch in _planned(queue, run, plan):
+    async for batch in _planned(queue, run, plan, began):
         for page in batch:
             if page.reason is RevisitReason.DUE:
                 # One more than the budget, to know whether there are more.
@@ -100,8 +108,10 @@ async def _least_of_budget(queue: Queue, run: Run, plan: RevisitPlan) -> Revisit
     return min(ranks[1:3]) if len(ranks) > most else None
 
 
-async def _planned(queue: Queue, run: Run, plan: RevisitPlan) -> AsyncIterator[list[PlannedPage]]:
-    """Yield the pages of a run in batches, with what the plan says about each now."""
+async def _planned(
+    queue: Queue, run: Run, plan: RevisitPlan, began: datetime
+) -> AsyncIterator[list[PlannedPage]]:
+    """Yield the pages of a run in batches, with what the plan says about each at that moment."""
     pages = (
         page.task
         for _, page in await read_index(queue, run.scraper, run.id)
@@ -109,7 +119,7 @@ async def _planned(queue: Queue, run: Run, plan: RevisitPlan) -> AsyncIterator[l
     )
     while tasks := list(islice(pages, BATCH)):
         notes = await queue.notes(topic("pages", run.scraper), [key_of(task) for task in tasks])
-        now, batch = await queue.now(), []
+        took, batch = await queue.now() - began, []
         for task in tasks:
             key = key_of(task)
             note = notes.get(key)
@@ -117,7 +127,8 @@ async def _planned(queue: Queue, run: Run, plan: RevisitPlan) -> AsyncIterator[l
             if note is None or visit is None or not visit.body:
                 batch.append(PlannedPage(task, RevisitReason.NEW, RevisitRank(float("inf"), key)))
                 continue
-            date = date_of(task, note.age, now, has_sitemaps=plan.has_sitemaps)
-            reason, rank = plan.judge(key, visit.history, note.age, date)
-            batch.append(PlannedPage(task, reason, rank, visit.history, note.age.total_seconds()))
+            age = note.age - took
+            date = date_of(task, age, began, has_sitemaps=plan.has_sitemaps)
+            reason, rank = plan.judge(key, visit.history, age, date)
+            batch.append(PlannedPage(task, reason, rank, visit.history, age.total_seconds()))
         yield batch

@@ -1,5 +1,6 @@
 """What is kept in the queue itself, on every queue: the cache, and the pages of earlier runs."""
 
+import time
 from datetime import timedelta
 
 import shoal
@@ -43,7 +44,8 @@ async def again(bench, run_id=None, urls=(), **more):
         await run.wait(MINUTE)
     async with shoal.connect(bench.queue_url, folder=bench.folder) as app:
         run = await app.run(run.id)
-        return run.id, (await run.compared()).as_json(), await bench.items(run.id)
+        found = {name: count for name, count in (await run.compared()).as_json().items() if count}
+        return run.id, found, await bench.items(run.id)
 
 
 async def test_a_page_in_the_cache_serves_every_run_of_the_queue(any_bench, origin):
@@ -63,10 +65,37 @@ async def test_a_run_that_remembers_no_page_is_compared_by_its_items(any_bench, 
     site = Shop(origin, {f"p{number}": f"Title {number}" for number in range(10)})
     any_bench.write(SHOP.format(recrawl=False))
     first, found, _ = await again(any_bench, urls=[f"{origin.url}/"])
-    assert found == {"new": 0, "changed": 0, "unchanged": 0, "gone": 0}
+    assert found == {}
     any_bench.write(SHOP.format(recrawl=False).replace("bool(page.payload)", "True"))
     site.pages["p3"] = "Title three"
     del site.pages["p7"]
     _, found, items = await again(any_bench, first)
-    assert found == {"new": 0, "changed": 1, "unchanged": 8, "gone": 1}
+    assert found == {"changed": 1, "unchanged": 8, "gone": 1}
     assert len(items) == 9
+
+
+async def test_pages_that_are_not_due_cost_no_request_and_no_turn_of_their_host(any_bench, origin):
+    site = Shop(origin, {f"p{number}": f"Title {number}" for number in range(20)})
+    any_bench.write(SHOP.format(recrawl=True))
+    seeds = [f"{origin.url}/"]
+    _, _, items = await again(any_bench, urls=seeds, settings={"revisit": "1d..30d"})
+    origin.visits.clear()
+    site.pages["p3"] = "Title three"
+    # 21 turns would take 5 s, and 20 more for those that are given up.
+    began = time.monotonic()
+    skipped, found, same = await again(
+        any_bench, urls=seeds, settings={"revisit": "1d..30d", "rate": "4/s", "recrawl": True}
+    )
+    assert (found, sum(origin.visits.values())) == ({"not_due": 21}, 0)
+    assert time.monotonic() - began < 4.5
+    assert sorted(map(str, same)) == sorted(map(str, items))
+    due = {"revisit": "1ms..2ms", "revisit_pages": 8}
+    _, found, _ = await again(any_bench, urls=seeds, settings=due)
+    # With intervals this short, a millisecond more or less moves a page across the budget.
+    fetched = sum(origin.visits.values())
+    assert 0 < fetched == 21 - found["over_budget"] < 21
+    _, found, _ = await again(any_bench, urls=seeds, settings={"revisit": "1ms..2ms"})
+    assert "over_budget" not in found and sum(origin.visits.values()) == fetched + 21
+    async with shoal.connect(any_bench.queue_url, folder=any_bench.folder) as app:
+        plan = await (await app.run(skipped)).recrawl_plan(limit=3)
+        assert (plan.known, plan.fetch, len(plan.pages)) == (21, 0, 0)

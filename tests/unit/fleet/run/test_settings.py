@@ -13,6 +13,7 @@ from shoal.fleet.run.open_run import open_job
 from shoal.fleet.run.settings import change_settings, list_settings
 from shoal.queue.open import open_queue
 from shoal.worker.page_limit import PageLimit, raise_page_limit
+from shoal.worker.recrawl import topic
 from shoal.worker.run_settings import LIVE, read_note
 
 SCRAPER = """
@@ -70,6 +71,7 @@ async def test_the_same_command_recrawls_the_first_night_and_after_an_interrupte
             await opened_run(queue, *nightly)
     first = await opened_run(queue, "recrawl=yes", *(["again=auto"] if again == "auto" else []))
     assert first.job.scraper.settings.again is None
+    await queue.write_notes(topic("pages", "pages", first.run.id), {"1": b"its pages"})
     second = await open_job(queue, job(*nightly))
     await queue.enqueue(second.run.id, [Task(url="https://a.example/")])
     resumed = await open_job(queue, job(*nightly), run_id=second.run.id, resume=True)

@@ -35,7 +35,7 @@ def plan(
     wide: common.Wide = False,
     as_json: common.Json = False,
 ) -> None:
-    """Show which pages the next run would fetch if it began now, the most overdue first, and why.
+    """Show which pages the next run would fetch now, and why.
 
     Example: shoal recrawl plan books
     """
