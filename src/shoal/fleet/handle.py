@@ -24,6 +24,7 @@ from shoal.core.model import (
 from shoal.core.text import shorten
 from shoal.core.values import read_duration
 from shoal.discover.routing import Routes
+from shoal.fetch.tor.sync import order_renewal
 from shoal.fleet.command_hints import worker_command
 from shoal.fleet.job import Job
 from shoal.fleet.quality.records import RunProfile
@@ -50,6 +51,7 @@ from shoal.fleet.status.quality import ComparisonReport, TrendRow, accept, compa
 from shoal.fleet.status.records import Record, records
 from shoal.fleet.status.stale import OLD, StaleHolder, release, stale_holders
 from shoal.fleet.status.tokens import TokenStatus, tokens
+from shoal.fleet.status.tor import TorStatus, tors
 from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.counters import FileCounts, MissingPages
 from shoal.worker.failures.pages import FailedPage, read_failed_page
@@ -385,6 +387,14 @@ class RunHandle:
     async def proxies(self) -> list[ProxyStatus]:
         """Return the proxies by name: pages, failures, and which are benched."""
         return await proxies(self.queue, self.id)
+
+    async def tor(self) -> list[TorStatus]:
+        """Return the Tor process of each worker at work: whether it is up, and what it says."""
+        return await tors(self.queue, self.id)
+
+    async def renew_tor(self) -> None:
+        """Make all its workers use new circuits, within five seconds."""
+        await order_renewal(self.queue, self.id)
 
     async def partitions(self) -> list[PartitionStatus]:
         """Return the partitions by name: the tasks left and the owners by the plan."""
