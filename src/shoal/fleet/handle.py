@@ -61,6 +61,7 @@ from shoal.worker.recrawl import PageChange
 CHUNK = 500  # ids in one query
 ENDED = {TaskState.COMPLETED, TaskState.EXPIRED, TaskState.DROPPED}
 MAX_LISTING_SHARE = 0.1  # of the time spent on listing tasks
+NO_WORKER = "no worker works on the run; start some with `app.work`, and wait with the run that it returns"
 
 
 class TaskWaiter:
@@ -107,7 +108,8 @@ class TaskWaiter:
             await self._read_task_list()
         if is_last and stats.remaining:
             left, self._left = self._left, set()
-            self.errors |= {one: TaskExpired(self._run_id, one, "left undone") for one in left}
+            why = f"the run is {snapshot.state}" if snapshot.run.state.has_ended else NO_WORKER
+            self.errors |= {one: TaskExpired(self._run_id, one, "left undone", why) for one in left}
         elif is_last:
             self._end(list(self._left))
         if not self._left:
@@ -323,15 +325,15 @@ class RunHandle:
     async def watch(self, every: timedelta = POLL_INTERVAL) -> AsyncIterator[Snapshot]:
         """Yield a snapshot of the run periodically, the last one when it has ended.
 
-        If its workers were started with this handle, also when these have ended: then the others of the tasks
-        left may never come.
+        If its workers were started with this handle, also when these have ended and no others work on it:
+        then the tasks left may never be done.
         """
         progress = ProgressReader(self.queue, self.id)
         while True:
             are_over = self.check is not None and self.check()
             snapshot = await progress.read()
             yield snapshot
-            if snapshot.is_over or are_over:
+            if snapshot.is_over or (are_over and not snapshot.at_work):
                 return
             await asyncio.sleep(every.total_seconds())
 
