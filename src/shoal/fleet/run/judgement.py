@@ -38,7 +38,7 @@ from shoal.queue.run_args import stored_args
 from shoal.scrape.hooks import Hook
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.expect import Expectation
-from shoal.worker.left_out import cuts_of, describe_cuts
+from shoal.worker.left_out import TEST, cuts_of, describe_cuts
 from shoal.worker.process.procfs import pid_scope
 
 TOPIC = "runs being judged"  # a note for each: who judges it
@@ -103,6 +103,8 @@ class _Judgement:
             ended = await self._ended(run, stats, failure, timed_out)
             if not stats.tasks or judge(ended) is None:
                 return None
+            if TEST in await cuts_of(self._queue, run.id):
+                return None  # the few items of a test are typical of no other run
             if await self._claim():
                 return await self._judge(run, stats, ended)
             await asyncio.sleep(POLL_INTERVAL_SECONDS)
