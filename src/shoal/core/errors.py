@@ -448,10 +448,10 @@ class TaskDied(ShoalError):
 class TaskExpired(ShoalError):
     """An awaited task expired, was dropped or was never done; `results` has those of the others so far."""
 
-    def __init__(self, run_id: str, task_id: str, state: str) -> None:
+    def __init__(self, run_id: str, task_id: str, state: str, why: str = "") -> None:
         self.run_id, self.task_id, self.state = run_id, task_id, state
         self.results: dict[str, list[Any]] = {}
-        super().__init__(f"Task {task_id} of run {run_id} was {state} and has no result")
+        super().__init__(f"Task {task_id} of run {run_id} was {state} and has no result{why and f': {why}'}")
 
 
 class StepTimeout(ShoalError):

@@ -182,14 +182,14 @@ def no_match(noun: str, total: int, filters: Mapping[str, object]) -> str:
     return f"None of {counted(total, noun)} matches {used}."
 
 
-def hint(word: str, known: Iterable[str]) -> str:
+def hint(word: str, known: Iterable[str], label: str = "Known") -> str:
     """Return what to write instead of an unknown word."""
     names = list(known)
     close = get_close_matches(word, names, n=1)
     if close:
         return f"Did you mean {close[0]!r}?"
     more = ", …" if len(names) > MAX_HINTS else ""
-    return f"Known: {', '.join(map(repr, names[:MAX_HINTS]))}{more}."
+    return f"{label}: {', '.join(map(repr, names[:MAX_HINTS]))}{more}."
 
 
 def _duration(value: Any) -> timedelta | None:

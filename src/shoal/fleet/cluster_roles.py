@@ -188,7 +188,11 @@ class Coordinator:
             stack.enter_context(open_logs(job, run))
             lock = self.opened.lock or enqueue_lock(queue, run.scraper, run.id)
             await stack.enter_async_context(lock)
-            writer = await stack.enter_async_context(ResultWriter(queue, run.id, self.results))
+            writer = ResultWriter(queue, run.id, self.results)
+            if whose := await writer.replaced():
+                advice = "To keep a file of each run, add {run} to its name."
+                self.observer.on_message(f"{self.results} {whose}, and is replaced. {advice}")
+            await stack.enter_async_context(writer)
             before = (await queue.stats(run.id)).completed
             self.observer.on_join(run)
             # At once, so that the next coordinator finds the run whatever happens.

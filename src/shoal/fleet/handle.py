@@ -24,6 +24,7 @@ from shoal.core.model import (
 from shoal.core.text import shorten
 from shoal.core.values import read_duration
 from shoal.discover.routing import Routes
+from shoal.fetch.tor.sync import order_renewal
 from shoal.fleet.command_hints import worker_command
 from shoal.fleet.job import Job
 from shoal.fleet.quality.records import RunProfile
@@ -51,6 +52,7 @@ from shoal.fleet.status.records import Record, records
 from shoal.fleet.status.rows.tasks import RecrawlPlanReport
 from shoal.fleet.status.stale import OLD, StaleHolder, release, stale_holders
 from shoal.fleet.status.tokens import TokenStatus, tokens
+from shoal.fleet.status.tor import TorStatus, tors
 from shoal.queue.contract import Queue, QueueReports
 from shoal.worker.counters import FileCounts, MissingPages
 from shoal.worker.failures.pages import FailedPage, read_failed_page
@@ -60,6 +62,7 @@ from shoal.worker.recrawl import PageChange
 CHUNK = 500  # ids in one query
 ENDED = {TaskState.COMPLETED, TaskState.EXPIRED, TaskState.DROPPED}
 MAX_LISTING_SHARE = 0.1  # of the time spent on listing tasks
+NO_WORKER = "no worker works on the run; start some with `app.work`, and wait with the run that it returns"
 
 
 class TaskWaiter:
@@ -106,7 +109,8 @@ class TaskWaiter:
             await self._read_task_list()
         if is_last and stats.remaining:
             left, self._left = self._left, set()
-            self.errors |= {one: TaskExpired(self._run_id, one, "left undone") for one in left}
+            why = f"the run is {snapshot.state}" if snapshot.run.state.has_ended else NO_WORKER
+            self.errors |= {one: TaskExpired(self._run_id, one, "left undone", why) for one in left}
         elif is_last:
             self._end(list(self._left))
         if not self._left:
@@ -322,15 +326,15 @@ class RunHandle:
     async def watch(self, every: timedelta = POLL_INTERVAL) -> AsyncIterator[Snapshot]:
         """Yield a snapshot of the run periodically, the last one when it has ended.
 
-        If its workers were started with this handle, also when these have ended: then the others of the tasks
-        left may never come.
+        If its workers were started with this handle, also when these have ended and no others work on it:
+        then the tasks left may never be done.
         """
         progress = ProgressReader(self.queue, self.id)
         while True:
             are_over = self.check is not None and self.check()
             snapshot = await progress.read()
             yield snapshot
-            if snapshot.is_over or are_over:
+            if snapshot.is_over or (are_over and not snapshot.at_work):
                 return
             await asyncio.sleep(every.total_seconds())
 
@@ -386,6 +390,14 @@ class RunHandle:
     async def proxies(self) -> list[ProxyStatus]:
         """Return the proxies by name: pages, failures, and which are benched."""
         return await proxies(self.queue, self.id)
+
+    async def tor(self) -> list[TorStatus]:
+        """Return the Tor process of each worker at work: whether it is up, and what it says."""
+        return await tors(self.queue, self.id)
+
+    async def renew_tor(self) -> None:
+        """Make all its workers use new circuits, within five seconds."""
+        await order_renewal(self.queue, self.id)
 
     async def partitions(self) -> list[PartitionStatus]:
         """Return the partitions by name: the tasks left and the owners by the plan."""

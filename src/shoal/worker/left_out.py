@@ -31,7 +31,7 @@ REUSED = {
     RevisitReason.OVER_BUDGET: "due pages left for the next run (revisit_pages)",
 }
 NOT_PAGES = (ROBOTS, OTHER_TYPE, *REUSED.values())  # tasks that are completed without a page
-TRAPS, DEPTH = "traps", "depth"  # what makes a run partial
+TRAPS, DEPTH, TEST = "traps", "depth", "test"  # what makes a run partial
 
 MISSING = frozenset({404, 410})
 MAX_LENGTH = 100  # characters of a reason of SkipTask
@@ -56,6 +56,7 @@ _OPTIONS = {
 _DESCRIPTIONS = {
     TRAPS: "links that look endless were not followed (max_per_pattern)",
     DEPTH: "links deeper than max_depth were not followed",
+    TEST: "it was a test, with a few pages only",
 }
 
 
@@ -134,20 +135,20 @@ def describe_cuts(cuts: Iterable[str]) -> str:
 
 
 async def note_cuts(queue: SharedNotes, run_id: str, cuts: Iterable[str]) -> None:
-    """Record that links of a run were cut."""
+    """Record that links or seeds of a run were cut."""
     await queue.write_notes(_CUT_TOPIC, {f"{run_id} {cut}": b"" for cut in cuts})
 
 
 async def cuts_of(queue: SharedNotes, run_id: str) -> tuple[str, ...]:
-    """Return by what links of a run were cut."""
-    keys = {f"{run_id} {cut}": cut for cut in (TRAPS, DEPTH)}
+    """Return by what links or seeds of a run were cut."""
+    keys = {f"{run_id} {cut}": cut for cut in _DESCRIPTIONS}
     found = await queue.notes(_CUT_TOPIC, list(keys))
     return tuple(cut for key, cut in keys.items() if key in found)
 
 
 async def forget_cuts(queue: SharedNotes, run_id: str) -> None:
     """Remove what was recorded of the cut links of a run."""
-    await queue.write_notes(_CUT_TOPIC, {f"{run_id} {cut}": None for cut in (TRAPS, DEPTH)})
+    await queue.write_notes(_CUT_TOPIC, {f"{run_id} {cut}": None for cut in _DESCRIPTIONS})
 
 
 class LeftOutCounts:

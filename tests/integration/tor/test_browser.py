@@ -6,6 +6,7 @@ import pytest
 
 from shoal.core.errors import TorDown
 from shoal.core.http import Request
+from shoal.fetch.tor.sync import read_states
 from shoal.queue.open import open_queue
 from shoal.scrape.settings.scraper import ScraperSettings
 from shoal.worker.fetchers.chain import open_fetchers
@@ -26,9 +27,12 @@ async def test_a_rendered_page_and_all_it_loads_come_by_tor(tor_network, target,
     script = f"<script src='{target.url('/other.js', host='other.test')}'></script><p>Hello"
     target.bodies["/"], target.bodies["/other.js"] = script, "document.title = 'rendered'"
     async with open_queue(f"sqlite:///{tmp_path}/queue.db") as queue:
-        opened = await open_fetchers(settings, queue, user_agent="shoal", run_id="r", wanted=["browser"])
+        opened = await open_fetchers(
+            settings, queue, user_agent="shoal", run_id="r", worker_id="w", wanted=["browser"]
+        )
         try:
             response = await until_up(opened["browser"], Request(url=target.url()))
+            assert list(await read_states(queue, "r")) == ["w"]
         finally:
             for fetcher in opened.values():
                 await fetcher.close()

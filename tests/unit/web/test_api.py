@@ -35,7 +35,7 @@ async def reader(dashboard):
 
 
 LISTS = ("items", "rejects", "dead", "records", "tasks", "hosts", "workers", "partitions")
-EMPTY = ("expired", "proxies", "stale")
+EMPTY = ("expired", "proxies", "tor", "stale")
 
 
 @pytest.mark.parametrize("name", LISTS)

@@ -18,7 +18,7 @@ from shoal.worker.failures.pages import FailedPageStore
 from tests.unit.web.tokens import HERE, OPERATOR, READER
 
 RUN_PATHS = (
-    *("", "/items", "/rejects", "/changes", "/dead", "/tasks", "/proxies", "/tokens", "/cancel"),
+    *("", "/items", "/rejects", "/changes", "/dead", "/tasks", "/proxies", "/tor", "/tokens", "/cancel"),
     *("/replay?all=1", "/start-workers", "/stop-workers", "/enqueue"),
 )
 GLOBAL_PATHS = ("/", "/runs", "/scrapers", "/start", "/workers", "/hosts", "/actions")

@@ -15,6 +15,7 @@ COPIED = re.compile(r'data-copy="(shoal [^"]*)"')
 PAGES = (
     *("/", "/runs", "/workers", "/hosts", "/dead", "/runs/{run}", "/runs/{run}/items", "/runs/{run}/rejects"),
     *("/runs/{run}/dead", "/runs/{run}/dead/{letter}", "/runs/{run}/tasks", "/runs/{run}/proxies"),
+    "/runs/{run}/tor",
     *("/runs/{run}/cancel", "/runs/{run}/drop?id={letter}", "/runs/{run}/edit?old=shop&new=store"),
 )
 

@@ -1,7 +1,6 @@
 """Publishes the state of a run's Tor processes through the queue, and receives renewal requests."""
 
 import os
-import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -32,9 +31,8 @@ class TorState(msgspec.Struct, frozen=True):
 class TorSync:
     """Publishes the state of one worker's Tor, and passes renewal requests to the worker."""
 
-    def __init__(self, notes: SharedState, run_id: str, worker: str | None = None) -> None:
-        self._notes, self._run_id = notes, run_id
-        self._worker = worker or f"{socket.gethostname()}-{os.getpid()}"
+    def __init__(self, notes: SharedState, run_id: str, worker_id: str) -> None:
+        self._notes, self._run_id, self._worker_id = notes, run_id, worker_id
         self._order: int | None = None
         self._knows_orders = False
 
@@ -51,7 +49,7 @@ class TorSync:
             await owner.renew_all()
         self._order, self._knows_orders = order, True
         state = msgspec.json.encode(owner.state())
-        await self._notes.write_notes(_states(self._run_id), {self._worker: state}, ttl=STATE_TTL)
+        await self._notes.write_notes(_states(self._run_id), {self._worker_id: state}, ttl=STATE_TTL)
 
 
 async def order_renewal(notes: SharedState, run_id: str) -> None:

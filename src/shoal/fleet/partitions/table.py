@@ -43,8 +43,12 @@ def check_table(homes: Mapping[str, int], partitions: Collection[str], owner: st
     """Raise InvalidSetting if the table lacks a partition of a run or scraper, or names one it has not."""
     key = "the partition table"
     for name in sorted(set(homes) - set(partitions)):
-        known = sorted(set(partitions) - set(homes)) or sorted(partitions)
-        advice = hint(name, known) if known else "It has no tasks yet: enqueue some first"
+        if missing := sorted(set(partitions) - set(homes)):
+            advice = hint(name, missing, "Partitions without a worker")
+        elif partitions:
+            advice = hint(name, sorted(partitions))
+        else:
+            advice = "It has no tasks yet: enqueue some first"
         raise InvalidSetting(
             key, f"gives {name!r} to worker {homes[name]}, but {owner} has no such partition. {advice}"
         )

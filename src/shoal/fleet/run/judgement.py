@@ -46,7 +46,7 @@ from shoal.scrape.hooks import Hook
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.expect import Expectation
 from shoal.worker.background import run_beside
-from shoal.worker.left_out import cuts_of, describe_cuts
+from shoal.worker.left_out import TEST, cuts_of, describe_cuts
 from shoal.worker.process.procfs import pid_scope
 from shoal.worker.run_settings import read_note
 
@@ -117,6 +117,8 @@ class _Judgement:
             ended = await self._ended(run, stats, failure, timed_out)
             if not stats.tasks or judge(ended) is None:
                 return None
+            if TEST in await cuts_of(self._queue, run.id):
+                return None  # the few items of a test are typical of no other run
             if not await self._claim():
                 await asyncio.sleep(POLL_INTERVAL_SECONDS)
                 continue

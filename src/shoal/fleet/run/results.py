@@ -73,13 +73,17 @@ class OutputFile(msgspec.Struct, frozen=True):
     def _has_content(self) -> bool:
         return object_exists(self.name) if self.is_object else has_content(self.name)
 
-    async def check_owner(self, run_id: str) -> None:
-        """Raise InvalidSetting if the file has content that the run has not written: it must not be lost."""
+    async def whose(self, run_id: str) -> str | None:
+        """Return whose content the file has; None if it has none, or only that of the run."""
         last = await self._last()
         if (last and last.run_id == run_id) or not await asyncio.to_thread(self._has_content):
-            return
-        whose = f"has the items of run {last.run_id} at its end" if last else "was not written by this run"
-        raise InvalidSetting(self.name, f"{whose}. Choose another file, or add --overwrite")
+            return None
+        return f"has the items of run {last.run_id} at its end" if last else "was not written by this run"
+
+    async def check_owner(self, run_id: str) -> None:
+        """Raise InvalidSetting if the file has content that the run has not written: it must not be lost."""
+        if whose := await self.whose(run_id):
+            raise InvalidSetting(self.name, f"{whose}. Choose another file, or add --overwrite")
 
     async def check_last_writer(self, run_id: str) -> None:
         """Raise ExportFailed if another run of this queue has begun to write to the file since."""
@@ -188,6 +192,10 @@ class ResultWriter:
         # An output that cannot be written is refused before anything is fetched.
         if path:
             check_output(path, existing)
+
+    async def replaced(self) -> str | None:
+        """Return whose content the run is going to replace; None if nobody else's."""
+        return await self._file.whose(self._run_id) if self._file else None
 
     async def __aenter__(self) -> Self:
         if self._file and self._existing == "continue":

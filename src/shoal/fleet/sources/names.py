@@ -43,6 +43,7 @@ def _is_address(name: str) -> bool:
 Spell = Callable[[str], str]
 
 ALL, NONE = "*", "-"
+OPTIONS = {"step": "seed_step"}  # other spellings of the commands
 # Names that have no effect without one of these.
 NEEDS = {
     **dict.fromkeys(("format", "encoding", "delimiter", "column", "key"), ("urls_file",)),
@@ -58,7 +59,7 @@ def read_seeds(given: Mapping[str, Any], spell: Spell = str) -> Seeds:
     named = {name: value for name, value in given.items() if value is not None and value != []}
     for name in named:
         if name not in _READERS:
-            raise InvalidSetting(spell(name), f"is not known. {hint(name, _READERS)}")
+            raise InvalidSetting(spell(name), f"is not known. {hint(OPTIONS.get(name, name), _READERS)}")
     for name, others in NEEDS.items():
         if name in named and not any(other in named for other in others):
             choice = " or ".join(map(spell, others))

@@ -1,4 +1,4 @@
-"""What a run has: tasks, records, hosts, workers, partitions, proxies, tokens, stale leases and results."""
+"""What a run has: tasks, records, hosts, workers, partitions, proxies, Tor, tokens, stale leases, results."""
 
 import io
 from collections.abc import AsyncIterator, Sequence
@@ -19,7 +19,7 @@ from shoal.fleet.status.overview import host_row, worker_row
 from shoal.fleet.status.partitions import partitions
 from shoal.fleet.status.proxies import proxies
 from shoal.fleet.status.records import Record, records
-from shoal.fleet.status.rows.fetchers import ProxyRow, TokenRow
+from shoal.fleet.status.rows.fetchers import ProxyRow, TokenRow, TorRow
 from shoal.fleet.status.rows.tasks import (
     ChangeRow,
     ExpiredTaskRow,
@@ -32,6 +32,7 @@ from shoal.fleet.status.rows.tasks import (
 from shoal.fleet.status.rows.workers import HostRow, PartitionRow, StaleRow, WorkerRow
 from shoal.fleet.status.stale import StaleHolder, stale_holders
 from shoal.fleet.status.tokens import tokens
+from shoal.fleet.status.tor import tors
 from shoal.web.requests import LIMIT, After, Context, Label, Limit, Number, RunId, States, Step
 from shoal.web.views.paging import ListPage, as_async, cursor_page, id_page, scan_page, take
 from shoal.worker.recrawl import PageChange
@@ -231,6 +232,12 @@ async def all_proxies(
 ) -> ListPage[ProxyRow]:
     """List the proxies with their counts, and which are benched."""
     return await _by_name(await proxies(context.app.queue, run_id), limit, after)
+
+
+@router.get("/tor", tags=WORK)
+async def tor(context: Context, run_id: RunId, limit: Limit = LIMIT, after: After = None) -> ListPage[TorRow]:
+    """List the Tor process of each worker at work: whether it is up, and what it says."""
+    return await _by_name(await tors(context.app.queue, run_id), limit, after)
 
 
 @router.get("/tokens", tags=WORK)

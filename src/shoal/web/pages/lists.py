@@ -1,4 +1,4 @@
-"""What a run has: items, rejects, tasks, proxies and tokens, a page at a time."""
+"""What a run has: items, rejects, tasks, proxies, Tor and tokens, a page at a time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +15,9 @@ from shoal.fleet.sources.recrawl import compared
 from shoal.fleet.status.changes import list_changes, read_change_kind
 from shoal.fleet.status.proxies import TROUBLED
 from shoal.fleet.status.proxies import proxies as proxies_of
-from shoal.fleet.status.rows.fetchers import ProxyRow, TokenRow
+from shoal.fleet.status.rows.fetchers import ProxyRow, TokenRow, TorRow
 from shoal.fleet.status.tokens import tokens as tokens_of
+from shoal.fleet.status.tor import tors
 from shoal.web.context import context_of
 from shoal.web.pages.runs import command_line, load_run, page_links, path_of_run, render_tab
 from shoal.web.requests import Number, RunId, Text
@@ -164,6 +165,14 @@ async def proxies(request: Request, run_id: RunId, after: str | None = None) -> 
     return await _list_by_name(request, run_id, rows, "Proxies", "proxy", after)
 
 
+@router.get("/runs/{run_id}/tor")
+async def tor(request: Request, run_id: RunId, after: str | None = None) -> Response:
+    """List the Tor process of each worker of a run."""
+    async with queue_timeout(context_of(request)):
+        rows = [status.row() for status in await tors(context_of(request).app.queue, run_id)]
+    return await _list_by_name(request, run_id, rows, "Tor", "worker", after)
+
+
 @router.get("/runs/{run_id}/tokens")
 async def api_tokens(request: Request, run_id: RunId, after: str | None = None) -> Response:
     """List the API tokens of a run by name, with their remaining quota."""
@@ -173,7 +182,12 @@ async def api_tokens(request: Request, run_id: RunId, after: str | None = None) 
 
 
 async def _list_by_name(
-    request: Request, run_id: str, rows: Sequence[ProxyRow | TokenRow], tab: str, key: str, after: str | None
+    request: Request,
+    run_id: str,
+    rows: Sequence[ProxyRow | TorRow | TokenRow],
+    tab: str,
+    key: str,
+    after: str | None,
 ) -> Response:
     seen = await load_run(request, run_id)
     found = await scan_page(as_async(rows), lambda row: str(getattr(row, key)), limit=ROWS, after=after)

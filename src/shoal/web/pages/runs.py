@@ -20,6 +20,7 @@ from shoal.fleet.status.overview import MAX_RUNS
 from shoal.fleet.status.progress import Snapshot, snapshot_of
 from shoal.fleet.status.proxies import proxies
 from shoal.fleet.status.tokens import tokens
+from shoal.fleet.status.tor import tors
 from shoal.scrape.settings.scraper import SETTINGS
 from shoal.web.actions import WEB_SETTINGS, Operator, check_workers
 from shoal.web.context import WebContext, context_of
@@ -47,6 +48,7 @@ TABS = (
     ("Dead letters", "/dead"),
     ("Tasks", "/tasks"),
     ("Proxies", "/proxies"),
+    ("Tor", "/tor"),
     ("Tokens", "/tokens"),
 )
 RUNS_PER_PAGE = 25
@@ -84,11 +86,12 @@ async def load_run(request: Request, run_id: str) -> tuple[Sample, Snapshot]:
 
 
 async def tabs_of(context: WebContext, run_id: str) -> list[str]:
-    """Return the names of the tabs of a run: changes, proxies and tokens only if it has some."""
+    """Return the names of the tabs of a run: changes, proxies, Tor and tokens only if it has some."""
     queue = context.app.queue
     found = {
         "Changes": await has_changes(queue, await queue.run(run_id)),
         "Proxies": await proxies(queue, run_id),
+        "Tor": await tors(queue, run_id),
         "Tokens": await tokens(queue, run_id),
     }
     return [name for name, _ in TABS if found.get(name, True)]

@@ -161,7 +161,7 @@ async def open_fetchers(
     if settings.tor or settings.proxies or settings.sites.have_proxies:
         from shoal.worker.fetchers.proxies import with_proxies, with_tor
 
-        fetcher = await with_tor(settings, queue, fetcher, run_id=run_id)
+        fetcher = await with_tor(settings, queue, fetcher, run_id=run_id, worker_id=worker_id)
         fetcher = await with_proxies(
             settings, queue, fetcher, run_id=run_id, worker_id=worker_id, count=count_proxy
         )

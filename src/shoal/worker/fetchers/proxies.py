@@ -72,6 +72,7 @@ async def with_tor(
     fetcher: Fetcher,
     *,
     run_id: str = "",
+    worker_id: str = "",
     wait: timedelta = ZERO,
 ) -> Fetcher:
     """Return the fetcher with its own Tor process, if the settings ask for one; `wait` until it is up.
@@ -95,5 +96,5 @@ async def with_tor(
         block=settings.block,
     )
     if queue:
-        proxied.start_sync(TorSync(queue, run_id))
+        proxied.start_sync(TorSync(queue, run_id, worker_id))
     return proxied

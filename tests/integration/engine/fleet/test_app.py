@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 import shoal
-from shoal.core.errors import InvalidTask, UnknownRun
+from shoal.core.errors import InvalidTask, TaskExpired, UnknownRun
 
 SCRAPER = """
 from shoal import Page, Scraper, Task
@@ -49,6 +49,22 @@ async def test_a_run_is_started_watched_and_its_results_stream_in(app, origin):
     assert (await run.wait(MINUTE)).completed == 30
     states = [snapshot.state async for snapshot in run.watch()]
     assert states == ["finished"]
+
+
+async def test_tasks_added_after_the_workers_have_ended_need_others_which_is_said(app):
+    run = await app.start("profiles", tasks=[shoal.Task(payload={"name": "ann"})], workers=1)
+    await run.wait(MINUTE)
+    while not run.check():
+        await asyncio.sleep(0.01)
+    (added,) = (await run.enqueue([shoal.Task(payload={"name": "bob"})])).ids
+    with pytest.raises(TaskExpired, match="no worker works on the run; start some"):
+        await run.result(added, MINUTE)
+    working = await app.work(run.id, workers=1)
+    assert await working.result(added, MINUTE) == [{"hello": "bob"}]
+    (late,) = (await run.enqueue([shoal.Task(payload={"name": "cyd"}, delay=timedelta(hours=1))])).ids
+    await run.cancel()
+    with pytest.raises(TaskExpired, match="left undone and has no result: the run is cancelled"):
+        await run.result(late, MINUTE)
 
 
 async def test_a_run_is_taken_up_again_by_its_id(app, origin):

@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 
 from shoal.cli.exits import Exit
+from shoal.fleet.quality.records import GOOD_RUNS
 from shoal.fleet.telemetry.logs import LogFormat, LogPlan
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sessions import left_over
@@ -92,6 +93,16 @@ async def test_a_test_takes_two_workers_and_at_most_twenty_pages(folder, origin)
     assert done.code == Exit.OK, done.err
     assert "Tested: " in done.err and "without --test" in done.err
     assert sum(origin.visits.values()) == 20
+
+
+async def test_other_runs_are_not_compared_with_tests(folder):
+    for _ in range(GOOD_RUNS):
+        done = await typed(*words("--test", "--stagger", "0"), folder=folder)
+        assert done.code == Exit.OK, done.err
+    row = await counts(folder)
+    assert (row["items"], row["state"], row["reason"][:13]) == (20, "partial", "it was a test")
+    whole = (await typed(*words("--stagger", "0", "--json"), folder=folder)).row
+    assert (whole["items"], whole["findings"]) == (90, [])
 
 
 async def test_where_something_is_bad_nothing_is_started(folder, origin):

@@ -302,6 +302,7 @@ async def test_it_scales_a_run_through_to_its_end(folder, origin):
     assert told.code == Exit.OK, told.err
     targets = [row["target"] for row in told.rows]
     assert targets[0] == max(targets) == 2 and targets[-1] <= 2
+    assert "Run r: 30 tasks completed, 0 dead letters, 0 left. Details: shoal status r" in told.err
     assert (await typed("status", "r", "--json", folder=folder)).row["completed"] == 30
     logs = sorted(path.name for path in (folder / "logs").glob("*.log"))
     assert logs == ["fleet.log", "worker-1.log", "worker-2.log"]

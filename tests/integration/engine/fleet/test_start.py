@@ -12,7 +12,7 @@ import pytest
 import shoal
 from shoal.cli.exits import Exit
 from shoal.core.errors import InvalidSetting
-from shoal.fleet.cluster_roles import enqueue_lock
+from shoal.fleet.cluster_roles import MessageObserver, enqueue_lock
 from shoal.fleet.project.file import Project
 from shoal.fleet.sources.names import seeds_of
 from shoal.queue.open import open_queue
@@ -97,6 +97,22 @@ async def test_a_program_starts_a_machine_in_its_role_with_one_call(folder, monk
         await asyncio.wait_for(worker, 60)
     with pytest.raises(InvalidSetting, match="role"):
         await shoal.start_cluster(folder, "boss")
+
+
+async def test_results_of_an_earlier_run_are_replaced_which_is_said(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    file = folder / "shoal.toml"
+    file.write_text(file.read_text().replace("{scraper}-{run}", "{scraper}-all"))
+    worker = asyncio.create_task(shoal.start_cluster("shoal.toml", "worker"))
+    said = [[], []]
+    for messages in said:
+        observer = MessageObserver(messages.append)
+        await asyncio.wait_for(shoal.start_cluster(folder, "coordinator", observer=observer), 60)
+    worker.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    first, second = ([text for text in messages if "is replaced. To keep" in text] for messages in said)
+    assert (first, len(second)) == ([], 2) and len(results(folder, "pages")) == 21
 
 
 async def test_a_coordinator_and_a_worker_carry_out_every_scraper_of_the_file(folder, origin):

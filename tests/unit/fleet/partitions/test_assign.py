@@ -237,6 +237,8 @@ def test_a_partition_that_is_missing_or_unknown_is_named_with_what_to_write():
         InvalidSetting, match=r"'TX' to worker 2, but run r1 has no such partition\. Did you mean 'TXX'"
     ):
         check_table(homes, ["CA", "NV", "TXX"], "run r1")
+    with pytest.raises(InvalidSetting, match=r"no such partition\. Partitions without a worker: 'WY'\."):
+        check_table(homes, ["CA", "NV", "WY"], "run r1")
     with pytest.raises(InvalidSetting, match=r"run r1 has no such partition\. It has no tasks yet"):
         check_table(homes, [], "run r1")
 

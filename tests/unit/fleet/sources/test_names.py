@@ -57,6 +57,7 @@ def test_the_rest_goes_where_it_belongs():
     ("given", "said"),
     [
         ({"urlsfile": "x"}, "urlsfile is not known. Did you mean 'urls_file'?"),
+        ({"step": "book"}, "step is not known. Did you mean 'seed_step'?"),
         ({"items": "page"}, "items has no effect alone; add from_run"),
         ({"since": "7d"}, "since has no effect alone; add sitemap"),
         ({"key": "id"}, "key has no effect alone; add urls_file"),

@@ -12,6 +12,7 @@ from shoal.core.proxies import ProxyRules, read_proxy_list
 from shoal.fetch.proxies.health import ProxyFault
 from shoal.fetch.proxies.pool import ProxyPool
 from shoal.fetch.proxies.sync import ProxySync
+from shoal.fetch.tor.sync import TorState
 from shoal.fleet.run.judgement import judged
 from shoal.fleet.status.hook_records import FINISH, START, HookRecord, HookState, topic_of
 from shoal.fleet.status.rates import RateHistory
@@ -245,6 +246,22 @@ async def test_proxies_have_a_tab_once_there_are_some_and_those_without_pages_ar
     for path in ("", "/items"):
         text = (await operator.get(f"/runs/{run.id}{path}")).text
         assert ">Proxies</a>" in text and ">Tokens</a>" not in text
+
+
+async def test_the_tors_of_a_run_are_in_python_in_the_api_and_on_a_tab(dashboard, operator):
+    run = await dashboard.make_run()
+    starting = TorState(False, "it is at 14 %: DONE", 2, 1)
+    await dashboard.queue.write_notes(f"tor {run.id}", {"w1": msgspec.json.encode(starting)})
+    (row,) = (await operator.get(f"/api/runs/{run.id}/tor")).json()["rows"]
+    expected = {"worker": "w1", "state": "down", "says": starting.says, "renewed": 2, "restarts": 1}
+    assert row == expected
+    assert ">Tor</a>" in (await operator.get(f"/runs/{run.id}")).text
+    text = (await operator.get(f"/runs/{run.id}/tor")).text
+    assert "<code>w1</code>" in text and starting.says in text
+    handle = await dashboard.web.state.context.app.run(run.id)
+    assert await handle.tor() == [("w1", starting)]
+    await handle.renew_tor()
+    assert await dashboard.queue.notes(f"tor orders {run.id}")
 
 
 async def test_changes_have_a_tab_only_in_runs_that_compare_pages(dashboard, operator):

@@ -42,6 +42,7 @@ from shoal.fleet.status.find import AUTO
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.declaration import FETCHING, SEEDS
+from shoal.worker.left_out import TEST, note_cuts
 
 DEFAULT_STAGGER = "2s"
 TEST_WORKERS, TEST_PAGES = 2, 20
@@ -198,6 +199,7 @@ async def prepare(
         )
         if test:
             await mark_seeded(queue, run.id)  # the rest is left out on purpose
+            await note_cuts(queue, run.id, [TEST])  # so that no other run is compared with it
         names = (await queue.stats(run.id)).partitions
         findings = [partitions_complete(job.homes, names, f"run {run.id}")] if job.homes else []
         lineup = await preview_launch(queue, job, run)

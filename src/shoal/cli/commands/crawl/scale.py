@@ -15,6 +15,7 @@ from shoal.cli.progress import Printer
 from shoal.cli.signals import obey_signals, on_signals
 from shoal.core.errors import InvalidSetting
 from shoal.core.values import read_duration, read_positive_duration
+from shoal.fleet.command_hints import command_on
 from shoal.fleet.job import Job
 from shoal.fleet.run.settings import use_settings
 from shoal.fleet.scale.autoscaler import Autoscaler, ScaleDecision
@@ -147,6 +148,12 @@ def scale(
             obey_signals(_BothOutputs(scaler, workers), printer.on_message)
             await scaler.run(until_drained=until_drained)
             await workers.wait_until_ended()
+        stats = await opened.stats(found)
+        done, dead = counted(stats.completed, "task"), counted(stats.dead, "dead letter")
+        look = command_on(queue, f"status {found}")
+        printer.on_message(
+            f"Run {found}: {done} completed, {dead}, {stats.remaining:,} left. Details: {look}"
+        )
 
     with_run(queue, run_id, scaled)
 

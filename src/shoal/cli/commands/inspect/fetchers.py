@@ -8,18 +8,17 @@ from shoal.cli.console import counted, duration, put_json, put_text, say, size_t
 from shoal.cli.open_queue import id_of, with_existing_queue, with_run
 from shoal.cli.options import common
 from shoal.cli.tables import put_rows
-from shoal.fetch.tor.sync import TorState, order_renewal, read_states
+from shoal.fetch.tor.sync import order_renewal
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.proxies import proxies as read_proxies
-from shoal.fleet.status.rows.fetchers import CacheRow, CacheUseRow, ProxyRow, TokenRow
-from shoal.fleet.status.rows.row import TableColumns, fields_of
+from shoal.fleet.status.rows.fetchers import CacheRow, CacheUseRow, ProxyRow, TokenRow, TorRow
+from shoal.fleet.status.rows.row import fields_of
 from shoal.fleet.status.tokens import forget as forget_tokens
 from shoal.fleet.status.tokens import tokens as read_tokens
+from shoal.fleet.status.tor import tors
 from shoal.queue.address import shown_queue
 from shoal.queue.contract import Queue
-
-TOR_COLUMNS = TableColumns(("worker", "state", "says", "renewed", "restarts"), drops=("restarts", "renewed"))
 
 
 def proxies(
@@ -63,20 +62,10 @@ def tor(
 
     Example: shoal tor newest --renew
     """
-    _, states = with_run(queue, run_id, lambda opened, run: _tor_states(opened, run, renew))
-    rows = [
-        {
-            "worker": worker,
-            "state": "up" if state.is_up else "down",
-            "says": state.says,
-            "renewed": state.renewed,
-            "restarts": state.restarts,
-        }
-        for worker, state in states.items()
-    ]
+    _, rows = with_run(queue, run_id, lambda opened, run: _tors(opened, run, renew))
     put_rows(
         rows,
-        TOR_COLUMNS,
+        TorRow.columns,
         as_json=as_json,
         nothing=f"No worker is using Tor. To use it, run: {command_on(queue, 'run … --tor on')}",
         wide=wide,
@@ -85,10 +74,10 @@ def tor(
         say("Workers build new circuits within five seconds.")
 
 
-async def _tor_states(queue: "Queue", run_id: str, renew: bool) -> "dict[str, TorState]":
+async def _tors(queue: "Queue", run_id: str, renew: bool) -> list[TorRow]:
     if renew:
         await order_renewal(queue, run_id)
-    return await read_states(queue, run_id)
+    return [one.row() for one in await tors(queue, run_id)]
 
 
 def tokens(

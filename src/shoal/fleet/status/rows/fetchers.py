@@ -1,4 +1,4 @@
-"""The rows of proxies, API tokens and the cache."""
+"""The rows of proxies, Tor processes, API tokens and the cache."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,6 +86,18 @@ class ProxyRow(Row):
             "blocked_by": _first(self.blocked_by),
             "workers": _first(self.workers),
         }
+
+
+@dataclass(kw_only=True)
+class TorRow(Row):
+    """The Tor process of a worker."""
+
+    columns = TableColumns(("worker", "state", "says", "renewed", "restarts"), drops=("restarts", "renewed"))
+    worker: str
+    state: str
+    says: str
+    renewed: int  # circuits that were replaced
+    restarts: int
 
 
 def _first(names: Sequence[str]) -> str | None:
