@@ -191,7 +191,7 @@ class Worker:
         self._run, self._settings = run, self._scraper.settings
         self._processor.read_settings(run)
         self._claims.set_max_pages(self._settings.max_pages)
-        self._brake.last = self._settings.stop_when
+        self._brake.limit = self._settings.stop_when
         self._claims.set_gap(run.settings.host_delay)
         gap, pause = run.settings.host_delay, self._settings.pause
         self._release(self._scheduler.change_settings(gap, pause, exact_time()))

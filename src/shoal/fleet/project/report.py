@@ -14,6 +14,7 @@ from shoal.fleet.project.scrapers import LoadedScraper
 from shoal.queue.address import shown_queue
 from shoal.scrape.scope import Scope
 from shoal.scrape.settings.expect import Expectations
+from shoal.scrape.settings.readers import StopWhen
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings, same_names
 
 DEFAULT = "default"
@@ -80,7 +81,7 @@ def _shown(key: str, value: Any) -> Any:
             return ", ".join(value.patterns) or value.rule
         case re.Pattern():
             return value.pattern
-        case Path() | Expectations():
+        case Path() | Expectations() | StopWhen():
             return str(value)
         case Mapping():
             return _pairs({str(name): _shown(str(name), one) for name, one in value.items()})

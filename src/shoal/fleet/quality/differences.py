@@ -25,6 +25,7 @@ VOLUME_SIGMAS = 3  # of a random number of items, as of the news of a day
 MIN_ITEMS = 10  # fewer say nothing about a share
 MIN_SAMPLE = 30  # fewer say nothing about a median
 NEW_VALUES, NEW_SHAPES = 0.3, 0.5  # share of items
+SHIFT = 0.5  # by which the share of one value may rise
 KNOWN_BEFORE = 0.1  # share of new values that good runs have among themselves, at most
 FEW_KINDS = 20  # values or shapes
 FACTOR, LENGTH_FACTOR = 2.0, 3.0  # by which a median may differ
@@ -242,6 +243,20 @@ def _new_kinds(
         old = known.most_common(1)[0][0]
         text = f"{words} in {_percent(share)} of the items, such as {_quoted(new)}; usually {_quoted(old)}"
         yield about.finding(name, text, last)
+    elif name == "values":
+        yield from _shifted(current, [_few_kinds(one, name) for one in before], about)
+
+
+def _shifted(
+    now: Mapping[str, int], before: Sequence[Mapping[str, int]], about: _Subject
+) -> Iterator[Finding]:
+    """Find one of the usual values that nearly all items have now, such as what a shop shows by default."""
+    value = max(now, key=lambda kind: now[kind])
+    shares = [one.get(value, 0) / sum(one.values()) for one in before]
+    share, size = now[value] / sum(now.values()), sum(now.values())
+    if _has_risen(share, shares, size, SHIFT):
+        text = f"{_quoted(value)} in {_percent(share)} of the items, usually {_percent(median(shares))}"
+        yield about.finding("values", text, about.last)
 
 
 def _kinds(field: FieldProfile, name: str) -> Mapping[str, int] | None:

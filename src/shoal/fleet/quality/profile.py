@@ -265,6 +265,8 @@ class _Field:
             for value, item in zip(column, items, strict=True):
                 if type(value) is kind:
                     self.firsts.setdefault(name if _filled(kind, [value]) else EMPTY, item)
+                    if all_filled or (name in self.firsts and EMPTY in self.firsts):
+                        break
 
     def profile(self) -> FieldProfile:
         """Return the statistics."""

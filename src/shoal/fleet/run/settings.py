@@ -23,6 +23,7 @@ from shoal.fleet.status.find import AUTO, NEWEST, is_standing
 from shoal.queue.contract import Queue, RunLimits
 from shoal.scrape.scope import Scope
 from shoal.scrape.settings.proxies import count_exits
+from shoal.scrape.settings.readers import StopWhen
 from shoal.scrape.settings.scraper import SETTINGS, ScraperSettings, find_setting, same_names
 from shoal.worker.page_limit import raise_page_limit
 from shoal.worker.run_settings import (
@@ -106,6 +107,8 @@ def _as_json(value: Any) -> Any:
             return list(value.patterns) or value.rule
         case tuple() | frozenset():
             return sorted(value)
+        case StopWhen():
+            return str(value)
         case None | int() | str():
             return value
         case _:

@@ -6,6 +6,8 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import ZERO
 from shoal.core.patterns import searched
@@ -62,9 +64,28 @@ def read_statuses(key: str, value: Any) -> frozenset[int]:
     return frozenset(read_whole(key, status, least=100, most=599) for status in given)
 
 
-def read_stop_when(key: str, value: Any) -> int | None:
-    """Read a number of tasks; None or "off" for no limit."""
-    return None if value in (None, False, "off") else read_whole(key, value, least=20)
+class StopWhen(msgspec.Struct, frozen=True):
+    """After how many tasks of a step that fail alike a run stops, and whether pages without items count."""
+
+    last: int = 200
+    empty: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.last}, empty" if self.empty else str(self.last)
+
+
+def read_stop_when(key: str, value: Any) -> StopWhen | None:
+    """Read a number of tasks, "empty" or both, as in "100, empty"; None or "off" for no limit."""
+    if value in (None, False, "off"):
+        return None
+    if isinstance(value, StopWhen):
+        return value
+    words = value.replace(",", " ").split() if isinstance(value, str) else [value]
+    counts = [word for word in words if word != "empty"]
+    if len(counts) > 1 or not words:
+        raise InvalidSetting(key, f"is a number of tasks, 'empty' or both, as in '100, empty'; got {value!r}")
+    last = read_whole(key, counts[0], least=20) if counts else StopWhen().last
+    return StopWhen(last, empty="empty" in words)
 
 
 def read_content(key: str, value: Any) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ from shoal.scrape.settings.proxies import (
 from shoal.scrape.settings.readers import (
     FAILED_PAGES,
     FETCHERS,
+    StopWhen,
     read_content,
     read_delay,
     read_failed_pages,
@@ -237,12 +238,13 @@ class ScraperSettings:
         web=True,
         shown=True,
     )
-    stop_when: int | None = setting(
-        200,
+    stop_when: StopWhen | None = setting(
+        StopWhen(),
         read_stop_when,
         "the run stops, as `partial` and with its tasks, when 95 % of this many tasks of a step, the last of "
         "all workers, became dead letters and a worker sees one error class in nearly all of its own; "
-        "404 and 410 do not count. Resuming it goes on; `None`, or `off`, never stops",
+        '404 and 410 do not count. With `"200, empty"`, also when this many tasks of a step that had items '
+        "yield none. Resuming it goes on; `None`, or `off`, never stops",
         live=True,
         web=True,
         shown=True,

@@ -1,4 +1,4 @@
-"""The brake of a run: ends it when nearly all of the last tasks of a step became dead letters alike."""
+"""The brake of a run: ends it when nearly all of the last tasks of a step fail alike, or yield no items."""
 
 import asyncio
 import logging
@@ -9,12 +9,15 @@ from shoal.core.errors import QueueError
 from shoal.core.failures import error_of
 from shoal.core.model import Bury, Counts, Done, Fate, Outcome, RunState
 from shoal.queue.contract import Queue
+from shoal.scrape.settings.readers import StopWhen
 
 SHARE = 0.95  # of the last tasks
 OWN_TASKS, MIN_OWN_TASKS = 20, 5  # of a step, by which a worker suspects that it fails
 CHECK_INTERVAL_SECONDS = 0.1
 # What says nothing about the scraper or its site: a seed is missing, or matches the setting `skip`.
 EXPECTED = ("Skipped: ", *(f"HttpStatus: The host returned status {status}" for status in (404, 410)))
+
+NO_ITEMS = "no items"  # of a task that is completed, of a step that had some
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +28,9 @@ class FailureBrake:
     `on_end` is called after the run was ended.
     """
 
-    def __init__(self, queue: Queue, run_id: str, last: int | None, on_end: Callable[[], None]) -> None:
-        self._queue, self._run_id, self.last, self._on_end = queue, run_id, last, on_end
+    def __init__(self, queue: Queue, run_id: str, limit: StopWhen | None, on_end: Callable[[], None]) -> None:
+        self._queue, self._run_id, self.limit, self._on_end = queue, run_id, limit, on_end
+        self._with_items: set[str] = set()  # steps
         self._own: dict[
             str, deque[str]
         ] = {}  # by step: how its last tasks failed; empty for one that did not
@@ -37,10 +41,17 @@ class FailureBrake:
         """Count a settled outcome."""
         if fate is Fate.STALE or not isinstance(outcome, Done | Bury):
             return
-        error = error_of(str(outcome.error)) if isinstance(outcome, Bury) else ""
+        step = outcome.lease.task.step
+        if isinstance(outcome, Done):
+            has_items = bool(outcome.items or outcome.rejects)
+            if has_items:
+                self._with_items.add(step)
+            is_empty = step in self._with_items and not has_items and self.limit and self.limit.empty
+            error = NO_ITEMS if is_empty else ""
+        else:
+            error = error_of(str(outcome.error))
         if error.startswith(EXPECTED):
             return
-        step = outcome.lease.task.step
         self._own.setdefault(step, deque(maxlen=OWN_TASKS)).append(error.partition(":")[0])
         if self._kind_of(step):
             self._suspected.set()
@@ -59,7 +70,7 @@ class FailureBrake:
             await asyncio.sleep(CHECK_INTERVAL_SECONDS)
 
     async def _check(self) -> None:
-        if self.last is None:
+        if self.limit is None:
             return
         stats = await self._queue.stats(self._run_id)
         for step, now in stats.steps.items():
@@ -69,14 +80,16 @@ class FailureBrake:
             before = self._since.setdefault(step, now)
             dead = now.dead - before.dead
             ended = now.completed - before.completed + dead
-            if stats.remaining and ended >= self.last and dead >= SHARE * ended:
+            failed = ended - (now.items - before.items) if kind == NO_ITEMS else dead
+            if stats.remaining and ended >= self.limit.last and failed >= SHARE * ended:
                 await self._end(step, kind)
                 return
 
     async def _end(self, step: str, kind: str) -> None:
+        what = "yielded no items" if kind == NO_ITEMS else f"became dead letters with {kind}"
         reason = (
-            f"stop_when={self.last}: nearly all of the last tasks of step {step!r} became dead letters with "
-            f"{kind} (--set stop_when=off to go on regardless)"
+            f"stop_when={self.limit}: nearly all of the last tasks of step {step!r} {what} "
+            "(--set stop_when=off to go on regardless)"
         )
         if (await self._queue.run(self._run_id)).state is RunState.RUNNING:  # else another worker has said so
             await self._queue.finish(self._run_id, reason)
