@@ -8,8 +8,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "src" / "shoal"
 MAX_FILES = 25  # of one folder, without `__init__.py`
 MAX_LINES = 600
-# The tree of errors, and what every backend does.
-LARGER = {"core/errors.py": 750, "queue/contract.py": 650}
+# The tree of errors, what every backend does, and the list of settings.
+LARGER = {"core/errors.py": 750, "queue/contract.py": 650, "scrape/settings/scraper.py": 650}
 DURATION = re.compile(r"^_?[A-Z][A-Z0-9_]*_(?:TIMEOUT|INTERVAL|DELAY|PERIOD|AGE|TTL)\b.*=", re.MULTILINE)
 
 

@@ -18,6 +18,7 @@ from scrapy.settings import Settings
 from shoal.core.errors import InvalidInput, NotNow, QueueError
 from shoal.core.model import SECOND, Done, EnqueueReport, Fate, Outcome, Reject, Run, Task
 from shoal.core.tasks import exchange_last, repeat, start_in, wait_for_event
+from shoal.fleet.scraper_stats import read_stats, write_stats
 from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.requests import own_step
@@ -35,12 +36,11 @@ from shoal.scrapy.cookies import SharedCookies
 from shoal.scrapy.limits import FleetLimits
 from shoal.scrapy.outside import OutsideRequests
 from shoal.scrapy.pacing import COMPLAINTS, HostPacer
-from shoal.scrapy.results import SpiderClosed, TaskResults, current_results, stats_as_json
+from shoal.scrapy.results import TaskResults, current_results, spider_closed, stats_as_json
 from shoal.scrapy.scheduler import IDLE_TASK, OPENING, START_STEP, EngineScheduler
 from shoal.scrapy.settings import OF_PROCESS, engine_settings, fates
 from shoal.scrapy.sharing import VERSIONS, VersionedNotes
 from shoal.scrapy.values import UnstorableRequest
-from shoal.worker.scraper_stats import read_stats, write_stats
 from shoal.worker.telemetry.observer import Observer
 
 UNFINISHED = (NotNow, UnstorableRequest)  # what a task has yielded before these is not stored
@@ -286,7 +286,7 @@ class EngineBridge(Observer):
 
     def _check_open(self) -> None:
         if self.closed_for or self.scheduler.engine.is_closing:
-            raise SpiderClosed
+            raise spider_closed()
 
     def _on_response(self, response: Any, request: Request) -> None:
         if self._cookies:

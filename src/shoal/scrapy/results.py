@@ -20,11 +20,9 @@ from shoal.scrapy.values import describe
 MAX_REJECTED = 2_000  # characters of an item that JSON does not have
 
 
-class SpiderClosed(NotNow):
-    """The spider of this worker is closed: its tasks are for other workers, or for the next start."""
-
-    def __init__(self) -> None:
-        super().__init__("the spider of its worker was closed", SECOND)
+def spider_closed() -> NotNow:
+    """Return the error of a task whose spider is closed here: it is for other workers, or the next start."""
+    return NotNow("the spider of its worker was closed", SECOND)
 
 
 class TaskResults:
@@ -69,9 +67,9 @@ class TaskResults:
             self._done.set_result(None)
 
     def give_up(self) -> None:
-        """End the task without a result: `wait` raises SpiderClosed."""
+        """End the task without a result: `wait` raises NotNow."""
         if not self._done.done():
-            self._done.set_exception(SpiderClosed())
+            self._done.set_exception(spider_closed())
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

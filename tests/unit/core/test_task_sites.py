@@ -35,13 +35,12 @@ SUPERVISED = {
     },
     "scrapy/bridge.py": {
         "on_open": "cancelled by `on_close`; what they write is tried again at the next interval",
-        "_check_limits": "closes the spider, whose end the engine waits for",
+        "close_spider": "closes the spider, whose end the engine waits for",
+        "_on_response": "its work logs every error of the queue",
         "open": "awaited by `shut`, and by `open` if it ends at once",
-        "start_background": "its work logs every error of the queue",
     },
     "scrapy/inside.py": {
         "on_open": "awaited when the engine closes; its errors close the spider",
-        "_close_spider": "closes the spider, whose end the engine waits for",
     },
     "scrapy/outside.py": {"add": "awaited by `flush`, which the engine calls before it closes"},
     "fleet/telemetry/setup.py": {"_respond": "awaited by the requests that it responds to"},

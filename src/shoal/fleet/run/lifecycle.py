@@ -10,6 +10,7 @@ from shoal.core.model import INVALID_SEED, SEED_STEP, Run, RunState, Stats
 from shoal.core.values import counted
 from shoal.fleet.command_hints import PAGE_LIMIT, export_words
 from shoal.fleet.quality.records import forget_record
+from shoal.fleet.scraper_stats import stats_topic
 from shoal.fleet.sources.declared import mark_seeded
 from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.hook_records import forget_hook_records
@@ -25,7 +26,6 @@ from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl import topic as index_topic
 from shoal.worker.revisits import write_plan
 from shoal.worker.run_settings import forget_settings
-from shoal.worker.scraper_stats import stats_topic
 from shoal.worker.trap_counts import trap_topic
 
 log = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ from shoal.core.run_outcome import EndedRun, Finding, RunOutcome, Verdict, judge
 from shoal.core.tasks import first
 from shoal.core.values import counted
 from shoal.fleet.quality.records import JudgedRun, read_judged
+from shoal.fleet.scraper_stats import read_stats
 from shoal.fleet.status.at_work import has_lost_counts, has_workers, unserved_steps
 from shoal.fleet.status.hook_records import HookRecord, hook_records
 from shoal.fleet.status.rates import read_rates
@@ -36,7 +37,6 @@ from shoal.fleet.status.seeding import is_seeding_interrupted
 from shoal.queue.contract import Queue
 from shoal.worker.counters import FileCounts, MissingPages
 from shoal.worker.left_out import NOT_PAGES, LeftOut, SkippedLinks, cuts_of, describe_cuts, read_left_out
-from shoal.worker.scraper_stats import read_stats
 
 POLL_INTERVAL_SECONDS, MAX_POLL_INTERVAL_SECONDS = 0.5, 10.0  # the longer one while nothing changes
 RATE_WINDOW = 15.0  # seconds over which the rate is measured

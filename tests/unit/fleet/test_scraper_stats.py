@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from shoal.worker.scraper_stats import add_stats, read_stats, stats_topic, write_stats
+from shoal.fleet.scraper_stats import add_stats, read_stats, stats_topic, write_stats
 
 
 @pytest.mark.parametrize(
