@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos fuzz histories soak complete mutations image-test setup servers pins clean
+.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos fuzz histories soak complete mutations dist image-test setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -122,6 +122,9 @@ fuzz: $(VENV)/installed ## Read 500,000 mutated pages with every extractor, in p
 
 soak: setup ## Let a simulated fleet work on PostgreSQL for two hours, and see which tables grow; ARGS='--minutes 10'
 	PYTHONPATH=. $(BIN)/python -m tools.soak $(ARGS)
+
+dist: $(VENV)/installed ## Build the packages into dist/, check them, and install the wheel with each extra; ARGS=--build-only
+	$(BIN)/python -m tools.dist $(ARGS)
 
 SITES := postgresql-doc-15 python3.11-doc cmake-doc sqlite3-doc apache2-doc git-doc
 complete: setup ## Crawl real documentation on every queue, and compare with all that can be reached; ARGS=--endless
