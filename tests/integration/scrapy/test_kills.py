@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import long
 from tests.integration.scrapy.crawls import PROJECT, read_items
 
 KILLS = 3
-SERVERS = ("postgres_url", "redis_url", "rabbitmq_url")
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -73,8 +71,9 @@ def kill_often(crawls, command, again, *, cwd, name, spares_launcher=False):
     ("spider", "store"),
     [
         ("listing", "sqlite"),
-        ("remembers", "sqlite"),
-        *long(*((spider, store) for spider in ("listing", "remembers") for store in SERVERS)),
+        ("remembers", "postgres_url"),
+        ("listing", "redis_url"),
+        ("remembers", "rabbitmq_url"),
     ],
 )
 def test_a_run_that_is_killed_often_gives_the_items_of_plain_scrapy(crawls, tmp_path, request, spider, store):

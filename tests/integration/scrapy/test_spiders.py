@@ -25,7 +25,7 @@ def test_what_start_has_yielded_before_it_fails_is_crawled(crawls, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("spider", ["listing", "mixed", "members", "modern", "remembers"])
+@pytest.mark.parametrize("spider", ["remembers", *long("listing", "mixed", "members", "modern")])
 def test_several_workers_share_a_spider_its_cookies_its_start_and_what_its_callbacks_set(
     crawls, tmp_path, spider
 ):
@@ -34,6 +34,7 @@ def test_several_workers_share_a_spider_its_cookies_its_start_and_what_its_callb
     assert found == crawls.plain(spider)
 
 
+@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("store", ["postgres_url", "redis_url", "rabbitmq_url"])
 @pytest.mark.parametrize("spider", ["mixed", "members", "remembers"])
