@@ -1,16 +1,20 @@
 """Spiders are found in folders and files, and become scrapers."""
 
+import asyncio
 import sys
 from datetime import timedelta
 
 import pytest
+import scrapy
 from scrapy.settings import Settings
 
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.model import RunSettings
 from shoal.fleet.project.file import Project
 from shoal.fleet.project.scrapers import load
 from shoal.fleet.status.doctor import CheckStatus, examine
 from shoal.scrape.load import load_scraper
+from shoal.scrapy.pacing import HostPacer
 from shoal.scrapy.settings import fates
 
 SPIDER = """
@@ -199,3 +203,14 @@ def test_what_does_not_work_is_listed(project):
     broken = parts["ITEM_PIPELINES", None]
     assert broken.startswith("shopbot.nowhere.Pipeline, which cannot be imported: No module named")
     assert "async def start" in parts["start_requests()", True]
+
+
+async def test_a_delay_that_is_changed_while_it_runs_holds_for_requests_within_tasks(project, queue):
+    made = load_scraper(f"{project}:quotes")
+    pacer = made.bridge._pacer = HostPacer(queue, RunSettings(host_delay=timedelta(0)), made.settings.sites)
+    made.change(delay=timedelta(seconds=0.2))
+    sent = []
+    for _ in range(2):
+        async with pacer.turn(scrapy.Request("https://shop.test/")):
+            sent.append(asyncio.get_running_loop().time())
+    assert sent[1] - sent[0] >= 0.95 * 0.2
