@@ -67,10 +67,10 @@ class SpiderScraper(Scraper):
         return made._bind({})
 
     def group_settings(self, typed: Mapping[str, Any]) -> dict[str, Any]:
-        """Return typed settings with those of Scrapy, which are upper-case, under one name."""
+        """Return typed settings; those of Scrapy, which are upper-case, are added to its own."""
         own = {name: value for name, value in typed.items() if not name.isupper()}
         upper = {name: value for name, value in typed.items() if name.isupper()}
-        return own | ({"scrapy": {**own.get("scrapy", {}), **upper}} if upper else {})
+        return own | ({"scrapy": {**self.settings.scrapy, **own.get("scrapy", {}), **upper}} if upper else {})
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some settings changed, of Shoal or of Scrapy."""

@@ -10,6 +10,7 @@ from scrapy.settings import Settings
 
 from shoal.core.errors import InvalidInput, InvalidSetting
 from shoal.core.model import RunSettings
+from shoal.fleet.build_job import make_job
 from shoal.fleet.project.file import Project
 from shoal.fleet.project.scrapers import load
 from shoal.fleet.status.doctor import CheckStatus, examine
@@ -163,6 +164,9 @@ def test_a_spider_may_be_a_scraper_of_a_project_file(project, tmp_path):
     loaded = load(Project.find(tmp_path), "q")
     assert loaded.reference == f"{tmp_path}/shop:quotes"
     assert loaded.scraper.settings.delay == timedelta(seconds=3)
+    job = make_job("q", loaded, queue_url="sqlite://", settings={"RETRY_TIMES": "1"})
+    for_worker = load_scraper(job.reference).replace(**job.overrides)
+    assert for_worker.settings.scrapy == {"DOWNLOAD_DELAY": 3, "RETRY_TIMES": "1"}
 
 
 def test_what_is_not_used_is_listed_with_what_to_do(project):
