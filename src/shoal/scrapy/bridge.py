@@ -16,7 +16,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.settings import Settings
 
 from shoal.core.errors import InvalidInput, NotNow, QueueError
-from shoal.core.model import SECOND, Done, EnqueueReport, Fate, Outcome, Reject, Run, Task
+from shoal.core.model import SECOND, Done, EnqueueReport, Fate, Outcome, Reject, Run, RunSettings, Task
 from shoal.core.tasks import exchange_last, repeat, start_in, wait_for_event
 from shoal.fleet.scraper_stats import read_stats, write_stats
 from shoal.queue.contract import Queue
@@ -125,6 +125,18 @@ class EngineBridge(Observer):
             await exchange_last(self.write_stats, STATS_INTERVAL)
         await self.outside.flush()
 
+    @property
+    def spider(self) -> Spider:
+        """The spider of this worker, once it is open."""
+        spider = self.scheduler.crawler.spider
+        assert spider
+        return spider
+
+    def read_settings(self, settings: RunSettings) -> None:
+        """Keep to changed settings of the run."""
+        if self._pacer:
+            self._pacer.read_settings(settings)
+
     def deny_start(self) -> None:
         """Let `start()` yield nothing here, or give its task up if it has not ended."""
         if not self.start_granted.done():
@@ -135,16 +147,15 @@ class EngineBridge(Observer):
     async def on_open(self, scheduler: EngineScheduler) -> None:
         """Connect the engine's parts; called when the engine opens its scheduler."""
         self.scheduler = scheduler
-        crawler, engine, spider = scheduler.crawler, scheduler.engine, scheduler.crawler.spider
+        crawler, engine = scheduler.crawler, scheduler.engine
         self._pacer = HostPacer(self.queue, self.run.settings, self.sites)
         engine.around_download(self._pacer.turn)
         crawler.signals.connect(self._on_response, signals.response_downloaded)
         values, notes = scheduler.codec.values, VersionedNotes(self.queue, self.run.id)
         if (jars := engine.cookie_jars()) is not None:
             self._cookies = SharedCookies(notes, jars, values)
-        assert spider
-        vars(spider).setdefault(STATE, {})  # as Scrapy's extension for JOBDIR does
-        self._attributes = SharedAttributes(notes, spider, values)
+        vars(self.spider).setdefault(STATE, {})  # as Scrapy's extension for JOBDIR does
+        self._attributes = SharedAttributes(notes, self.spider, values)
         duties = [(self.write_stats, STATS_INTERVAL), (self._follow_run, STATS_INTERVAL)]
         if self._limits:
             duties.append((self._check_limits, LIMITS_INTERVAL))

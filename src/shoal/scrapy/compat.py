@@ -14,6 +14,7 @@ from scrapy.core.engine import ExecutionEngine
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.exceptions import CloseSpider, DontCloseSpider
+from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http.cookies import CookieJar
 from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler, load_object
@@ -101,10 +102,16 @@ class EngineAccess:
         middleware = next(found, None)
         return None if middleware is None else middleware.jars
 
-    def lift_limits(self, items: int) -> None:
-        """Leave the delay and limit of hosts to the queue; let this many items pass the pipelines at once."""
-        self._engine.scraper.concurrent_items, downloader = items, self._engine.downloader
-        downloader._delay, downloader.domain_concurrency = 0.0, downloader.total_concurrency
+    def lift_limits(self, settings: Mapping[str, Any]) -> None:
+        """Leave the delay and limit of hosts to the queue, as these settings would if it was opened now."""
+        downloader, crawler = self._engine.downloader, self._engine.crawler
+        self._engine.scraper.concurrent_items = settings["CONCURRENT_ITEMS"]
+        downloader._delay, downloader.per_slot_settings = 0.0, settings["DOWNLOAD_SLOTS"]
+        downloader.domain_concurrency = settings["CONCURRENT_REQUESTS_PER_DOMAIN"]
+        for one in crawler.extensions.middlewares:
+            if isinstance(one, AutoThrottle):
+                crawler.signals.disconnect(one._spider_opened, signals.spider_opened)
+                crawler.signals.disconnect(one._response_downloaded, signals.response_downloaded)
 
 
 def cookies_of(jar: CookieJar, domain: str) -> list[Cookie]:

@@ -21,7 +21,7 @@ from shoal.scrapy.bridge import STATS_INTERVAL, EngineBridge
 from shoal.scrapy.feeds import StoredFeeds
 from shoal.scrapy.project import SpiderScraper
 from shoal.scrapy.scheduler import START_TASK, EngineScheduler
-from shoal.scrapy.settings import check_settings, concurrent_items
+from shoal.scrapy.settings import check_settings, engine_settings
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.inline import InlineWorker
 
@@ -86,7 +86,7 @@ class CrawlBridge(EngineBridge):
         is_new = not (await queue.stats(run.id)).items
         self._feeds = StoredFeeds(self._own_crawler, is_new=is_new)
         await super().on_open(scheduler)
-        scheduler.engine.lift_limits(concurrent_items(self.settings))
+        scheduler.engine.lift_limits(engine_settings(self.settings))
         self._working = asyncio.create_task(self._work(opened.job, run))
 
     async def on_close(self, reason: str) -> None:

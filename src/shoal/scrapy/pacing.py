@@ -31,11 +31,15 @@ class HostPacer:
     """Lets each request wait for its host; the own request of a task has a turn and a slot from its claim."""
 
     def __init__(self, queue: Queue, settings: RunSettings, sites: SiteTable) -> None:
-        self._queue, self._gap, self._per_host = queue, settings.host_delay, settings.per_host
-        self._sites = sites
+        self._queue, self._sites = queue, sites
+        self.read_settings(settings)
         self._turns = HostTurns(queue)
         self._sent: dict[str, float] = {}  # when this worker has sent the last request to a host
         self._with_request: set[TaskResults] = set()  # tasks whose own request is being sent
+
+    def read_settings(self, settings: RunSettings) -> None:
+        """Keep to the delay and the limit of a run; again when they have changed."""
+        self._gap, self._per_host = settings.host_delay, settings.per_host
 
     @asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[None]:

@@ -20,8 +20,10 @@ from scrapy.spiderloader import get_spider_loader
 
 from shoal.core.errors import InvalidInput
 from shoal.core.failures import message_of
-from shoal.core.model import NOTHING, Task
+from shoal.core.model import NOTHING, Run, Task
 from shoal.core.text import shorten
+from shoal.fleet.run.settings import change_settings
+from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.hooks import HookedRun, ScraperHooks
 from shoal.scrape.scraper import Scraper
@@ -65,10 +67,10 @@ class SpiderScraper(Scraper):
         return made._bind({})
 
     def group_settings(self, typed: Mapping[str, Any]) -> dict[str, Any]:
-        """Return typed settings with those of Scrapy, which are upper-case, under one name."""
+        """Return typed settings; those of Scrapy, which are upper-case, are added to its own."""
         own = {name: value for name, value in typed.items() if not name.isupper()}
         upper = {name: value for name, value in typed.items() if name.isupper()}
-        return own | ({"scrapy": {**own.get("scrapy", {}), **upper}} if upper else {})
+        return own | ({"scrapy": {**self.settings.scrapy, **own.get("scrapy", {}), **upper}} if upper else {})
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some settings changed, of Shoal or of Scrapy."""
@@ -76,6 +78,11 @@ class SpiderScraper(Scraper):
         other._spider_class, other._project, other._connect = self._spider_class, self._project, self._connect
         other._follows = self._follows
         return other._bind(changes)
+
+    def change(self, **changes: Any) -> None:
+        """Change settings in place, also for what Scrapy's engine sends by itself."""
+        super().change(**changes)
+        self.bridge.read_settings(self.run_settings())
 
     def parts(self) -> Iterator[tuple[str, bool | None, str]]:
         """Yield what becomes of the project's settings, middlewares, pipelines and extensions."""
@@ -139,6 +146,7 @@ class SpiderScraper(Scraper):
             except (ImportError, NameError, TypeError) as error:
                 advice = OPEN_ADVICE["args" if isinstance(error, TypeError) else "parts"]
                 raise InvalidInput(f"{message_of(error)}. {advice}") from error
+            await self._obey_spider(resources.queue, resources.run)
 
         async def close_spider(resources: Any) -> None:
             await bridge.shut()
@@ -146,6 +154,22 @@ class SpiderScraper(Scraper):
         # Pipelines that send what they have collected need longer than a hook usually does.
         example, limit = "async def close_spider(resources)", self.settings.lease
         self.hooks.add("on_finish", close_spider, example=example, limit=limit)
+
+    async def _obey_spider(self, queue: Queue, run: Run) -> None:
+        """Give the run the delay and the limit that a spider has set on itself, such as in `__init__`."""
+        settings = Settings(self.bridge.settings)
+        read_attributes(self.bridge.spider, settings)
+        wanted, own = scraper_settings(settings), self.settings
+        # Not in place of what Shoal's settings say, such as those that `shoal set` has changed.
+        is_own = {"delay": own.delay.total_seconds(), "per_host": own.per_host}
+        changes = {
+            name: wanted[name]
+            for name, value in is_own.items()
+            if value == self._follows[name] and value != wanted[name]
+        }
+        if changes:
+            await change_settings(queue, run.id, changes)
+            self.change(**changes)
 
 
 class SeveralSpiders(InvalidInput):

@@ -28,35 +28,30 @@ ATTRIBUTES = {
     "download_delay": "DOWNLOAD_DELAY",
     "max_concurrent_requests": "CONCURRENT_REQUESTS_PER_DOMAIN",
 }
-SPIDER_PRIORITY = SETTINGS_PRIORITIES["spider"]
+ATTRIBUTE_PRIORITY = SETTINGS_PRIORITIES["spider"] - 1  # `custom_settings` say more
 NO_LIMIT = 1_000  # requests at a time, where the setting is 0
 COMPONENTS = ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS")
 DUPEFILTERS = ("scrapy.dupefilters.RFPDupeFilter", "scrapy.dupefilters.BaseDupeFilter")
 # What the engine of a worker is told instead.
 _OFF: dict[str, Any] = {"AUTOTHROTTLE_ENABLED": False, "TELNETCONSOLE_ENABLED": False, "JOBDIR": None}
 OF_PROCESS = ("LOG_", "TELNETCONSOLE_", "JOBDIR", "FEEDS")  # used where `scrapy crawl` runs
-# What the user should know or do.
+# What the user should know or do, by how the names of the settings begin.
 _NOT_USED: dict[str, str] = {
-    "AUTOTHROTTLE_ENABLED": "the delay of a host is DOWNLOAD_DELAY, or a second if there is none, whatever "
-    "its latency; after 429 and 503 it is paused for all workers",
-    "TELNETCONSOLE_ENABLED": "run: shoal top",
+    "AUTOTHROTTLE_": "the delay of a host is DOWNLOAD_DELAY, or a second; after 429 and 503 it is paused",
+    "TELNETCONSOLE_": "run: shoal top",
     "JOBDIR": "runs are always stored; to continue one, pass --resume",
-    **dict.fromkeys(
-        ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER"),
-        "the delay of a host has no random part, and no gap is shorter",
-    ),
-    **dict.fromkeys(
-        ("SCHEDULER_MEMORY_QUEUE", "SCHEDULER_DISK_QUEUE", "SCHEDULER_PRIORITY_QUEUE", "SCHEDULER_DEBUG"),
-        "requests are sent by priority, and then about breadth-first",
-    ),
-    **dict.fromkeys(
-        (name for name in vars(default_settings) if name.startswith("LOG_")),
-        "warnings and errors are shown by shoal run, and --log-dir writes the log of each worker",
-    ),
+    "RANDOMIZE_DOWNLOAD_DELAY": "the delay of a host has no random part, and no gap is shorter",
+    "DOWNLOAD_DELAY_JITTER": "the delay of a host has no random part, and no gap is shorter",
+    "SCHEDULER_": "requests are sent by priority, and then about breadth-first",
+    "DUPEFILTER_DEBUG": "the queue drops the requests that it has already; the statistics count them",
+    "LOG_": "warnings and errors are shown by shoal run, and --log-dir writes the log of each worker",
 }
 _EXPLAINED: dict[str, str] = {
     "FEEDS": "written from the queue when the run has ended",
-    "DOWNLOAD_SLOTS": "for the whole fleet if it is a longer delay of a host, all else by each worker",
+    "DOWNLOAD_SLOTS": "for the whole fleet if it is a delay of a host that is longer than DOWNLOAD_DELAY; "
+    "a shorter one is not used, and all else is by each worker",
+    "SCHEDULER_START_MEMORY_QUEUE": "for requests of start() that are yielded in the same moment",
+    "LOG_FORMATTER": "in each worker",
     "DOWNLOAD_DELAY": "for the whole fleet, kept by the queue",
     "CONCURRENT_REQUESTS_PER_DOMAIN": "for the whole fleet, kept by the queue",
     "MEMUSAGE_LIMIT_MB": "of each worker: the first one that reaches it ends the run",
@@ -120,10 +115,11 @@ def fates(settings: BaseSettings) -> Iterator[SettingFate]:
             continue
         if name not in known and (close := get_close_matches(name, known, n=1, cutoff=LIKELY_TYPO)):
             yield SettingFate(name, False, f"no setting of Scrapy. Did you mean {close[0]}?")
-        if name in _NOT_USED and (settings[name] or name not in _OFF):
-            yield SettingFate(name, False, f"not used: {_NOT_USED[name]}")
-        elif name in _EXPLAINED:
+        says = next((says for start, says in _NOT_USED.items() if name.startswith(start)), None)
+        if name in _EXPLAINED:
             yield SettingFate(name, True, _EXPLAINED[name])
+        elif says and (settings[name] or name not in _OFF):
+            yield SettingFate(name, False, f"not used: {says}")
         elif name in known and name not in COMPONENTS:
             yield SettingFate(name, True, "used by Scrapy in each worker")
     for uri, feed in settings.getdict("FEEDS").items():
@@ -146,8 +142,10 @@ def _fate_of_component(group: str, key: Any) -> SettingFate:
 
 def engine_settings(settings: BaseSettings) -> dict[str, Any]:
     """Return what differs for the engine of a worker: the queue keeps the pace of hosts, not its slots."""
+    has_own = settings.getpriority("CONCURRENT_ITEMS")
     changes = _OFF | {
         "SCHEDULER": SCHEDULER,
+        "CONCURRENT_ITEMS": settings["CONCURRENT_ITEMS"] if has_own else FEW_ITEMS,
         **dict.fromkeys(FLEET_LIMITS, 0),  # not those of one worker
         "FEEDS": {},  # written where the workers are started
         "DOWNLOAD_DELAY": 0,
@@ -159,19 +157,14 @@ def engine_settings(settings: BaseSettings) -> dict[str, Any]:
     }
     if "REMOTE_CONTROL_ENABLED" in settings:
         changes["REMOTE_CONTROL_ENABLED"] = False
-    return changes | {"CONCURRENT_ITEMS": concurrent_items(settings)}
+    return changes
 
 
-def concurrent_items(settings: BaseSettings) -> int:
-    """Return how many items of a response pass the pipelines at once: what the project says, or few."""
-    return settings.getint("CONCURRENT_ITEMS") if settings.getpriority("CONCURRENT_ITEMS") else FEW_ITEMS
-
-
-def read_attributes(spider_class: type[Spider], settings: BaseSettings) -> None:
+def read_attributes(spider: Spider | type[Spider], settings: BaseSettings) -> None:
     """Set what an older spider has as attributes, unless its settings say more."""
     for name, setting in ATTRIBUTES.items():
-        if hasattr(spider_class, name) and (settings.getpriority(setting) or 0) < SPIDER_PRIORITY:
-            settings.set(setting, getattr(spider_class, name), priority="spider")
+        if hasattr(spider, name):
+            settings.set(setting, getattr(spider, name), priority=ATTRIBUTE_PRIORITY)
 
 
 def scraper_settings(settings: BaseSettings) -> dict[str, Any]:

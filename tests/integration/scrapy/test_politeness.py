@@ -16,3 +16,35 @@ def test_workers_keep_the_delay_of_a_host_together(crawls, tmp_path, spider):
     crawls.run(command, cwd=tmp_path, name=name)
     assert len(crawls.site.gaps(name)) > 10
     assert min(crawls.site.gaps(name)) >= 0.8 * DELAY  # at the site: connecting takes some milliseconds
+
+
+@pytest.mark.parametrize("given", ["spider", "file"])
+def test_a_delay_that_the_spider_sets_on_itself_or_that_the_project_file_has_holds_too(
+    crawls, tmp_path, given
+):
+    reference, options = f"{PROJECT}:polite", ["--workers", "2", "--queue", f"sqlite:///{tmp_path}/queue.db"]
+    if given == "file":
+        table = f'[scrapers.books]\nmodule = "{reference}"\ndelay = {DELAY}\n'
+        (tmp_path / "shoal.toml").write_text(table)
+        reference = "books"
+    else:
+        options += ["-a", f"delay={DELAY}"]
+    crawls.run(["-m", "shoal", "run", reference, *options], cwd=tmp_path, name=f"polite{given}")
+    assert len(crawls.site.gaps(f"polite{given}")) == 8
+    assert min(crawls.site.gaps(f"polite{given}")) >= 0.8 * DELAY
+
+
+def test_scrapy_crawl_keeps_to_no_limit_of_its_own_engine(crawls, tmp_path):
+    settings = {
+        "SCHEDULER": "shoal.scrapy.Scheduler",
+        "SHOAL_QUEUE": f"sqlite:///{tmp_path}/queue.db",
+        "CONCURRENT_REQUESTS": 0,
+        "DOWNLOAD_DELAY": DELAY,
+        "AUTOTHROTTLE_ENABLED": True,
+        "AUTOTHROTTLE_START_DELAY": 30,
+    }
+    options = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+    crawls.run(["-m", "scrapy", "crawl", "polite", *options], cwd=PROJECT, name="nolimit")
+    assert len(crawls.site.gaps("nolimit")) == 8
+    assert min(crawls.site.gaps("nolimit")) >= DELAY * 0.8
+    assert max(crawls.site.gaps("nolimit")) < 15

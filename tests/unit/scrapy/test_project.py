@@ -1,16 +1,21 @@
 """Spiders are found in folders and files, and become scrapers."""
 
+import asyncio
 import sys
 from datetime import timedelta
 
 import pytest
+import scrapy
 from scrapy.settings import Settings
 
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.model import RunSettings
+from shoal.fleet.build_job import make_job
 from shoal.fleet.project.file import Project
 from shoal.fleet.project.scrapers import load
 from shoal.fleet.status.doctor import CheckStatus, examine
 from shoal.scrape.load import load_scraper
+from shoal.scrapy.pacing import HostPacer
 from shoal.scrapy.settings import fates
 
 SPIDER = """
@@ -159,6 +164,9 @@ def test_a_spider_may_be_a_scraper_of_a_project_file(project, tmp_path):
     loaded = load(Project.find(tmp_path), "q")
     assert loaded.reference == f"{tmp_path}/shop:quotes"
     assert loaded.scraper.settings.delay == timedelta(seconds=3)
+    job = make_job("q", loaded, queue_url="sqlite://", settings={"RETRY_TIMES": "1"})
+    for_worker = load_scraper(job.reference).replace(**job.overrides)
+    assert for_worker.settings.scrapy == {"DOWNLOAD_DELAY": 3, "RETRY_TIMES": "1"}
 
 
 def test_what_is_not_used_is_listed_with_what_to_do(project):
@@ -199,3 +207,14 @@ def test_what_does_not_work_is_listed(project):
     broken = parts["ITEM_PIPELINES", None]
     assert broken.startswith("shopbot.nowhere.Pipeline, which cannot be imported: No module named")
     assert "async def start" in parts["start_requests()", True]
+
+
+async def test_a_delay_that_is_changed_while_it_runs_holds_for_requests_within_tasks(project, queue):
+    made = load_scraper(f"{project}:quotes")
+    pacer = made.bridge._pacer = HostPacer(queue, RunSettings(host_delay=timedelta(0)), made.settings.sites)
+    made.change(delay=timedelta(seconds=0.2))
+    sent = []
+    for _ in range(2):
+        async with pacer.turn(scrapy.Request("https://shop.test/")):
+            sent.append(asyncio.get_running_loop().time())
+    assert sent[1] - sent[0] >= 0.95 * 0.2

@@ -47,9 +47,14 @@ def test_attributes_of_older_spiders_are_settings_unless_its_own_say_more():
     settings.set("CONCURRENT_REQUESTS_PER_DOMAIN", 5, priority="spider")
     read_attributes(Old, settings)
     assert (scraper_settings(settings)["delay"], scraper_settings(settings)["per_host"]) == (3.0, 5)
+    spider = Old()
+    spider.download_delay = 7
+    read_attributes(spider, settings)
+    assert scraper_settings(settings)["delay"] == 7.0
 
 
 def test_every_setting_of_scrapy_that_is_set_has_a_fate():
-    settings = Settings({"LOG_FILE": "a.log", "RETRY_TIMES": 5, "CLOSESPIDER_PAGECOUNT": 9, "OWN": 1})
-    found = {fate.what: fate.is_used for fate in fates(settings)}
-    assert found == {"LOG_FILE": False, "RETRY_TIMES": True, "CLOSESPIDER_PAGECOUNT": True}
+    vain = {"LOG_FILE": "a.log", "AUTOTHROTTLE_START_DELAY": 9, "DUPEFILTER_DEBUG": True}
+    used = {"RETRY_TIMES": 5, "CLOSESPIDER_PAGECOUNT": 9, "LOG_FORMATTER": "a.Formatter"}
+    found = {fate.what: fate.is_used for fate in fates(Settings({**vain, **used, "OWN": 1}))}
+    assert found == dict.fromkeys(vain, False) | dict.fromkeys(used, True)

@@ -53,7 +53,7 @@ def _load_by_name(project: Project, name: str) -> LoadedScraper:
     if entry is None:
         return LoadedScraper(load_scraper(name), name, {}, mode=project.partition_mode)
     scraper, reference = load_entry(entry, project.folder), entry.reference(project.folder)
-    overrides, mode = dict(entry.overrides), project.partition_mode
+    overrides, mode = scraper.group_settings(entry.overrides), project.partition_mode
     return LoadedScraper(scraper, reference, overrides, entry.homes, entry.args, mode)
 
 

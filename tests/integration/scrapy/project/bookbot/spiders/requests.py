@@ -210,3 +210,22 @@ class Paced(scrapy.Spider):
 
     def parse(self, response):
         yield response.json()
+
+
+class Polite(scrapy.Spider):
+    """Sets its delay itself, as older spiders do."""
+
+    name = "polite"
+    custom_settings = {"ROBOTSTXT_OBEY": False}
+
+    def __init__(self, delay=None, **kwargs):
+        super().__init__(**kwargs)
+        if delay:
+            self.download_delay = float(delay)
+
+    async def start(self):
+        for number in range(9):
+            yield scrapy.Request(f"{self.settings['SITE']}/name/{number}")
+
+    def parse(self, response):
+        yield response.json()
