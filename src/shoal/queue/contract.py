@@ -320,7 +320,7 @@ class WorkQueue(_RunIntakes):
         """Apply outcomes; of two for the same lease, the second is STALE."""
 
     async def extend(self, leases: Sequence[Lease], *, lease: timedelta = DEFAULT_LEASE) -> list[Fate]:
-        """Set the deadlines of live leases to `lease` from now."""
+        """Renew live leases: set their deadlines to `lease` from now."""
         check_lease(lease)
         return await self._extend(leases, lease)
 

@@ -1,4 +1,4 @@
-"""Leases that are extended, abandoned or lost."""
+"""Leases that are renewed (`extend`), abandoned or lost."""
 
 import logging
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The Redis beside the broker. A script may return bundles; they are published before the call returns.
 
 The Lua scripts of the Redis queue (`queue/redis/lua`) run here: each rate limit of a host, the check for a
-duplicate, leases, the reclaim of an expired lease, and the replay of dead letters are theirs.
+duplicate, leases that are renewed, the reclaim of expired ones, and the replay of dead letters are theirs.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""Leases that are extended, abandoned or lost, and what else time changes: delays and times to live."""
+"""Leases that are renewed (`extend`), abandoned or lost; delays and times to live."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta

@@ -175,7 +175,7 @@ BEGIN
     RETURN ended.accepted;
 END $$;
 
--- Extend deadlines. Returns the positions whose lease is live.
+-- Renew live leases: extend their deadlines. Returns the positions whose lease is live.
 CREATE OR REPLACE FUNCTION shoal.extend(p_tasks bytea[], p_tokens bigint[], p_lease interval) RETURNS bigint[]
 LANGUAGE plpgsql SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$

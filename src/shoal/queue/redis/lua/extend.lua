@@ -1,4 +1,4 @@
--- Extend the deadlines of live leases. ARGV  4 run, 5 ids, 6 tokens, 7 lease. Returns the positions whose lease is live.
+-- Renew live leases: extend their deadlines. ARGV  4 run, 5 ids, 6 tokens, 7 lease. Returns the positions whose lease is live.
 
 local run = run_named(ARGV[4])
 if not run then

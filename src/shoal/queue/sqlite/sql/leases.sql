@@ -1,4 +1,4 @@
--- Leases: those that are settled, extended, lost or abandoned; and tasks whose time has come.
+-- Leases: those that are settled, renewed (lease_extend), lost or abandoned; and tasks whose time has come.
 
 -- name: lease_end
 DELETE FROM lease WHERE token IN (SELECT value FROM json_each(:tokens))
