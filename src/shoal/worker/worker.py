@@ -50,6 +50,12 @@ MAX_FULL_SECONDS = 0.5  # without room for more leases; then another worker is w
 log = logging.getLogger(__name__)
 
 
+def default_concurrency(scraper: Scraper) -> int | None:
+    """Return the tabs of the browser if it fetches every page, else None, which is the usual number."""
+    # More leases would only wait for a tab, and count against `per_host` while other workers have free tabs.
+    return scraper.settings.browser.tabs if scraper.fetchers == {"browser"} else None
+
+
 def max_in_flight() -> float:
     """Return how many requests may be in flight: half the files that this process may open at a time."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -76,7 +82,8 @@ class Worker:
         self._scheduler = Scheduler(
             lease=config.lease,
             gap=run.settings.host_delay,
-            concurrency=config.concurrency,
+            # A caller chooses the worker by its load, so one for calls may hold more than it has tabs.
+            concurrency=config.concurrency or (None if config.listening else default_concurrency(scraper)),
             max_in_flight=max_in_flight(),
             batch=config.batch,
             pause=self._settings.pause,
