@@ -7,7 +7,9 @@ from typing import NamedTuple
 import msgspec
 
 SHORTENED = 0.05, 0.25  # of an interval, differently for each page: else all would fall due in one night
-FASTER, SLOWER = 0.5, 1.5
+# An interval is a fifteenth of the average time between two changes, so that a page which changes every week
+# is fetched every night. A page that never changed counts as if it had done so 4/15 times.
+PER_CHANGE, UNSEEN = 15, 4
 MAX_WRONG_DATES = 2  # in a row, after which the date of a sitemap or feed is not believed
 
 
@@ -40,19 +42,28 @@ class RevisitBounds(NamedTuple):
 class PageHistory(msgspec.Struct, frozen=True, array_like=True):
     """How often a page was fetched and found changed."""
 
-    interval: timedelta = timedelta(0)  # until the next fetch; zero if none is known
+    interval: timedelta = timedelta(0)  # until the next fetch, which may be less than the bounds allow
     visits: int = 0
     changes: int = 0
     wrong_dates: int = 0  # in a row: the date of a sitemap or feed said otherwise than the page
+    observed: timedelta = timedelta(0)  # from the first visit to the last one, or a window before that
+    recent: float = 0.0  # changes in this time
+    quiet: timedelta = timedelta(0)  # the time without a change until the last visit
 
-    def after_visit(self, bounds: RevisitBounds, *, changed: bool, date: "PageDate") -> "PageHistory":
-        """Return the history after one more fetch."""
-        factor = (FASTER if changed else SLOWER) if self.visits else 0.0
+    def after_visit(
+        self, bounds: RevisitBounds, age: timedelta, *, changed: bool, date: "PageDate"
+    ) -> "PageHistory":
+        """Return the history after one more fetch, when the last one was as old as `age`."""
         wrong, is_newer = self.wrong_dates, date is PageDate.NEWER
         if is_newer or (changed and date is PageDate.OLDER):  # else the date has proved nothing
             wrong = 0 if is_newer and changed else wrong + 1
-        interval = bounds.limit(factor * bounds.limit(self.interval))
-        return PageHistory(interval, self.visits + 1, self.changes + changed, wrong)
+        observed, recent = self.observed + age, self.recent + changed
+        quiet = timedelta(0) if changed else self.quiet + age
+        # More would not lengthen the interval, and hide how often the page changes now.
+        kept = min(1.0, UNSEEN * bounds.longest / observed) if observed else 1.0
+        observed, recent = kept * observed, kept * recent
+        interval = max(observed / (PER_CHANGE * recent + UNSEEN), quiet / PER_CHANGE)
+        return PageHistory(interval, self.visits + 1, self.changes + changed, wrong, observed, recent, quiet)
 
 
 class PageDate(StrEnum):
@@ -85,11 +96,13 @@ class RevisitPlan(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether and why a page is fetched whose last fetch is as old as `age`, and its rank."""
         believed = date if history.wrong_dates < MAX_WRONG_DATES else PageDate.UNKNOWN
         is_old = believed is PageDate.OLDER
-        interval = self.bounds.longest if is_old else self.bounds.limit(history.interval)
-        rank = RevisitRank(age / (interval * (1 - shortening(key))), key)
+        interval = self.bounds.longest if is_old else max(history.interval, self.bounds.shortest / PER_CHANGE)
+        kept = 1 - shortening(key)
+        # Without bounds: else all pages with the shortest interval are alike, also those that change daily.
+        rank = RevisitRank(age / (interval * kept), key)
         if believed is PageDate.NEWER:
             return RevisitReason.DATE, rank
-        if rank.overdue < 1:
+        if age < self.bounds.limit(interval) * kept:
             return RevisitReason.NOT_DUE, rank
         is_left = self.least is not None and rank < self.least
         return RevisitReason.OVER_BUDGET if is_left else RevisitReason.DUE, rank

@@ -252,6 +252,7 @@ class EarlierVisits(msgspec.Struct, frozen=True):
 
     visit: PageVisit | None = None
     harvest: Harvest | None = None
+    age: timedelta = timedelta(0)  # of the visit
     reason: RevisitReason = RevisitReason.NEW
     date: PageDate = PageDate.UNKNOWN
 
@@ -297,8 +298,8 @@ class VisitStore:
         harvest = harvests[0] if harvests else None
         if plan and note and visit and harvest and visit.run != self._run_id:
             chosen = choose(task, key_of(task), visit.history, note.age, *plan)
-            return EarlierVisits(visit, harvest, *chosen)
-        return EarlierVisits(visit, harvest)
+            return EarlierVisits(visit, harvest, note.age, *chosen)
+        return EarlierVisits(visit, harvest, note.age if note else timedelta(0))
 
     @property
     def chooses(self) -> bool:
@@ -380,7 +381,7 @@ class VisitStore:
         history = past.visit.history if past.visit else visit.history
         if self._chooser and not (past.visit and past.visit.run == self._run_id):
             is_changed = visit.finding is PageChange.CHANGED
-            history = history.after_visit(self._chooser.bounds, changed=is_changed, date=past.date)
+            history = history.after_visit(self._chooser.bounds, past.age, changed=is_changed, date=past.date)
         visit = msgspec.structs.replace(visit, history=history)
         self._index.add(task, visit.finding)
         await self._visits.put(key_of(task), encode(visit), ttl=VISIT_TTL)

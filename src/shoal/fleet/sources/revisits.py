@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Run, Task
-from shoal.core.revisits import PageHistory, RevisitPlan, RevisitRank, RevisitReason
+from shoal.core.revisits import PageHistory, RevisitBounds, RevisitPlan, RevisitRank, RevisitReason
 from shoal.fleet.sources.recrawl import earlier_run
 from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.rows.tasks import PlannedPageRow, RecrawlPlanReport
@@ -79,17 +79,17 @@ async def forecast(queue: Queue, run: Run, *, limit: int = SHOWN) -> RecrawlPlan
         known=counts.total(),
         fetch=sum(counts[reason] for reason in RevisitReason if reason.is_fetched),
         reasons={reason.value: counts[reason] for reason in RevisitReason},
-        pages=[_row(page) for page in pages],
+        pages=[_row(page, plan.bounds) for page in pages],
     )
 
 
-def _row(page: PlannedPage) -> PlannedPageRow:
+def _row(page: PlannedPage, bounds: RevisitBounds) -> PlannedPageRow:
     history = page.history
     return PlannedPageRow.of(
         page.task,
         reason=page.reason.value,
         age_seconds=page.age_seconds,
-        interval_seconds=history.interval.total_seconds() if history.visits else None,
+        interval_seconds=bounds.limit(history.interval).total_seconds() if history.visits else None,
         visits=history.visits,
         changes=history.changes,
     )

@@ -459,8 +459,8 @@ class ScraperSettings:
     revisit_pages: int | None = setting(
         None,
         optional(partial(read_whole, least=1)),
-        "at most this many pages of earlier runs are fetched again because they are due, the most overdue "
-        "first",
+        "at most this many pages of earlier runs are fetched again because they are due, first those that "
+        "have most probably changed",
         fixed="decides which pages the run fetches from the first one on",
         web=True,
         shown=True,
