@@ -119,9 +119,7 @@ class ScraperSettings:
         also={
             "rate": Setting(
                 read=read_rate,
-                help='per host: `"5/s"`, `"30/min"`, `"600/h"`, a number per second; `None` for no gap. '
-                "Starts are planned 2 % further apart, at most 2 ms, so that a late one is not too close to "
-                "the next",
+                help='per host: `"5/s"`, `"30/min"`, `"600/h"`, a number per second; `None` for no gap',
                 live=True,
                 web=True,
                 site=read_rate,
@@ -205,8 +203,7 @@ class ScraperSettings:
     skip: Scope | None = setting(
         None,
         read_skip,
-        "patterns, as in `scope`, of pages that are not fetched: links to them are not followed, and queued "
-        "tasks become dead letters without a request",
+        "patterns, as in `scope`, of pages that are not fetched: [how to](../how-to/change.md#drop-tasks)",
         live=True,
         web=True,
         several=True,
@@ -214,9 +211,8 @@ class ScraperSettings:
     missing: Literal["count", "dead"] = setting(
         "count",
         partial(read_choice, known=("count", "dead")),
-        'followed links to missing pages (404, 410) are counted; `"dead"` makes them dead letters. '
-        "Seeds always "
-        "become dead letters",
+        'followed links to missing pages (404, 410) are counted; `"dead"` makes them dead letters, as seeds '
+        "always are",
         web=True,
     )
     max_depth: int = setting(
@@ -230,10 +226,9 @@ class ScraperSettings:
     max_pages: int | None = setting(
         None,
         optional(partial(read_whole, least=1)),
-        "pages and downloads of a run, completed or dead, after which it ends: each `page.download` "
-        "counts as one. Exact, whatever the number of workers; the last pages may wait 20 seconds if another "
-        "worker has reserved them. If tasks are left, the run ends as `partial`, says how "
-        "many, and continues when it is resumed with a larger number",
+        "pages and downloads of a run, completed or dead, after which it ends; exact for all workers "
+        "together. If tasks are left, the run is `partial`, and continues when it is resumed with a "
+        "larger number",
         live=True,
         web=True,
         shown=True,
@@ -241,10 +236,9 @@ class ScraperSettings:
     stop_when: StopWhen | None = setting(
         StopWhen(),
         read_stop_when,
-        "the run stops, as `partial` and with its tasks, when 95 % of this many tasks of a step, the last of "
-        "all workers, became dead letters and a worker sees one error class in nearly all of its own; "
-        '404 and 410 do not count. With `"200, empty"`, also when this many tasks of a step that had items '
-        "yield none. Resuming it goes on; `None`, or `off`, never stops",
+        "the run stops, as `partial`, when nearly all of the last 200 tasks of a step "
+        "[became dead letters](../explanation/errors-and-retries.md#when-nearly-everything-fails); with "
+        '`"200, empty"` also when so many tasks of a step that had items yield none; `off` never stops',
         live=True,
         web=True,
         shown=True,
@@ -252,10 +246,8 @@ class ScraperSettings:
     expect: Expectations = setting(
         Expectations(),
         read_expect,
-        'rules for the items of a run, such as `["items >= 1000", "price filled >= 95%"]`: a run that '
-        "breaks one ends as `suspicious`. After three good runs, what differs from them is a warning; with "
-        '`"strict"` among the rules it makes the run suspicious too; `off` for neither: '
-        "[data you can trust](../how-to/trust.md)",
+        'rules for the items of a run, such as `["items >= 1000", "price filled >= 95%"]`, and its '
+        "comparison with earlier runs; `off` for neither: [data you can trust](../how-to/trust.md)",
         web=True,
     )
     max_per_pattern: int | None = setting(
@@ -268,8 +260,7 @@ class ScraperSettings:
     fetch: str | None = setting(
         "http",
         read_fetch,
-        '`"browser"`: as a browser shows them; `"auto"`: by HTTP, and with a browser where that is needed; '
-        "`None`: steps are handed tasks",
+        '`"browser"`; `"auto"`: by HTTP, and with a browser where a page needs it; `None`: steps get tasks',
         web=True,
         shown=True,
         site=partial(read_choice, known=FETCHERS),
@@ -301,8 +292,8 @@ class ScraperSettings:
     headers: Mapping[str, str] = setting(
         NOTHING,
         read_headers,
-        "sent with every request. Secret ones are not sent over plain http after a link from https: the link "
-        "is followed by https, or dropped; SECURITY.md has the rule",
+        "sent with every request; secret ones not over plain http after a link from https, which is "
+        "followed by https or dropped",
         site=read_headers,
         is_secret=has_credentials,
     )
@@ -332,8 +323,7 @@ class ScraperSettings:
     block: re.Pattern[str] | None = setting(
         None,
         optional(read_pattern),
-        "a regular expression that marks a block page, whatever its status; an expression that could take "
-        "hours on a hostile page is refused",
+        "a regular expression that marks a block page, whatever its status",
     )
     content: tuple[str, ...] = setting(
         (),
