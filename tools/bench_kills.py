@@ -194,9 +194,8 @@ def main() -> None:
     peers, site = peers_python(), Site(options.pages)
     print(", ".join(f"{name} {version}" for name, version in versions().items()))
     print(f"{options.pages:,} pages; killed whenever {SERVED[0]} to {SERVED[1]} more were served\n")
-    print(
-        "| | kills | items lost | doubled | broken lines | pages fetched | ended |\n|---|--:|--:|--:|--:|--:|---|"
-    )
+    print("| | kills | items lost | doubled | broken lines | pages fetched | ended |")
+    print("|---|--:|--:|--:|--:|--:|---|")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="kills-")))
         redis = stack.enter_context(RedisServer())
