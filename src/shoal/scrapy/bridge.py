@@ -125,13 +125,6 @@ class EngineBridge(Observer):
             await exchange_last(self.write_stats, STATS_INTERVAL)
         await self.outside.flush()
 
-    @property
-    def spider(self) -> Spider:
-        """The spider of this worker, once it is open."""
-        spider = self.scheduler.crawler.spider
-        assert spider
-        return spider
-
     def read_settings(self, settings: RunSettings) -> None:
         """Keep to changed settings of the run."""
         if self._pacer:
@@ -147,15 +140,16 @@ class EngineBridge(Observer):
     async def on_open(self, scheduler: EngineScheduler) -> None:
         """Connect the engine's parts; called when the engine opens its scheduler."""
         self.scheduler = scheduler
-        crawler, engine = scheduler.crawler, scheduler.engine
+        crawler, engine, spider = scheduler.crawler, scheduler.engine, scheduler.crawler.spider
         self._pacer = HostPacer(self.queue, self.run.settings, self.sites)
         engine.around_download(self._pacer.turn)
         crawler.signals.connect(self._on_response, signals.response_downloaded)
         values, notes = scheduler.codec.values, VersionedNotes(self.queue, self.run.id)
         if (jars := engine.cookie_jars()) is not None:
             self._cookies = SharedCookies(notes, jars, values)
-        vars(self.spider).setdefault(STATE, {})  # as Scrapy's extension for JOBDIR does
-        self._attributes = SharedAttributes(notes, self.spider, values)
+        assert spider
+        vars(spider).setdefault(STATE, {})  # as Scrapy's extension for JOBDIR does
+        self._attributes = SharedAttributes(notes, spider, values)
         duties = [(self.write_stats, STATS_INTERVAL), (self._follow_run, STATS_INTERVAL)]
         if self._limits:
             duties.append((self._check_limits, LIMITS_INTERVAL))

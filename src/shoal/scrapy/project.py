@@ -158,15 +158,11 @@ class SpiderScraper(Scraper):
     async def _obey_spider(self, queue: Queue, run: Run) -> None:
         """Give the run the delay and the limit that a spider has set on itself, such as in `__init__`."""
         settings = Settings(self.bridge.settings)
-        read_attributes(self.bridge.spider, settings)
-        wanted, own = scraper_settings(settings), self.settings
+        read_attributes(self.bridge.scheduler.crawler.spider, settings)
+        wanted, before = scraper_settings(settings), self._follows
         # Not in place of what Shoal's settings say, such as those that `shoal set` has changed.
-        is_own = {"delay": own.delay.total_seconds(), "per_host": own.per_host}
-        changes = {
-            name: wanted[name]
-            for name, value in is_own.items()
-            if value == self._follows[name] and value != wanted[name]
-        }
+        own = {"delay": self.settings.delay.total_seconds(), "per_host": self.settings.per_host}
+        changes = {name: wanted[name] for name in own if own[name] == before[name] != wanted[name]}
         if changes:
             await change_settings(queue, run.id, changes)
             self.change(**changes)

@@ -88,6 +88,8 @@ class EngineScheduler(BaseScheduler):
 
     def close(self, reason: str) -> Any:
         """Give up the tasks that the engine has not begun; they are released."""
+        if not hasattr(self.bridge, "run"):  # it could not be opened
+            return None
         self.bridge.begin_close(reason)
         for _, results in self._waiting:
             results.give_up()

@@ -5,7 +5,6 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from scrapy import Spider
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
@@ -160,7 +159,7 @@ def engine_settings(settings: BaseSettings) -> dict[str, Any]:
     return changes
 
 
-def read_attributes(spider: Spider | type[Spider], settings: BaseSettings) -> None:
+def read_attributes(spider: Any, settings: BaseSettings) -> None:
     """Set what an older spider has as attributes, unless its settings say more."""
     for name, setting in ATTRIBUTES.items():
         if hasattr(spider, name):

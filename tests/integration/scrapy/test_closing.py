@@ -202,3 +202,11 @@ def test_start_goes_on_after_ctrl_c(crawls, spiders, tmp_path):
         os.kill(process.pid, signal.SIGINT)
     crawls.run(command, cwd=tmp_path)
     assert len(read_items(tmp_path / "out.jsonl")) == 20
+
+
+@pytest.mark.long
+def test_a_crawl_whose_queue_cannot_be_opened_says_only_why(crawls, spiders, tmp_path):
+    command = crawl_alone(spiders, tmp_path, "Slow")
+    shown = crawls.run([*command, "-s", "SHOAL_QUEUE=sqlitee:///q.db"], cwd=tmp_path, code=1)
+    assert "No queue is called 'sqlitee'. Did you mean 'sqlite'?" in shown
+    assert "AttributeError" not in shown
