@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidSetting, RunConflict
 from shoal.core.model import ZERO, Run, Task
-from shoal.fleet.status.find import AUTO, NEWEST
+from shoal.fleet.status.find import AUTO, NEWEST, is_standing
 from shoal.queue.contract import Queue
 from shoal.scrape.scraper import Scraper
 from shoal.worker.page_changes import canonical_json
@@ -70,7 +70,8 @@ async def earlier_run(queue: Queue, scraper: Scraper, *, but: str | None = None)
     if wanted is None:
         return None
     if wanted in (NEWEST, AUTO):
-        runs = [run for run in await queue.runs() if run.scraper == scraper.name and run.id != but]
+        runs = [run for run in await queue.runs() if run.scraper == scraper.name]
+        runs = [run for run in runs if run.id != but and not is_standing(run)]
         if wanted == AUTO:
             return await _newest_complete(queue, runs)
         if runs:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shoal import Scraper, open_queue
+from shoal import Scraper, connect, open_queue
 from shoal.cli.exits import Exit
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
 from shoal.fleet.sources.recrawl import recrawl_tasks
@@ -179,10 +179,11 @@ async def article(page: Page):
 
 
 def let_days_pass(folder, days):
-    """Move all visits of pages into the past."""
+    """Move all visits of pages, and the plans of runs, into the past."""
     with sqlite3.connect(folder / "shoal.db") as store:
         store.execute(
-            "UPDATE note SET written_at = written_at - ? WHERE topic = 'pages:news'", (days * 86_400_000_000,)
+            "UPDATE note SET written_at = written_at - ? WHERE topic IN ('pages:news', 'revisit plans')",
+            (days * 86_400_000_000,),
         )
 
 
@@ -260,3 +261,53 @@ async def test_a_page_whose_date_in_the_sitemap_is_new_is_fetched_and_one_that_f
     broken = False
     fourth = await typed("run", "news.py:news", "--again", "newest", "--json", folder=folder)
     assert (fourth.row["changed"], fourth.row["not_due"], fourth.row["failed"]) == (1, 5, 0)
+
+
+async def test_after_a_run_that_was_stopped_the_next_one_has_all_pages(folder, site):
+    (folder / "news.py").write_text(ADAPTIVE)
+    urls = [f"--url={site.url}{path}" for path in site.titles]
+    assert (await run(folder, *urls, "--set=rate=none")).row["items"] == 6
+    let_days_pass(folder, 2)
+    stopped = await run(folder, *urls[:1], "--for", "1s", "--set=rate=30/m")
+    assert stopped.code == Exit.TIMED_OUT and stopped.row["items"] < 6
+    cancelled = (await typed("cancel", stopped.row["run_id"], "--json", folder=folder)).row
+    assert cancelled["state"] == "cancelled"
+    third = await run(folder, *urls[:1], "--set=rate=none")
+    assert (third.code, third.row["items"]) == (Exit.OK, 6)
+    assert third.row["not_due"] == stopped.row["pages"] == 6 - third.row["pages"]
+
+
+async def test_a_run_that_is_paused_goes_on_with_the_pages_that_it_has_chosen(folder, site):
+    (folder / "news.py").write_text(ADAPTIVE)
+    urls = [f"--url={site.url}{path}" for path in site.titles]
+    await run(folder, *urls, "--set=rate=none")
+    let_days_pass(folder, 2)
+    site.visits.clear()
+    words = ("news.py:news", *urls, "--json", "--set=rate=1/s", "--set=revisit_pages=4", "--run=second")
+    running = asyncio.create_task(typed("run", *words, folder=folder))
+    while not site.visits:
+        await asyncio.sleep(0.01)
+    assert (await typed("pause", "second", folder=folder)).code == Exit.OK
+    before = site.visits.total()
+    assert before < 4
+    let_days_pass(folder, 1)  # also what was fetched before the pause is old now, and is not fetched again
+    assert (await typed("resume", "second", folder=folder)).code == Exit.OK
+    done = await running
+    assert (done.code, done.row["items"]) == (Exit.OK, 6)
+    assert site.visits.total() == 4 and max(site.visits.values()) == 1
+    counts = {name: done.row[name] for name in ("unchanged", "over_budget", "not_due", "new")}
+    assert counts == {"unchanged": 4, "over_budget": 2, "not_due": 0, "new": 0}
+
+
+async def test_a_call_on_demand_fetches_a_page_that_is_not_due_and_no_run_begins_with_its_pages(folder, site):
+    (folder / "news.py").write_text(ADAPTIVE)
+    urls = [f"--url={site.url}{path}" for path in site.titles]
+    await run(folder, *urls, "--set=rate=none")
+    site.visits.clear()
+    site.titles["/1"] = "Title one"
+    async with connect(f"sqlite:///{folder}/shoal.db", folder=folder) as app:
+        await app.listen(f"{folder}/news.py:news")
+        assert await app.scrape(f"{folder}/news.py:news", f"{site.url}/1") == [{"title": "Title one"}]
+    assert dict(site.visits) == {"/1": 1}
+    second = await run(folder, *urls[:1], "--set=rate=none")
+    assert (second.row["items"], second.row["not_due"], second.row["pages"]) == (6, 6, 0)
