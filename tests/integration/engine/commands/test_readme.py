@@ -27,7 +27,7 @@ def quotes(path):
 async def test_the_example_runs_and_prints_what_it_says(origin, tmp_path):
     origin.answer = quotes
     code = re.search(r"```python\n(.*?)```", README, re.S)[1]
-    command, output = re.search(r"```sh\n(shoal run .*?)\n```\n\n```\n(.*?)```", README, re.S).groups()
+    command, output = re.search(r"```sh\n(shoal run [^`]*)\n```\n\n```\n(.*?)```", README, re.S).groups()
     (tmp_path / "quotes.py").write_text(code)
     words = command.replace("https://quotes.toscrape.com", origin.url).split()[1:]
     process = await start_process(
