@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from shoal.core.run_outcome import RunOutcome, Verdict
 from shoal.fleet.project.file import Project
 from shoal.fleet.schedule.plan import OccurrenceState, ended, started
 from shoal.fleet.schedule.store import Schedules
@@ -15,6 +16,7 @@ from shoal.queue.contract import Queue
 from tests.conformance.backends import Clock, VirtualClock
 
 SECOND = timedelta(seconds=1)
+COMPLETE = Verdict(outcome=RunOutcome.COMPLETE)
 OFTEN = {"scraper": "books", "every": "10s", "overlap": "wait"}
 
 
@@ -45,7 +47,7 @@ async def test_three_coordinators_record_each_occurrence_once(queue: Queue, skew
             record = await one.advance(record)
             for occurrence in record.open:
                 await one.update("often", started(occurrence.run_id, OccurrenceState.STARTING, begin))
-                await one.update("often", ended(occurrence.run_id, "complete", "", begin))
+                await one.update("often", ended(occurrence.run_id, COMPLETE, begin))
 
     for _ in range(20):
         await skewed.forward(5 * SECOND)

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from shoal.core.errors import InvalidInput, InvalidTask, TaskDied, TaskExpired, UnknownTask
@@ -24,6 +25,8 @@ from shoal.core.model import (
 from shoal.core.text import shorten
 from shoal.core.values import read_duration
 from shoal.discover.routing import Routes
+from shoal.export.follow import Report, export
+from shoal.export.open import Existing, open_writer
 from shoal.fetch.tor.sync import order_renewal
 from shoal.fleet.command_hints import worker_command
 from shoal.fleet.job import Job
@@ -537,6 +540,15 @@ class RunHandle:
     def items(self, *, step: str | None = None, after: int = 0) -> AsyncIterator[StoredItem]:
         """Yield the items stored so far, each with its page, step and time."""
         return self.queue.items(self.id, step=step, after=after)
+
+    async def export(
+        self, to: str | Path, *, step: str | None = None, existing: Existing = "refuse", **options: Any
+    ) -> Report:
+        """Write the items to a file or a table, as `shoal export` does; `options` are those of `open_writer`.
+
+        Raises InvalidSetting for a target that cannot be used, and ExportFailed.
+        """
+        return await export(lambda: self.items(step=step), open_writer(to, existing=existing, **options))
 
     async def sample(self, size: int, *, step: str | None = None) -> list[StoredItem]:
         """Return some random items of those stored so far; it reads all of them."""

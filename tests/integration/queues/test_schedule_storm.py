@@ -122,7 +122,9 @@ async def fire(url, folder, wanted):
         draining = asyncio.create_task(drain(queue))
         try:
             async with Storm(url, folder) as storm:
-                while sum(len(one.occurrences) for one in await schedules.all()) < wanted:
+                while sum(len(one.occurrences) for one in await schedules.all()) < wanted or not (
+                    storm.killed and storm.outlasted
+                ):
                     await storm.strike()
                     await asyncio.sleep(1)
                 for record in await schedules.all():  # not `pause`, which skips what waits
@@ -149,7 +151,6 @@ async def test_each_occurrence_is_fired_once_whatever_is_killed_or_frozen(tmp_pa
     print(
         f"{len(stats)} runs, {storm.killed} killed, {storm.frozen} frozen, {storm.outlasted} beyond the lock"
     )
-    assert storm.killed and storm.outlasted
 
 
 def check(records, stats):

@@ -115,7 +115,7 @@ ELSEWHERE = {
 
 # What each of them prints if it does what it says.
 EFFECTS = {
-    "accept": "Later runs of nights are compared",
+    "accept": "Later runs of nights are compared|is judged by what was found in it again",
     "cache": "%",
     "cancel": "Cancelled|has already finished",
     "compare": "1 changed",

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 import shoal
-from shoal.core.errors import InvalidTask, TaskExpired, UnknownRun
+from shoal.core.errors import InvalidSetting, InvalidTask, TaskExpired, UnknownRun
 
 SCRAPER = """
 from shoal import Page, Scraper, Task
@@ -49,6 +49,18 @@ async def test_a_run_is_started_watched_and_its_results_stream_in(app, origin):
     assert (await run.wait(MINUTE)).completed == 30
     states = [snapshot.state async for snapshot in run.watch()]
     assert states == ["finished"]
+
+
+async def test_a_run_writes_its_items_to_a_file_once(app, tmp_path):
+    tasks = [shoal.Task(payload={"name": name}) for name in ("ann", "bob")]
+    run = await app.start("profiles", tasks=tasks, workers=1)
+    await run.wait(MINUTE)
+    report = await run.export(tmp_path / "out.csv", step="profile")
+    assert (report.items, report.is_complete) == (2, True)
+    assert sorted((tmp_path / "out.csv").read_text().split()) == ["ann", "bob", "hello"]
+    with pytest.raises(InvalidSetting, match="already exists"):
+        await run.export(tmp_path / "out.csv")
+    assert (await run.export(tmp_path / "out.csv", existing="replace", step="other")).items == 0
 
 
 async def test_tasks_added_after_the_workers_have_ended_need_others_which_is_said(app):

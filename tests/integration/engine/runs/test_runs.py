@@ -24,6 +24,7 @@ async def test_every_page_becomes_one_item(bench, origin):
     assert set(origin.visits.values()) == {1}
     assert summary.as_json() | {"run_id": "", "seconds": 0, "pages_per_second": 0} == {
         "run_id": "",
+        "compared_with": [],
         "enqueued": 200,
         "completed": 200,
         "pages": 200,

