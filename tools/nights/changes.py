@@ -13,13 +13,14 @@ COOKIES = "description>We value your privacy."
 
 
 class Change(NamedTuple):
-    """One change of the site; `expected` is what a finding of it begins with, None if it is none."""
+    """One change of the site; `expected` is in the text of a finding, None if there is none."""
 
     name: str
     tonight: Tonight
     expected: str | None
     outcome: str = "complete"
     prices_must_be_numbers: bool = False
+    settings: tuple[str, ...] = ()
 
 
 BLOCK_PAGE = "<title>Just a moment...</title><p>Checking your browser</p>"
@@ -129,8 +130,9 @@ NOTICED = [
     Change("block pages with status 200 on 60 %", page_instead(BLOCK_PAGE, 0.6), "sku: filled in"),
     Change("block pages with a heading on 60 %", page_instead(BLOCK_PAGE_WITH_TITLE, 0.6), "sku: filled in"),
     Change("block pages with status 200 on all", page_instead(BLOCK_PAGE), "sku: filled in 0%"),
-    Change("status 403 on 70 %", status(403, 0.7), "product: ", "blocked"),
-    Change("status 500 on 30 %", status(500, 0.3), "30% of the tasks failed", "partial"),
+    # Each 403 doubles the gap of the host, so 200 of them would take hours.
+    Change("status 403 on all", status(403, 1.0), "", "blocked", settings=("stop_when=20",)),
+    Change("status 500 on 30 %", status(500, 0.3), "of the tasks failed", "partial"),
     Change("status 404 on half", status(404, 0.5), "product: "),
     Change("half of the catalogue is gone", Tonight(catalogue=lambda all: all[::2]), "product: "),
     Change("prices as text", price(lambda _: "ask us"), "price: text in 100%"),

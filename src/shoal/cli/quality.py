@@ -4,13 +4,13 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.run_outcome import Finding, RunOutcome
+from shoal.core.run_outcome import Finding, RunOutcome, sentences
 from shoal.core.text import printable, shorten
 from shoal.core.values import counted
 from shoal.fleet.command_hints import command_on
 from shoal.fleet.status.progress import Snapshot
 
-MAX_SHOWN = 5  # findings
+MAX_SHOWN = 5  # sentences
 MAX_ITEM = 300  # characters
 TOLD = (RunOutcome.COMPLETE, RunOutcome.PARTIAL, RunOutcome.CANCELLED)  # other lines say what became of these
 
@@ -22,10 +22,11 @@ def outcome_lines(snapshot: Snapshot, queue_url: str) -> list[str]:
     if verdict and verdict.outcome not in TOLD:
         reason = "" if verdict.outcome is RunOutcome.SUSPICIOUS else f": {verdict.reason}"
         lines.append(f"Outcome:  {verdict.outcome.words}{reason}.")
-    for finding in found[:MAX_SHOWN]:
-        lines.append(f"{'Wrong' if finding.strict else 'Warning'}: {finding.text}.")
-    if len(found) > MAX_SHOWN:
-        lines.append(f"Not shown here: {counted(len(found) - MAX_SHOWN, 'more finding')}.")
+    said = [f"Wrong: {text}." for text in sentences(one for one in found if one.strict)]
+    said += [f"Warning: {text}." for text in sentences(one for one in found if not one.strict)]
+    lines += said[:MAX_SHOWN]
+    if len(said) > MAX_SHOWN:
+        lines.append(f"Not shown here: {counted(len(said) - MAX_SHOWN, 'more finding')}.")
     if found:
         lines += _example_lines(found[0])
         lines += _next_lines(snapshot, found[0], queue_url)

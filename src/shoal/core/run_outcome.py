@@ -1,6 +1,6 @@
 """The outcome of a run that has ended: one word, one exit code, and the sentence that says why."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -10,7 +10,8 @@ from shoal.core.model import Counts, RunState
 from shoal.core.values import counted
 
 BLOCKED_SHARE = 0.5  # of the tasks that have ended, from which a run counts as blocked
-MAX_REASONS = 3  # findings in the reason of a run
+MAX_REASONS = 3  # sentences in the reason of a run
+MAX_NAMES = 3  # fields that one sentence names
 STOPPED_BLOCKED = "dead letters with Blocked"  # in the reason of a run that `stop_when` has ended
 
 
@@ -90,7 +91,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def judge(run: EndedRun) -> Verdict | None:
     """Return the outcome of a run; None if it has not ended: it may go on where it is."""
     verdict = _judge(run)
-    warnings = _first([finding.text for finding in run.findings if not finding.strict])
+    warnings = _first(sentences(finding for finding in run.findings if not finding.strict))
     return msgspec.structs.replace(verdict, warnings=warnings) if verdict and warnings else verdict
 
 
@@ -123,7 +124,7 @@ def _judge_result(run: EndedRun) -> Verdict:
     if run.expects_items and not counts.items:
         said = [finding.text for finding in run.findings if finding.kind == "volume"]
         return _verdict(RunOutcome.EMPTY, said[0] if said else "it has no items")
-    strict = [finding.text for finding in run.findings if finding.strict]
+    strict = sentences(finding for finding in run.findings if finding.strict)
     if strict:
         return _verdict(RunOutcome.SUSPICIOUS, "; ".join(_first(strict)))
     return _judge_completeness(run)
@@ -141,6 +142,22 @@ def _judge_completeness(run: EndedRun) -> Verdict:
         verdict = _verdict(RunOutcome.PARTIAL, run.reason)
         return msgspec.structs.replace(verdict, exit_code=LIMIT_EXIT)
     return _verdict(RunOutcome.COMPLETE)
+
+
+def sentences(findings: Iterable[Finding]) -> list[str]:
+    """Return what was found, in one sentence for all fields of which it is the same: a block page empties
+    every field."""
+    fields: dict[tuple[str | None, str], list[str]] = {}
+    for one in findings:
+        name, text = one.text.split(": ", 1) if one.field and one.since else ("", one.text)
+        fields.setdefault((one.step, text), []).append(name)
+    return [f"{_listed(names)}: {text}" if names[0] else text for (_, text), names in fields.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = [f"{len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+    *most, last = [*names[:MAX_NAMES], *more]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _first(texts: Sequence[str]) -> list[str]:

@@ -9,7 +9,6 @@ follows from the schedule and the time.
 import asyncio
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -110,6 +109,7 @@ class ScheduleCoordinator:
                 f"{where} is left out: a schedule {name!r} was added to the queue. "
                 f"To use that of the file, run: {shoal_command(f'schedule remove {name}')}"
             )
+        await self._check_schedules()
         ticking = start_in(self._tasks, self._keep_ticking())
         try:
             await self._stopping.wait()
@@ -122,6 +122,20 @@ class ScheduleCoordinator:
                     task.cancel()
             if self._tasks:
                 await asyncio.wait(self._tasks)
+
+    async def _check_schedules(self) -> None:
+        """Say now what would be found out at night: a scraper or seeds that cannot be read."""
+        for record in await self._schedules.all():
+            if record.error:
+                continue  # the first tick says so
+            try:
+                self._seeds(record, await self._load(record))
+            except ShoalError as error:
+                self._say_once(record.name, f"Runs of schedule {record.name!r} cannot begin here: {error}")
+
+    async def _load(self, record: ScheduleRecord, **more: Any) -> Job:
+        scraper, seeds = record.schedule.scraper, read_seeds(record.schedule.seeds)
+        return await asyncio.to_thread(self._job, scraper, Role.COORDINATOR, declared=seeds.addresses, **more)
 
     async def _keep_ticking(self) -> None:
         await restarted(
@@ -203,11 +217,10 @@ class ScheduleCoordinator:
 
     async def _carry_locked(self, record: ScheduleRecord, one: Occurrence, lock: ScraperLock) -> None:
         schedule, now = record.schedule, await self._queue.now()
-        given: dict[str, Any] = {"declared": read_seeds(schedule.seeds).addresses}
+        given: dict[str, Any] = {}
         if await lifecycle.is_new(self._queue, one.run_id):  # others keep what they were made with
-            given |= {"settings": dict(schedule.settings), "args": dict(schedule.args)}
-        load = partial(self._job, schedule.scraper, Role.COORDINATOR, **given)
-        job = await asyncio.to_thread(load)
+            given = {"settings": dict(schedule.settings), "args": dict(schedule.args)}
+        job = await self._load(record, **given)
         record = await self._schedules.update(
             record.name, started(one.run_id, OccurrenceState.STARTING, now), create=False
         )
@@ -296,9 +309,10 @@ class ScheduleCoordinator:
         now = await self._queue.now()
         change = ended(one.run_id, verdict, now)
         await self._schedules.update(record.name, change, create=False)
-        reason = f": {verdict.reason}" if verdict.reason else ""
+        said = [f": {verdict.reason}"] if verdict.reason else []
+        said += [f". Warning: {text}" for text in verdict.warnings]
         self._observer.on_message(
-            f"Run {one.run_id} of schedule {record.name!r} is {verdict.outcome.words}{reason}"
+            f"Run {one.run_id} of schedule {record.name!r} is {verdict.outcome.words}{''.join(said)}"
         )
 
     def _say_once(self, key: str, text: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.core.model import Counts, RunState
-from shoal.core.run_outcome import EXIT_CODES, LIMIT_EXIT, EndedRun, Finding, RunOutcome, judge
+from shoal.core.run_outcome import EXIT_CODES, LIMIT_EXIT, EndedRun, Finding, RunOutcome, judge, sentences
 
 STRICT = Finding(text="price is text, was a number", kind="type", strict=True)
 WARNING = Finding(text="price is text, was a number", kind="type")
@@ -50,3 +50,18 @@ def test_every_outcome_has_an_exit_code_of_its_own_and_partial_one_more_for_limi
 def test_the_reason_says_what_was_found():
     verdict = judge(EndedRun(state=RunState.RUNNING, counts=DONE, findings=[STRICT, WARNING]))
     assert verdict and verdict.reason == STRICT.text
+
+
+def test_fields_of_which_the_same_is_true_share_a_sentence():
+    def empty(field, text="filled in 0% of the items", step="product"):
+        return Finding(text=f"{field}: {text}", kind="filled", step=step, field=field, since="r1")
+
+    rule = Finding(text="expected 'sku unique': 2 items not", strict=True, step="product", field="sku")
+    found = [rule, *map(empty, ("sku", "name", "price", "stock", "brand")), empty("rating", "text in 9%")]
+    assert sentences(found) == [
+        rule.text,
+        "sku, name, price and 2 more: filled in 0% of the items",
+        "rating: text in 9%",
+    ]
+    assert sentences([empty("name"), empty("price")]) == ["name and price: filled in 0% of the items"]
+    assert len(sentences([empty("name"), empty("name", step="offer")])) == 2

@@ -123,6 +123,19 @@ async def test_a_run_whose_seeds_give_no_task_ends_as_empty(bench):
     assert (one.outcome, one.reason) == ("empty", "its seeds gave no task")
 
 
+@pytest.mark.parametrize("fault", ["seeds", "module"])
+async def test_what_cannot_begin_at_night_is_said_when_the_coordinator_starts(bench, fault):
+    broken = {"seeds": ("axis =", "axes ="), "module": ("names.py", "gone.py")}[fault]
+    (bench.folder / "shoal.toml").write_text(TOML.replace(*broken))
+    async with bench.coordinator():
+        async with asyncio.timeout(20):
+            while not bench.said:
+                await asyncio.sleep(0.02)
+    (text,) = bench.said
+    assert text.startswith("Runs of schedule 'nightly' cannot begin here: ")
+    assert {"seeds": "scrapers.names.seeds.axes is not known", "module": "There is no file"}[fault] in text
+
+
 async def test_another_coordinator_goes_on_with_the_run_of_one_that_is_gone(bench):
     async with bench.coordinator():
         run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id

@@ -49,7 +49,7 @@ class Deployment:
     results: str | None  # the folder of results inside a container; None if they go to a database
     has_browser: bool
     files: tuple[str, ...] = ()  # the folders of downloads inside a container
-    buckets: tuple[str, ...] = ()  # where downloads go to object storage
+    buckets: tuple[str, ...] = ()  # object storage of downloads and results
     architecture: str = "amd64"
     secret_files: tuple[str, ...] = ()  # proxies and tokens that the image would contain
     has_schedules: bool = False
@@ -74,7 +74,7 @@ class Deployment:
             results=_results_folder(project.cluster.storage.results),
             has_browser=any(_uses_browser(one) for one in scrapers.values()),
             files=tuple(dict.fromkeys(_in_container(one) for one in places if not is_object_url(one))),
-            buckets=tuple(dict.fromkeys(one for one in places if is_object_url(one))),
+            buckets=tuple(dict.fromkeys(one for one in [*places, *_results(project)] if is_object_url(one))),
             architecture=project.deploy.architecture,
             secret_files=tuple(dict.fromkeys(_secret_files(project.folder, scrapers.values()))),
             has_schedules=bool(project.schedules),
@@ -153,6 +153,14 @@ def _check_complete(project: Project, scrapers: dict[str, "Scraper"]) -> None:
 
 def _wrong(project: Project, key: str, reason: str) -> InvalidSetting:
     return InvalidSetting(f"{project.file.name if project.file else 'shoal.toml'}: {key}", reason)
+
+
+def _results(project: Project) -> Iterator[str]:
+    """Yield where results go, those of schedules too."""
+    tables = (table for table in project.schedules.values() if isinstance(table, dict))
+    for place in (project.cluster.storage.results, *(table.get("out") for table in tables)):
+        if isinstance(place, str):
+            yield place
 
 
 def _results_folder(pattern: str | None) -> str | None:
@@ -271,12 +279,12 @@ def _compose(plan: Deployment, context: str) -> dict[str, str]:
     return {"compose.yaml": text, "prepare.sh": script, ".gitignore": _form("compose/gitignore")}
 
 
-def image_commands(plan: Deployment) -> list[str]:
-    """Return the commands that build, in a checkout of Shoal, the images that a Compose file builds upon."""
+def image_commands(plan: Deployment, *, has_servers: bool = True) -> list[str]:
+    """Return the commands that build, in a checkout of Shoal, the images that the project's builds upon."""
     build = f"docker build {_build_options(plan)}-f deploy/docker/Dockerfile"
     own = f"--target browser -t shoal:{VERSION}-browser" if plan.has_browser else f"-t shoal:{VERSION}"
     commands = [f"{build} {own} ."]
-    if plan.queue == "postgres":
+    if plan.queue == "postgres" and has_servers:
         commands.append(f"{build} --target pgbouncer -t shoal-pgbouncer:{VERSION} .")
     return commands
 

@@ -13,7 +13,7 @@ from typing import Any
 from shoal.core.run_outcome import Finding
 from shoal.core.text import printable, shorten
 from shoal.core.values import median
-from shoal.fleet.quality.profile import DIGITS, EMPTY, FieldProfile, StepProfile
+from shoal.fleet.quality.profile import DIGITS, EMPTY, FieldProfile, StepProfile, shape_of
 from shoal.fleet.quality.records import Baseline, RunProfile
 
 FEWER, MORE = 0.3, 0.5  # of the median number of items: beyond it, a run has too few or too many
@@ -240,11 +240,19 @@ def _new_kinds(
         yield about.finding(f"many {name}", text, last, example="text")
     elif (share := _unknown_share(current, known)) > limit:
         new = next(kind for kind in current if kind not in known)
-        old = known.most_common(1)[0][0]
-        text = f"{words} in {_percent(share)} of the items, such as {_quoted(new)}; usually {_quoted(old)}"
+        old, usually = known.most_common(1)[0][0], "usually"
+        if name == "shapes":
+            new, old, usually = _value_of_shape(new, now), _value_of_shape(old, *before), "usually like"
+        text = f"{words} in {_percent(share)} of the items, such as {_quoted(new)}; {usually} {_quoted(old)}"
         yield about.finding(name, text, last)
     elif name == "values":
         yield from _shifted(current, [_few_kinds(one, name) for one in before], about)
+
+
+def _value_of_shape(shape: str, *fields: FieldProfile) -> str:
+    """Return an example with this shape, which says more than the shape does."""
+    texts = (one for field in fields for one in field.examples if isinstance(one, str))
+    return next((text for text in texts if shape_of(text) == shape), shape)
 
 
 def _shifted(

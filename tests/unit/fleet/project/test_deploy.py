@@ -139,10 +139,19 @@ def test_folders_of_downloads_are_volumes_and_buckets_are_not(project):
     assert (plan.files, plan.buckets) == ((), ("s3://b/i",))
 
 
+def test_buckets_of_results_are_known_also_those_of_schedules(project):
+    kept = project(
+        '[storage]\nresults = "gs://b/{scraper}.jsonl"\n'
+        '[schedules.nightly]\nscraper = "people"\nevery = "1d"\nout = "s3://b/{run}.jsonl"\n'
+    )
+    assert Deployment.of(kept, None).buckets == ("gs://b/{scraper}.jsonl", "s3://b/{run}.jsonl")
+
+
 def test_the_images_that_a_compose_file_needs_are_said(project):
     kept = project('queue = "redis://cache/0"', fetch="browser")
     plan = Deployment.of(kept, "redis://cache/0")
     (command,) = image_commands(plan)
     assert command.endswith(f"--target browser -t shoal:{VERSION}-browser .")
     assert len(image_commands(Deployment.of(kept, None))) == 2
+    assert len(image_commands(Deployment.of(kept, None), has_servers=False)) == 1
     assert f"#   {command}\n" in deployment_files("compose", plan, "..")["compose.yaml"]

@@ -1,5 +1,6 @@
 """Nights on which a site has changed are noticed by default, and ordinary ones are not."""
 
+import re
 from copy import deepcopy
 from functools import cache
 
@@ -193,6 +194,15 @@ def test_a_change_of_the_site_is_a_warning_with_its_reason(name, change, expecte
     assert finding.since == "night-3" and "night-3" in finding.text
     assert finding.then and (finding.now or expected[0] == "without items")
     assert record.verdict.outcome is RunOutcome.COMPLETE  # a warning
+
+
+def test_a_new_format_is_shown_by_values():
+    record = shop_after(4).night(all_items(new_currency))
+    (text,) = [one.text for one in record.findings if one.field == "shown_price"]
+    assert re.fullmatch(
+        r"shown_price: a new format in 100% of the items, such as '€[0-9.]+'; usually like '£[0-9.]+' .*",
+        text,
+    )
 
 
 def test_the_same_changes_end_the_run_as_suspicious_if_the_scraper_says_so():

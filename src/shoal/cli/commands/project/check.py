@@ -16,6 +16,7 @@ from shoal.core.commands import shoal_command
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.fleet.job import Job
 from shoal.fleet.project.scrapers import load
+from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
 from shoal.fleet.status.rows.row import TableColumns
 from shoal.fleet.table_check import check_tables
@@ -78,7 +79,9 @@ def load_jobs(
             loaded = load(project, name)
             changed = loaded.scraper.replace(**changes)
             homes, reference = dict(loaded.homes), loaded.reference
-            found.append(Job(scraper=changed, name=name, reference=reference, queue_url=queue, homes=homes))
+            job = Job(scraper=changed, name=name, reference=reference, queue_url=queue, homes=homes)
+            declared_seeds(project, job)
+            found.append(job)
         except ShoalError as error:
             found.append(error)
     return found

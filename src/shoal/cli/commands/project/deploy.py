@@ -60,10 +60,9 @@ def deploy(
         say("The queue is PostgreSQL: containers cannot share a file. For another, set queue in shoal.toml.")
     for line in _lines_about_files(plan, kind):
         say(line)
-    if kind is DeploymentKind.COMPOSE:
-        say("First, once, in a checkout of Shoal:")
-        for command in image_commands(plan):
-            say(f"  {command}")
+    say("First, once, in a checkout of Shoal:")
+    for command in image_commands(plan, has_servers=kind is DeploymentKind.COMPOSE):
+        say(f"  {command}")
     say(f"Next: {NEXT[kind].format(folder=_shown(folder))}")
 
 
@@ -92,7 +91,7 @@ def _lines_about_files(plan: "Deployment", kind: DeploymentKind) -> list[str]:
         )
     if plan.buckets:
         lines.append(
-            f"Downloads go to {', '.join(plan.buckets)}: name its credentials in deploy.secrets, "
+            f"Files go to {', '.join(plan.buckets)}: name the credentials in deploy.secrets, "
             "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
         )
     return lines

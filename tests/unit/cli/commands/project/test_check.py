@@ -55,6 +55,17 @@ def test_without_a_name_every_scraper_of_the_project_is_checked(project):
     assert done.exit_code == Exit.FAILED
 
 
+def test_seeds_that_cannot_be_read_are_found(project):
+    # As of a line that was added below the last table of the file.
+    (project / "shoal.toml").write_text(
+        '[scrapers.news]\nmodule = "one.py"\n[scrapers.news.seeds]\nqueue = "sqlite:///shoal.db"\n'
+    )
+    done = typed("check", "--json")
+    (row,) = [row for row in rows(done) if row["what"] == "scraper"]
+    assert (row["health"], done.exit_code) == ("bad", Exit.FAILED)
+    assert "scrapers.news.seeds.queue is not known" in row["says"]
+
+
 def test_a_route_to_a_step_of_another_scraper_is_no_finding(project):
     (project / "two.py").write_text(dedent(SCRAPER).replace("def page", "def live"))
     (project / "shoal.toml").write_text(
