@@ -384,15 +384,15 @@ class App:
     async def call(
         self,
         scraper: str | Scraper,
-        task: Task,
+        task: Task | str,
         *,
         timeout: timedelta | str = CALL_TIMEOUT,
         strategy: str = "least_loaded",
     ) -> Scraped:
-        """Have a listening worker process a task now, and return the full result; raises like `scrape`."""
+        """Have a listening worker process a task or URL now; return the full result, raise like `scrape`."""
         limit = read_positive_duration("timeout", timeout)
         balancer = await self._balancers.of(await self._name(scraper), strategy)
-        return await balancer.call(task, timeout=limit)
+        return await balancer.call(Task(url=task) if isinstance(task, str) else task, timeout=limit)
 
     def job(
         self,

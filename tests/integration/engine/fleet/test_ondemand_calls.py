@@ -41,6 +41,14 @@ async def test_calls_keep_the_gap_between_two_visits_of_a_host(local, bench, ori
     assert min(gaps_of(moments)) > 0.5 * (1 - TOLERANCE - CATCH_UP)
 
 
+async def test_a_url_is_called_like_a_task(local, pages, origin):
+    origin.answer = lambda path: Answer(f"<title>{path}</title><a href=/next>next</a>")
+    await local.listen(pages)
+    scraped = await local.call(pages, f"{origin.url}/1")
+    assert [item["title"] for item in scraped.items] == ["/1"]
+    assert [task.url for task in scraped.follow] == [f"{origin.url}/next"]
+
+
 async def test_a_call_whose_host_must_rest_says_for_how_long_and_sends_no_request(local, pages, origin):
     run = await local.listen(pages, settings={"rate": "1/m"})
     await local.scrape(pages, f"{origin.url}/1")
