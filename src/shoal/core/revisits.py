@@ -96,7 +96,8 @@ class RevisitPlan(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether and why a page is fetched whose last fetch is as old as `age`, and its rank."""
         believed = date if history.wrong_dates < MAX_WRONG_DATES else PageDate.UNKNOWN
         is_old = believed is PageDate.OLDER
-        interval = self.bounds.longest if is_old else max(history.interval, self.bounds.shortest / PER_CHANGE)
+        least = max(self.bounds.shortest / PER_CHANGE, timedelta.resolution)
+        interval = self.bounds.longest if is_old else max(history.interval, least)
         kept = 1 - shortening(key)
         # Without bounds: else all pages with the shortest interval are alike, also those that change daily.
         rank = RevisitRank(age / (interval * kept), key)

@@ -1,5 +1,6 @@
 """The cookie jars of a run, shared by its workers: a login in one of them is one of all."""
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -30,6 +31,7 @@ class SharedCookies:
         self._notes, self._jars, self._values = notes, jars, values
         self._known: dict[str, list[Any]] = {}  # the notes as they were last read or written
         self._touched: dict[str, None] = {}  # that may have changed since
+        self._lock = asyncio.Lock()  # a task also needs the versions that another one is writing
 
     def touch(self, request: Request, response: Response) -> None:
         """Record that a request or its response may have set cookies."""
@@ -44,17 +46,19 @@ class SharedCookies:
 
     async def write(self) -> None:
         """Store what has changed since the last call."""
-        while self._touched:
-            name = next(iter(self._touched))
-            del self._touched[name]
-            if self._dump(name) != self._known.get(name, []):
-                await self._notes.write(name, partial(self._merge, name))
+        async with self._lock:
+            while self._touched:
+                name = next(iter(self._touched))
+                del self._touched[name]
+                if self._dump(name) != self._known.get(name, []):
+                    await self._notes.write(name, partial(self._merge, name))
 
     async def read(self, versions: Mapping[str, int]) -> None:
         """Read those of which this worker has an older version."""
-        for name, version in versions.items():
-            if self._notes.versions.get(name, 0) < version and (theirs := await self._notes.read(name)):
-                self._load(name, theirs)
+        async with self._lock:
+            for name, version in versions.items():
+                if self._notes.versions.get(name, 0) < version and (theirs := await self._notes.read(name)):
+                    self._load(name, theirs)
 
     def _merge(self, name: str, theirs: list[Any] | None) -> list[Any]:
         # What this worker has set meanwhile is newer than what another one has stored.

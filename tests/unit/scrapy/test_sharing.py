@@ -72,6 +72,16 @@ async def test_cookies_that_two_workers_set_at_once_are_both_kept(queue):
     assert cookies_of(one) == cookies_of(other) == {"a": "1", "b": "2"}
 
 
+async def test_a_task_names_the_version_that_another_task_of_its_worker_is_writing(queue):
+    worker = make_jars(queue)
+    set_cookie(worker, "session", "1")
+    writing = asyncio.create_task(worker[1].write())
+    await asyncio.sleep(0)  # it has begun
+    await worker[1].write()
+    assert list(worker[1].versions_for(task_for(PAGE)).values()) == [1]
+    await writing
+
+
 async def test_a_task_costs_as_much_however_many_cookies_and_jars_there_are(queue, monkeypatch):
     worker, dumped = make_jars(queue), []
     for number in range(50):
