@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos fuzz histories soak complete mutations dist image-test setup servers pins clean
+.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos fuzz histories nights soak complete mutations dist image-test setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -119,6 +119,9 @@ histories: setup ## Let many clients work on one store in random ways, and judge
 
 fuzz: $(VENV)/installed ## Read 500,000 mutated pages with every extractor, in processes of their own; ARGS='--pages 20000'
 	$(BIN)/python -m tools.fuzz $(ARGS)
+
+nights: setup ## Scrape a shop that changes from night to night, and see what the runs say; ARGS='changes', 'ordinary', 'revisits' or 'cpu'
+	PYTHONPATH=. $(BIN)/python -m tools.nights $(or $(ARGS),changes)
 
 soak: setup ## Let a simulated fleet work on PostgreSQL for two hours, and see which tables grow; ARGS='--minutes 10'
 	PYTHONPATH=. $(BIN)/python -m tools.soak $(ARGS)
