@@ -112,7 +112,7 @@ async def test_a_step_without_a_live_page_gets_an_error(shops, tmp_path):
 async def test_a_hung_page_costs_one_attempt_and_the_others_are_fetched(tmp_path, origin):
     urls = [origin.on(f"/{number}", html(f"<h1>{number}</h1>")) for number in range(6)]
     urls.append(origin.on("/hang", html("<script>while (true) {}</script>")))
-    settings = "fetch='browser', browser='load', retries=1, timeout=2, robots=False"
+    settings = "fetch='browser', browser='load', retries=1, timeout=5, robots=False"
     ended, items = await run(tmp_path, urls, settings=settings)
     assert {item["name"] for item in items} == set("012345")
     assert ended["dead"] == 1

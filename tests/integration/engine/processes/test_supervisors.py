@@ -80,7 +80,7 @@ async def test_a_frozen_worker_is_said_to_be_before_it_is_ended(bench, origin):
     origin.answer = lambda path: Answer(after=0.05)
     frozen, states = freeze_one(bench, origin), set()
     summary = asyncio.create_task(
-        bench.run(SCRAPER.format(settings="lease='8s', per_host=4"), urls(origin, 100), run_id="cold")
+        bench.run(SCRAPER.format(settings="lease='16s', per_host=4"), urls(origin, 100), run_id="cold")
     )
     async with asyncio.timeout(60), open_queue(bench.queue_url) as queue:
         while not summary.done():
