@@ -48,6 +48,10 @@ from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
 from shoal.fleet.run.open_run import StartOptions, lock_of, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
 from shoal.fleet.run.settings import use_settings
+from shoal.fleet.scale.autoscaler import POLL_INTERVAL, Autoscaler
+from shoal.fleet.scale.decide import TASKS_PER_WORKER, ScaleBounds
+from shoal.fleet.scale.drivers import Driver
+from shoal.fleet.scale.local import LocalWorkers
 from shoal.fleet.schedule.store import Schedules
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
@@ -57,7 +61,7 @@ from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.find import AUTO, NEWEST, find_run
 from shoal.fleet.status.rows.fetchers import CacheRow
 from shoal.fleet.status.tokens import TokenStatus, tokens
-from shoal.fleet.telemetry.logs import LogPlan
+from shoal.fleet.telemetry.logs import LogPlan, read_log_target
 from shoal.fleet.telemetry.setup import open_telemetry
 from shoal.queue.contract import Queue, StoreSize
 from shoal.queue.open import open_queue
@@ -82,7 +86,7 @@ class StartKeywords:
     partitions: Sequence[str] | str | None = None
     partition_table: Mapping[int, Sequence[str]] | None = None
     heartbeat: timedelta | str | float = HEARTBEAT
-    logs: LogPlan | None = None
+    logs: LogPlan | str | Path | None = None
     metrics: str | None = None
     trace: bool = False
 
@@ -158,7 +162,12 @@ class App:
             workers = 1 if job.scraper.settings.mode_given and job.scraper.settings.mode == "single" else 0
         if not workers and (given.logs or given.metrics or given.trace):
             raise InvalidInput("Logs, metrics and traces need workers here; start one with: workers=1")
-        job = structs.replace(job, **open_telemetry(given.logs, given.metrics, given.trace, key="metrics"))
+        logs = (
+            LogPlan(folder=read_log_target(str(given.logs)))
+            if isinstance(given.logs, str | Path)
+            else given.logs
+        )
+        job = structs.replace(job, **open_telemetry(logs, given.metrics, given.trace, key="metrics"))
         if given.resume and given.run_id:
             raise InvalidInput("A run has one id: give `resume` or `run_id`")
         if not seeds and given.again in (None, AUTO):
@@ -213,8 +222,7 @@ class App:
         closed, or earlier by `local_workers.stop(run_id)`.
         """
         handle = await self.run(run_id)
-        job = structs.replace(await asyncio.to_thread(handle.job_of, handle.info), joins=True)
-        job, _ = await use_settings(self.queue, job, handle.info)
+        job = await self._job_to_join(handle)
         check_served(steps, job.scraper, option="steps")
         named = [partitions] if isinstance(partitions, str) else partitions
         job = structs.replace(
@@ -222,6 +230,34 @@ class App:
         )
         await self.local_workers.start(handle.info, job, workers)
         return replace(handle, check=partial(self.local_workers.check, handle.id))
+
+    async def scale(
+        self,
+        run_id: str,
+        *,
+        most: int,
+        least: int = 0,
+        tasks_per_worker: int = TASKS_PER_WORKER,
+        every: timedelta = POLL_INTERVAL,
+        driver: Driver | None = None,
+    ) -> None:
+        """Start and stop workers as a run can use them, until it is drained, as `shoal scale` does.
+
+        They run here, or where `driver` starts them: it has `async def count()` and `async def set(count)`.
+        """
+        handle = await self.run(run_id)
+        bounds = ScaleBounds(most=most, least=least, tasks_per_worker=tasks_per_worker)
+        async with AsyncExitStack() as stack:
+            if driver is None:
+                local = LocalWorkers(self.queue, await self._job_to_join(handle), handle.info)
+                driver = await stack.enter_async_context(local)
+            await Autoscaler(self.queue, handle.id, driver, bounds, every=every).run(until_drained=True)
+
+    async def _job_to_join(self, handle: RunHandle) -> Job:
+        """Return the job for workers that join a run, with the settings that it was made with."""
+        job = structs.replace(await asyncio.to_thread(handle.job_of, handle.info), joins=True)
+        job, _ = await use_settings(self.queue, job, handle.info)
+        return job
 
     async def run(self, run_id: str) -> RunHandle:
         """Return a handle to an existing run: its id, the start of it, or `newest`; raises UnknownRun."""

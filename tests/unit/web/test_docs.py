@@ -88,12 +88,3 @@ def test_the_documented_options_exist():
     variables = {param.envvar for param in command.params if getattr(param, "envvar", None)}
     shown = set(re.findall(r"SHOAL_WEB_\w+", CLI)) - {"SHOAL_WEB_TOKEN", "SHOAL_WEB_READER_TOKEN"}
     assert shown | {"SHOAL_QUEUE"} == variables
-
-
-async def test_the_python_example_creates_an_app(tmp_path):
-    (example,) = re.findall(r"```python\n(.*?)```", SERVE, re.DOTALL)
-    names = {}
-    exec(example, names)
-    web = await names["web_of"](f"sqlite:///{tmp_path}/queue.db", "operator-0123456789abcdef")
-    assert "8000" in str(web.state.context.settings.authorities)
-    await web.state.context.app.close()

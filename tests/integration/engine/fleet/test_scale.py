@@ -21,6 +21,7 @@ import pytest
 from shoal.cli.exits import Exit
 from shoal.cli.options.workers import read_job
 from shoal.core.model import MINUTE, SECOND, RunSettings, Task
+from shoal.fleet.connect import connect
 from shoal.fleet.run.open_run import open_job
 from shoal.fleet.scale.autoscaler import Autoscaler
 from shoal.fleet.scale.decide import ScaleBounds, load_of
@@ -385,10 +386,8 @@ async def test_the_example_of_the_page_runs(tmp_path):
     (tmp_path / "books.py").write_text(code + "async def name(task: Task):\n    yield {'name': task.key}\n")
     (tmp_path / "shoal.toml").write_text('[scrapers]\nbooks = "books.py:books"\n')
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    url = f"sqlite:///{tmp_path}/queue.db"
-    async with open_queue(url) as queue, asyncio.timeout(60):
-        run = await queue.start_run("books")
-        await queue.enqueue(run.id, [Task(key=str(number), step="name") for number in range(150)])
-        code = compile(example, "fleet.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        await eval(code, {"folder": tmp_path, "url": url, "queue": queue, "run_id": run.id})
-        assert (await queue.stats(run.id)).completed == 150
+    code = compile(example, "fleet.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    async with connect(f"sqlite:///{tmp_path}/queue.db", folder=tmp_path) as app, asyncio.timeout(60):
+        names = {"app": app, "urls": [f"https://h{number}.example.com/" for number in range(150)]}
+        await eval(code, names)
+        assert (await app.queue.stats(names["run"].id)).completed == 150
