@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-browser bench-fleet bench-haul chaos fuzz histories nights soak complete mutations dist image-test setup servers pins clean
+.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-kills bench-browser bench-fleet bench-haul chaos fuzz histories nights soak complete mutations dist image-test setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ bench-crawl: setup ## Measure crawling beside Scrapy and Crawlee; ARGS=--quick
 
 bench-hardship: setup ## Measure slow hosts, killed workers, many workers and the pace of hosts; ARGS='--only pace'
 	PYTHONPATH=. $(BIN)/python tools/bench_hardship.py $(ARGS)
+
+bench-kills: setup ## Kill crawls of Shoal and its peers 20 times, and count what is lost and doubled; ARGS='--kills 5'
+	PYTHONPATH=. $(BIN)/python -m tools.bench_kills $(ARGS)
 
 bench-browser: setup $(VENV)/installed-bench ## Measure the browser beside Playwright; ARGS='--concurrency 4'
 	$(BIN)/python -m tools.bench_browser $(ARGS)
