@@ -77,8 +77,9 @@ def _shoal(place: Place, scraper: str, workers: int = 1) -> list[object]:
     program = Path(sys.executable).with_name("shoal")
     options = ["--resume", "auto", "--out", "out.jsonl", "--workers", workers, "--concurrency", CONCURRENCY]
     address = place.site.removeprefix("http://").partition("/")[0]
-    more = [] if ".py:manual" in scraper else ["--allow-private", address]
-    return [program, "run", scraper, "--urls-file", "urls.txt", *options, *more]
+    is_spider = scraper.endswith(":manual")  # it has a `start()`
+    more = [] if is_spider else ["--urls-file", "urls.txt", "--allow-private", address]
+    return [program, "run", scraper, *options, *more]
 
 
 def _scrapy(place: Place, settings: Mapping[str, object]) -> list[object]:
