@@ -13,6 +13,7 @@ from tests.unit.cli.shown import shape_of
 from tests.unit.cli.typed import typed
 
 TIMEOUT = 30.0
+SUCCESS = (Exit.OK, Exit.PARTIAL, Exit.LIMIT_REACHED)
 QUEUE = "sqlite:///my queue.db"
 STARTS_WORKERS = ("run", "work", "fleet", "enqueue")
 _SHOWN = re.compile(r"(?<![\w./=$-])shoal [a-z]+ ?[^\n`<]*")
@@ -32,7 +33,7 @@ class Project:
         """Type a command; return what it printed."""
         return self._type([*words, "--queue", QUEUE], (code,), None)
 
-    def paste(self, command, *, answer="y\n", codes=(Exit.OK, Exit.PARTIAL, Exit.LIMIT_REACHED)):
+    def paste(self, command, *, answer="y\n", codes=SUCCESS):
         """Type a command as it was shown; return what it printed."""
         first, *words = shlex.split(command)
         assert first == "shoal", command

@@ -27,11 +27,12 @@ class _Main:
 def typed(*words, answer=None):
     """Type a command and wait for it to end."""
     handlers, environment = logging.getLogger("shoal").handlers[:], dict(os.environ)
-    config = _Command.config
+    config, path = _Command.config, list(sys.path)
     try:
         done = copy_context().run(CliRunner().invoke, _Main(), [*map(str, words)], input=answer)
     finally:
         logging.getLogger("shoal").handlers[:] = handlers
+        sys.path[:] = path  # a prompt puts the current folder there
         os.environ.clear()
         os.environ.update(environment)
         _Command.config = config

@@ -63,8 +63,8 @@ def test_a_spider_is_found_by_its_projects_folder_by_its_name_and_in_a_file(proj
 def test_a_project_is_found_from_a_folder_within_it_and_for_a_file_of_it(project, monkeypatch):
     monkeypatch.chdir(project / "shopbot" / "spiders")
     assert load_scraper("quotes").name == "quotes"
-    with pytest.raises(InvalidInput, match="There is no module 'nowhere'"):
-        load_scraper("nowhere")
+    with pytest.raises(InvalidInput, match="There is no module 'no_such_spider'"):
+        load_scraper("no_such_spider")
     assert "FEEDS" in {part[0] for part in load_scraper("quotes.py").parts()}
 
 

@@ -21,6 +21,7 @@ from shoal.queue.open import open_queue
 from shoal.worker.process.procfs import pid_scope
 from tests.integration.engine.shown_project import (
     QUEUE,
+    SUCCESS,
     Project,
     fill,
     labels_of,
@@ -145,7 +146,7 @@ EFFECTS = {
     "records": "completed",
     "rejects": "price: Expected",
     "resume": "Resumed|has already finished",
-    "run": "Done: |Partial: |You left the debugger",
+    "run": "Done: |Partial: |You left the debugger|BreakpointRefused",
     "runs": "books",
     "scrapers": "",
     "set": "Changed|rate",
@@ -317,8 +318,10 @@ def follow_everything(project):
         if counts[shape] > MAX_ALIKE:
             continue
         filled = fill(project, command)
+        # A worker has no terminal for the breakpoint of pause.py, also after a replay.
+        expected = {Exit.FAILED} if " pause.py" in filled else set()
         try:
-            check_effect(filled, project.paste(filled))
+            check_effect(filled, project.paste(filled, codes={*SUCCESS, *expected}))
             for file in Path().glob("*.jsonl"):  # the same command may be shown again
                 file.unlink()
         except (AssertionError, TimeoutError) as error:
