@@ -1,3 +1,3 @@
 """Which version of Shoal this is; the package's own metadata is made from this."""
 
-VERSION = "0.1.0"
+VERSION = "1.0.0"

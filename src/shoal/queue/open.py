@@ -10,6 +10,7 @@ from shoal.core.errors import InvalidSetting, MissingDriver, UnknownQueue
 from shoal.queue.address import one_address, sqlite_file
 from shoal.queue.contract import OpenQueue, Queue
 from shoal.queue.outages import RETRY_TIMEOUT
+from shoal.queue.schema import SchemaVersions
 from shoal.registry.extras import install_command
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call, is_async
@@ -45,6 +46,16 @@ class open_queue:
         return opened
 
 
+async def read_schema(url: str, *, patience: timedelta = RETRY_TIMEOUT) -> SchemaVersions:
+    """Read which schema the queue at an address has and which one this Shoal has, and migrate nothing."""
+    url = one_address(url)
+    backend = BACKENDS.get(url.partition(":")[0].lower())
+    if backend is None:
+        raise InvalidSetting("queue", "it is a plugin's, whose schema cannot be read. Leave out --check")
+    found: SchemaVersions = await backend.load_module().read_schema(url, patience)
+    return found
+
+
 def is_there(url: str) -> bool:
     """Return whether a queue exists at an address; one on a server is assumed to."""
     file = file_of(url)
@@ -74,13 +85,16 @@ class _Backend(NamedTuple):
     drivers: frozenset[str]
 
     def load(self) -> OpenQueue:
+        opener: OpenQueue = self.load_module().open_address
+        return opener
+
+    def load_module(self) -> Any:
         try:
-            opener: OpenQueue = import_module(f"shoal.queue.{self.module}.queue").open_address
+            return import_module(f"shoal.queue.{self.module}.queue")
         except ModuleNotFoundError as error:
             if error.name not in self.drivers:
                 raise
             raise MissingDriver(self.name, self.extra, install_command(self.extra)) from error
-        return opener
 
 
 _POSTGRES = _Backend("postgresql", "postgres", "postgres", frozenset({"asyncpg"}))

@@ -8,6 +8,7 @@ from shoal.core.errors import SchemaTooNew
 from shoal.queue.postgres.migrate import MIGRATIONS, NEWEST
 from shoal.queue.postgres.queue import PostgresQueue
 from shoal.queue.postgres.sql import scripts
+from shoal.queue.schema import MAJOR
 from tests.conformance.helpers import claim_all, pages, start
 from tests.integration.programs import reports_of
 
@@ -22,7 +23,7 @@ async def versions(connection):
 
 async def test_opening_an_empty_database_migrates_it(empty_postgres_url, bare):
     async with await PostgresQueue.open(empty_postgres_url) as queue:
-        assert await versions(bare) == list(range(1, NEWEST + 1))
+        assert await versions(bare) == list(range(1001, NEWEST + 1))
         run = await start(queue, *pages(3))
         assert len(await claim_all(queue, run)) == 3
 
@@ -41,13 +42,13 @@ async def test_fifty_who_open_an_empty_database_at_once_all_succeed(empty_postgr
     queues = await asyncio.gather(*(PostgresQueue.open(empty_postgres_url) for _ in range(CROWD)))
     assert await asyncio.gather(*(queue.migrate() for queue in queues)) == [NEWEST] * CROWD
     await asyncio.gather(*(queue.close() for queue in queues))
-    assert await versions(bare) == list(range(1, NEWEST + 1))
+    assert await versions(bare) == list(range(1001, NEWEST + 1))
 
 
 async def test_processes_that_open_an_empty_database_at_once_all_succeed(empty_postgres_url, bare):
     orders = [{"url": empty_postgres_url, "name": f"run-{n}"} for n in range(PROCESSES)]
     assert await reports_of("tests.integration.queues.opener", orders) == [NEWEST] * PROCESSES
-    assert await versions(bare) == list(range(1, NEWEST + 1))
+    assert await versions(bare) == list(range(1001, NEWEST + 1))
 
 
 async def test_a_migration_that_is_cut_off_leaves_nothing_and_is_done_again(empty_postgres_url, bare):
@@ -57,7 +58,7 @@ async def test_a_migration_that_is_cut_off_leaves_nothing_and_is_done_again(empt
         while not await bare.fetchval(CUT_OFF):
             await asyncio.sleep(0.005)
     async with await opening:
-        assert await versions(bare) == list(range(1, NEWEST + 1))
+        assert await versions(bare) == list(range(1001, NEWEST + 1))
 
 
 CUT_OFF = """
@@ -69,12 +70,21 @@ CUT_OFF = """
 
 async def test_a_schema_from_the_future_is_left_alone(empty_postgres_url, bare):
     await (await PostgresQueue.open(empty_postgres_url)).close()
-    await bare.execute("INSERT INTO shoal.migration (version) VALUES ($1)", NEWEST + 1)
+    await bare.execute("INSERT INTO shoal.migration (version) VALUES ($1)", NEWEST + MAJOR)
     with pytest.raises(SchemaTooNew, match="pip install --upgrade shoal") as caught:
         await PostgresQueue.open(empty_postgres_url)
-    assert (caught.value.found, caught.value.known) == (NEWEST + 1, NEWEST)
+    assert (caught.value.found, caught.value.known) == (NEWEST + MAJOR, NEWEST)
+
+
+async def test_a_schema_of_a_later_minor_version_is_used_as_it_is(empty_postgres_url, bare):
+    await (await PostgresQueue.open(empty_postgres_url)).close()
+    await bare.execute("INSERT INTO shoal.migration (version) VALUES ($1)", NEWEST + 1)
+    async with await PostgresQueue.open(empty_postgres_url) as queue:
+        assert await queue.migrate() == NEWEST + 1
+        run = await start(queue, *pages(3))
+        assert len(await claim_all(queue, run)) == 3
 
 
 def test_every_migration_has_a_number_of_its_own():
-    assert [int(name[:4]) for name, _ in scripts("migrations")] == list(range(1, NEWEST + 1))
-    assert list(MIGRATIONS) == list(range(1, NEWEST + 1))
+    assert [int(name[:4]) for name, _ in scripts("migrations")] == list(range(1001, NEWEST + 1))
+    assert list(MIGRATIONS) == list(range(1001, NEWEST + 1))

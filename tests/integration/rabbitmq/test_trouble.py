@@ -257,7 +257,7 @@ async def test_queues_of_other_programs_are_not_changed(queue, depths):
 
 
 async def test_a_newer_state_store_is_refused(rabbitmq_url, direct):
-    await direct.hset("{shoal:0}:meta", mapping={"version": 99, "shards": 1})
+    await direct.hset("{shoal:0}:meta", mapping={"version": 2001, "shards": 1})
     assert "pip install --upgrade shoal" in await refusal(rabbitmq_url, SchemaTooNew)
 
 

@@ -202,13 +202,13 @@ async def test_a_key_of_another_program_leads_to_what_helps(queue, direct):
 
 
 async def test_a_newer_store_is_left_alone(direct, redis_url):
-    await direct.hset("{shoal:0}:meta", mapping={"version": 99, "shards": 1})
-    with pytest.raises(SchemaTooNew, match="99"):
+    await direct.hset("{shoal:0}:meta", mapping={"version": 2001, "shards": 1})
+    with pytest.raises(SchemaTooNew, match="2001"):
         await RedisQueue.open(redis_url)
 
 
 async def test_a_store_with_another_number_of_shards_is_left_alone(direct, redis_url):
-    await direct.hset("{shoal:0}:meta", mapping={"version": 1, "shards": 16})
+    await direct.hset("{shoal:0}:meta", mapping={"version": 1001, "shards": 16})
     with pytest.raises(QueueError, match="cluster=true"):
         await RedisQueue.open(redis_url)
 

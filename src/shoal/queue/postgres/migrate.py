@@ -2,22 +2,20 @@
 
 from functools import partial
 
-from shoal.core.errors import SchemaTooNew
 from shoal.queue.postgres.server import Connection, PostgresServer
 from shoal.queue.postgres.sql import in_schema, scripts
+from shoal.queue.schema import must_migrate
 
 MIGRATIONS = {int(name[:4]): script for name, script in scripts("migrations")}
 NEWEST = max(MIGRATIONS)
 
 
 async def migrate(server: PostgresServer) -> int:
-    """Migrate the schema to the newest version if necessary; safe to run concurrently."""
+    """Migrate the schema if necessary, and return its version; safe to run concurrently."""
     found = await version(server)
-    if found < NEWEST:
+    if must_migrate(found, NEWEST):
         await server.in_transaction(partial(_upgrade, server.schema))
-    elif found > NEWEST:
-        raise SchemaTooNew(found, NEWEST)
-    return NEWEST
+    return max(found, NEWEST)
 
 
 async def version(server: PostgresServer) -> int:

@@ -20,7 +20,7 @@ from shoal.queue.postgres.claim import ClaimFloors, claim, find_floors
 from shoal.queue.postgres.dead_letters import PostgresDeadLetters
 from shoal.queue.postgres.enqueue import enqueue, forget
 from shoal.queue.postgres.leases import PostgresLeases
-from shoal.queue.postgres.migrate import migrate
+from shoal.queue.postgres.migrate import NEWEST, migrate, version
 from shoal.queue.postgres.notes import PostgresNotes
 from shoal.queue.postgres.reports import PostgresReports
 from shoal.queue.postgres.runs import PostgresRuns
@@ -29,6 +29,7 @@ from shoal.queue.postgres.settle import settle
 from shoal.queue.postgres.sql import QUERIES, call
 from shoal.queue.postgres.task_list import PostgresTaskList
 from shoal.queue.requests import ClaimRequest
+from shoal.queue.schema import SchemaVersions
 
 PAUSE_HOST = call("pause_host", "text", "interval")
 SLOW_HOST = call("slow_host", "text", "interval")
@@ -128,3 +129,13 @@ class PostgresQueue(PostgresRuns, PostgresLeases, PostgresDeadLetters, PostgresR
 async def open_address(url: str, patience: timedelta) -> PostgresQueue:
     """Open the queue at an address."""
     return await PostgresQueue.open(url, patience=patience)
+
+
+async def read_schema(url: str, patience: timedelta) -> SchemaVersions:
+    """Read the version of the schema, and migrate nothing."""
+    server = PostgresServer(url, patience=patience)
+    await server.open()
+    try:
+        return SchemaVersions(await version(server), NEWEST)
+    finally:
+        await server.close()

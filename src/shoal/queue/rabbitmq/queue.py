@@ -14,11 +14,12 @@ from shoal.queue.rabbitmq.broker import Broker
 from shoal.queue.rabbitmq.claim import RabbitClaim, TimeBudget
 from shoal.queue.rabbitmq.state import ONLY, ScriptReply, StateStore
 from shoal.queue.rabbitmq.transport import BundleTransport
-from shoal.queue.redis.migrate import migrate
+from shoal.queue.redis.migrate import migrate, version
 from shoal.queue.redis.queue import RedisQueue, no_skew
 from shoal.queue.redis.runs import RunList
 from shoal.queue.redis.server import Argument
 from shoal.queue.requests import ClaimRequest
+from shoal.queue.schema import SchemaVersions
 
 RECLAIM_TIMEOUT = 10 * SECOND  # that a reclaim may spend on the bundles of one run
 
@@ -136,3 +137,8 @@ class RabbitQueue(RedisQueue):
 async def open_address(url: str, patience: timedelta) -> RabbitQueue:
     """Open the queue at an address."""
     return await RabbitQueue.open(url, patience=patience)
+
+
+async def read_schema(url: str, patience: timedelta) -> SchemaVersions:
+    """Read the version of the state's schema, and migrate nothing."""
+    return await version(StateStore(read(url).state, patience=patience, skew=no_skew))

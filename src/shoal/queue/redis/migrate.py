@@ -2,11 +2,12 @@
 
 import asyncio
 
-from shoal.core.errors import QueueError, SchemaTooNew
+from shoal.core.errors import QueueError
 from shoal.queue.redis.errors import lost_shard
 from shoal.queue.redis.server import RedisServer
+from shoal.queue.schema import SchemaVersions, must_migrate
 
-VERSION = 1
+VERSION = 1001
 HOME = 0
 OLDEST_SERVER = (7, 0)
 
@@ -18,9 +19,8 @@ async def migrate(server: RedisServer, shards: int, *, is_state: bool = False) -
     cannot be used.
     """
     await _check_server(server)
-    found, made_with, _ = await server.call("meta", HOME, "", "")
-    if found > VERSION:
-        raise SchemaTooNew(found, VERSION)
+    found, made_with, _ = map(int, await server.call("meta", HOME, "", ""))
+    must_migrate(found, VERSION)
     if not is_state:
         await _refuse_state_store(server)
     if found and made_with != shards:
@@ -30,7 +30,16 @@ async def migrate(server: RedisServer, shards: int, *, is_state: bool = False) -
         )
     if not found:
         await _write_version(server, shards)
-    return VERSION
+    return max(found, VERSION)
+
+
+async def version(server: RedisServer) -> SchemaVersions:
+    """Open a connection, and read the version of its store."""
+    await server.open()
+    try:
+        return SchemaVersions((await server.call("meta", HOME, "", ""))[0], VERSION)
+    finally:
+        await server.close()
 
 
 async def _write_version(server: RedisServer, shards: int) -> None:

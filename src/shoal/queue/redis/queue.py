@@ -36,7 +36,7 @@ from shoal.queue.redis.dead_letters import DeadLetterReader, apply_to_letters, e
 from shoal.queue.redis.durability import durability, evictions, store_size
 from shoal.queue.redis.enqueue import BATCH, RedisEnqueuer, forget
 from shoal.queue.redis.leases import RedisLeases, reclaim
-from shoal.queue.redis.migrate import migrate
+from shoal.queue.redis.migrate import migrate, version
 from shoal.queue.redis.notes import RedisNotes
 from shoal.queue.redis.records import run_from
 from shoal.queue.redis.reports import read_stats
@@ -46,6 +46,7 @@ from shoal.queue.redis.settle import settle
 from shoal.queue.redis.shards import SHARDS_OF_A_CLUSTER, shard_of_host, shard_of_worker
 from shoal.queue.redis.task_list import RedisTaskList
 from shoal.queue.requests import ClaimRequest, EditFate, Fence, LetterEdit
+from shoal.queue.schema import SchemaVersions
 
 
 def no_skew() -> timedelta:
@@ -283,3 +284,8 @@ class RedisQueue(RedisLeases, RedisNotes, Queue):
 async def open_address(url: str, patience: timedelta) -> RedisQueue:
     """Open the queue at an address."""
     return await RedisQueue.open(url, patience=patience)
+
+
+async def read_schema(url: str, patience: timedelta) -> SchemaVersions:
+    """Read the version of the schema, and migrate nothing."""
+    return await version(RedisServer(url, patience=patience, skew=no_skew))

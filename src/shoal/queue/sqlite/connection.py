@@ -17,7 +17,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import apsw
 import msgspec
 
-from shoal.core.errors import QueueError, QueueReadOnly, QueueReplaced, SchemaTooNew
+from shoal.core.errors import QueueError, QueueReadOnly, QueueReplaced
+from shoal.queue.schema import must_migrate
 from shoal.queue.sqlite.errors import not_a_queue, translate_error
 from shoal.queue.sqlite.store import Store
 
@@ -107,23 +108,21 @@ def _to_wal(connection: apsw.Connection, busy_timeout: timedelta) -> None:
 
 def migrate(store: Store) -> int:
     """Run the scripts that the file lacks, in the caller's transaction; return the schema version."""
-    found = store.connection.pragma("user_version")
-    known = len(scripts())
-    if found > known:
-        raise SchemaTooNew(found, known)
-    for script in scripts()[found:]:
-        store.connection.execute(script)
-    if found < known:
-        store.connection.pragma("user_version", known)
+    found = int(store.connection.pragma("user_version"))
+    newest = max(scripts())
+    if must_migrate(found, newest):
+        for script in [script for number, script in scripts().items() if number > found]:
+            store.connection.execute(script)
+        store.connection.pragma("user_version", newest)
         store.connection.pragma("application_id", APPLICATION_ID)
-    return known
+    return max(found, newest)
 
 
 @cache
-def scripts() -> list[str]:
-    """Return the migrations in order; the first creates version 1."""
+def scripts() -> dict[int, str]:
+    """Return the migrations in order, by the version that each makes."""
     found = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
-    return [script.read_text(encoding="utf-8") for script in found]
+    return {int(script.name[:4]): script.read_text(encoding="utf-8") for script in found}
 
 
 # Threads

@@ -28,6 +28,7 @@ from shoal.queue.contract import Queue, StoreSize
 from shoal.queue.intake import QueuedTask
 from shoal.queue.paging import number_in, page_sizes
 from shoal.queue.requests import EditFate, LetterEdit, OnInvalid, Tasks
+from shoal.queue.schema import SchemaVersions
 from shoal.queue.sqlite import (
     claim,
     dead_letters,
@@ -46,7 +47,9 @@ from shoal.queue.sqlite.connection import (
     ReadHandler,
     SqliteAddress,
     WriteHandler,
+    connect,
     migrate,
+    scripts,
 )
 from shoal.queue.sqlite.reports import PAGE
 from shoal.queue.sqlite.store import Page, Store
@@ -303,3 +306,15 @@ async def open_address(url: str, patience: timedelta) -> SqliteQueue:
     """Open the queue at an address."""
     path, synchronous = sqlite_file(url)
     return await SqliteQueue.open(path, synchronous=synchronous, patience=patience)
+
+
+async def read_schema(url: str, patience: timedelta) -> SchemaVersions:
+    """Read the version of the schema, and migrate nothing."""
+    path, newest = Path(sqlite_file(url)[0]).absolute(), max(scripts())
+    if not path.exists():
+        return SchemaVersions(0, newest)
+    connection = connect(SqliteAddress(path, busy_timeout=patience))
+    try:
+        return SchemaVersions(connection.pragma("user_version"), newest)
+    finally:
+        connection.close()

@@ -3,21 +3,53 @@
 from typing import Annotated
 
 import typer
+import uvloop
 
 from shoal.cli.console import counted, put_json, say
+from shoal.cli.exits import Exit
 from shoal.cli.open_queue import with_queue
 from shoal.cli.options import common
+from shoal.fleet.command_hints import command_on
 from shoal.fleet.status.bench import measure
 from shoal.queue.contract import Queue
+from shoal.queue.open import read_schema
+from shoal.queue.schema import must_migrate
 
 
-def migrate(queue: common.Queue = common.DEFAULT_QUEUE, as_json: common.Json = False) -> None:
-    """Migrate the queue to this version's schema; safe to repeat and to run concurrently."""
+def migrate(
+    queue: common.Queue = common.DEFAULT_QUEUE,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if there is something to migrate.")
+    ] = False,
+    as_json: common.Json = False,
+) -> None:
+    """Migrate the queue to this version's schema; safe to repeat and to run concurrently.
+
+    Every command that opens a queue does the same. Workers of an older version go on, if its first number
+    is the same.
+    """
+    if check:
+        _check(queue, as_json)
+        return
     found = with_queue(queue, lambda opened: opened.migrate())
     if as_json:
         put_json({"schema": found})
     else:
         say(f"The queue is at schema version {found}.")
+
+
+def _check(queue: str, as_json: bool) -> None:
+    schema = uvloop.run(read_schema(queue))
+    lacks = must_migrate(schema.found, schema.newest)
+    if as_json:
+        put_json({"schema": schema.found, "newest": schema.newest, "migrates": lacks})
+    elif lacks:
+        found = f"is at schema version {schema.found}" if schema.found else "has no schema yet"
+        say(f"The queue {found}; this Shoal's is version {schema.newest}.")
+        say(f"To migrate it, run: {command_on(queue, 'migrate')}")
+    else:
+        say(f"The queue is at schema version {schema.found}, and there is nothing to migrate.")
+    raise typer.Exit(Exit.FAILED if lacks else Exit.OK)
 
 
 def bench(
