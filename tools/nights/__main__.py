@@ -15,6 +15,7 @@ from tools.nights.scraper import PRICES_MUST_BE_NUMBERS
 from tools.nights.shop import Shop
 
 GOOD_NIGHTS = 4
+SIZE_EVERY = 10  # nights
 SETTINGS = ("retries=0",)  # each attempt of a page that fails takes seconds
 
 
@@ -47,14 +48,19 @@ async def _judge(store: Store, change: Change) -> bool:
     return is_right
 
 
-async def pass_nights(folder: Path, size: int, nights: int, seed: int) -> int:
-    """Scrape on ordinary nights; print and count those on which something was found."""
+async def pass_nights(
+    folder: Path, size: int, nights: int, seed: int, *, keep: str | None = None, queue: str = ""
+) -> int:
+    """Scrape on ordinary nights; print and count those on which something was found, and the store's size."""
     shop, wrong = Shop(size, seed), 0
+    settings = (*SETTINGS, f"keep={keep}") if keep else SETTINGS
     async with Origin(shop) as origin:
-        store = Store(folder / f"nights-{size}-{seed}", origin.url)
+        store = Store(folder / f"nights-{size}-{seed}", origin.url, queue)
         for night in range(nights):
             shop.pass_a_day()
-            row = (await store.night("--json", settings=SETTINGS)).row
+            row = (await store.night("--json", settings=settings)).row
+            if night % SIZE_EVERY == SIZE_EVERY - 1:
+                say(f"night {night + 1}: {row['pages']:,} pages; {await store.size()}")
             if row["findings"] or row["outcome"] != "complete":
                 wrong += 1
                 print(
@@ -73,6 +79,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="of cpu, default 5")
     parser.add_argument("--bytes", type=int, default=40_000, metavar="N", help="of a page of cpu")
+    parser.add_argument("--keep", metavar="2m", help="of ordinary nights: delete runs that are older")
+    parser.add_argument("--queue", default="", help="of ordinary nights; default SQLite")
     parser.add_argument("--only", metavar="TEXT", help="changes whose name contains it")
     options = parser.parse_args()
     if options.what == "revisits":
@@ -86,7 +94,15 @@ def main() -> int:
         if options.what == "changes":
             wrong = asyncio.run(show_changes(folder, options.products, options.only))
         else:
-            wrong = asyncio.run(pass_nights(folder, options.products, options.nights, options.seed))
+            nights = pass_nights(
+                folder,
+                options.products,
+                options.nights,
+                options.seed,
+                keep=options.keep,
+                queue=options.queue,
+            )
+            wrong = asyncio.run(nights)
     return 1 if wrong else 0
 
 

@@ -58,6 +58,13 @@ class Store:
         shutil.copytree(self.folder, folder)
         return Store(folder, self._site)
 
+    async def size(self) -> str:
+        """Say how many runs the store has, and how large it is."""
+        runs = await shoal("runs", "--json", f"--queue={self.queue}", folder=self.folder)
+        status = await shoal("status", "newest", "--json", f"--queue={self.queue}", folder=self.folder)
+        held = status.row["store"]["bytes"]
+        return f"{len(runs.out.splitlines())} runs in {held / 1e6:,.1f} MB"
+
     async def night(
         self, *words: str, settings: Sequence[str] = (), environment: Mapping[str, str] = {}
     ) -> Typed:

@@ -238,7 +238,7 @@ def _new_kinds(
     if current is None:
         text = f"many different {name}, usually {len(known)}"
         yield about.finding(f"many {name}", text, last, example="text")
-    elif (share := _unknown_share(current, known)) > limit:
+    elif (share := _unknown_share(current, known)) > limit + (_forgotten(before) if name == "values" else 0):
         new = next(kind for kind in current if kind not in known)
         old, usually = known.most_common(1)[0][0], "usually"
         if name == "shapes":
@@ -280,6 +280,11 @@ def _kinds(field: FieldProfile, name: str) -> Mapping[str, int] | None:
 def _few_kinds(field: FieldProfile, name: str) -> Mapping[str, int]:
     is_few = 0 < len(getattr(field, name) or ()) <= FEW_KINDS
     return (_kinds(field, name) if is_few else None) or {}
+
+
+def _forgotten(before: Sequence[FieldProfile]) -> float:
+    """Return the share of texts that each earlier run may have had: deleted runs keep no rare ones."""
+    return min(one.rare / (one.rare + sum((one.values or {}).values()) or 1) for one in before)
 
 
 def _unknown_share(kinds: Mapping[str, int], known: Mapping[str, int] | set[str]) -> float:

@@ -65,6 +65,7 @@ class FieldProfile(msgspec.Struct, frozen=True, kw_only=True):
     numbers: Spread | None = None
     lengths: Spread | None = None  # of texts
     values: dict[str, int] | None = None  # how often each occurs, of a field with few short values
+    rare: int = 0  # texts that `values` has no longer, as few items of a deleted run had them
     shapes: dict[str, int] | None = (
         None  # of a sample of short texts: "£9.9" of £51.77; None if there are many
     )

@@ -4,7 +4,7 @@ The records of a scraper outlive its runs, without their examples: so the runs o
 if only the items of the last night are kept.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from shoal.core.model import Run, RunState, Stats
 from shoal.core.run_outcome import Finding, RunOutcome, Verdict
-from shoal.fleet.quality.profile import StepProfile
+from shoal.fleet.quality.profile import FieldProfile, StepProfile
 from shoal.queue.contract import Queue, SharedNotes
 
 TTL = timedelta(days=365)
@@ -192,8 +192,7 @@ def without_items(record: QualityRecord) -> QualityRecord:
             examples=[],
             violations={},
             fields={
-                field: replace(one, examples=[], values=_frequent(one.values))
-                for field, one in step.fields.items()
+                field: _without_rare_values(replace(one, examples=[])) for field, one in step.fields.items()
             },
         )
         for name, step in record.profile.steps.items()
@@ -202,8 +201,12 @@ def without_items(record: QualityRecord) -> QualityRecord:
     return replace(record, profile=replace(record.profile, steps=steps), findings=findings)
 
 
-def _frequent(values: Mapping[str, int] | None) -> dict[str, int] | None:
-    return {value: count for value, count in values.items() if count >= FREQUENT} if values else None
+def _without_rare_values(field: FieldProfile) -> FieldProfile:
+    if not field.values:
+        return field
+    kept = {value: count for value, count in field.values.items() if count >= FREQUENT}
+    dropped = sum(field.values.values()) - sum(kept.values())
+    return replace(field, values=kept, rare=field.rare + dropped)
 
 
 def baseline_of(records: Sequence[QualityRecord], profile: RunProfile) -> Baseline:

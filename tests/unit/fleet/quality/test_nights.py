@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from shoal.core.run_outcome import RunOutcome
+from shoal.fleet.quality.records import without_items
 from shoal.scrape.settings.expect import read_expect
 from tests.unit.fleet.quality.nights import Shop, all_items, said
 
@@ -221,6 +222,30 @@ def test_ordinary_changes_are_no_findings(change):
 def test_sixty_ordinary_nights_have_no_findings(size, seed):
     shop = shop_after(60, size=size, seed=seed)
     assert {record.verdict.outcome for record in shop.records} == {RunOutcome.COMPLETE}
+
+
+def night_after_a_purge(shop, change=None):
+    """Scrape after all earlier runs were deleted, of which only numbers are kept."""
+    shop.records = [without_items(record) for record in shop.records]
+    return shop.night(change)
+
+
+def test_ordinary_nights_have_no_findings_when_earlier_runs_are_deleted():
+    shop = Shop(size=48)
+    assert not any(night_after_a_purge(shop).findings for _ in range(20))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (new_currency, ("values", "currency")),
+        (other_language, ("values", "stock")),
+        (one_title, ("distinct", "name")),
+    ],
+)
+def test_a_change_is_a_finding_when_earlier_runs_are_deleted(change, expected):
+    shop = shop_after(4, size=48, seed=2)
+    assert expected in said(night_after_a_purge(shop, all_items(change)))
 
 
 def test_a_fault_that_lasts_stays_a_finding_until_the_run_is_accepted():
