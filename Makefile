@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench-queue bench-crawl bench-hardship bench-kills bench-browser bench-fleet bench-haul chaos fuzz histories nights soak complete mutations dist image-test setup servers pins clean
+.PHONY: help demo example-profiles example-registries example-news example-listings example-social test test-long test-alone test-full quick check fix lint types imports docs bench bench-queue bench-crawl bench-hardship bench-kills bench-browser bench-fleet bench-haul chaos fuzz histories nights soak complete mutations dist image-test setup servers pins clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,12 @@ docs: $(VENV)/installed-docs ## Build the documentation into site/, strictly and
 	$(BIN)/python -m sphinx -q -E -W --keep-going -d build/docs -b html docs site
 	$(BIN)/python -m tools.check_site site
 	@echo "The documentation is at site/index.html"
+
+bench: ## Measure Shoal beside its peers: crawling, kills, the queue, the browser
+	@$(MAKE) --no-print-directory bench-crawl
+	@$(MAKE) --no-print-directory bench-kills
+	@$(MAKE) --no-print-directory bench-queue
+	@$(MAKE) --no-print-directory bench-browser
 
 bench-queue: setup $(VENV)/installed-bench ## Measure the queue beside its peers
 	PYTHONPATH=. $(BIN)/python tools/bench_queue.py $(ARGS)

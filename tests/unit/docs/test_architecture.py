@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "shoal"
 PATHS = sorted({span for span in spans(TEXT) if "/" in span and re.fullmatch(r"[\w./-]+", span)})
 # Parts of paths whose beginning stands beside them.
 BESIDE = {"functions/": "queue/postgres", "lib/": "queue/redis/lua", "lua/lib/10_keys.lua": "queue/redis"}
-BESIDE |= {"migrations/0001_tables.sql": "queue/postgres", "process/supervisor.py": "worker"}
+BESIDE |= {"migrations/1001_tables.sql": "queue/postgres", "process/supervisor.py": "worker"}
 
 
 def folders():
