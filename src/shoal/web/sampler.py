@@ -182,7 +182,9 @@ class Sampler:
         while not self.is_closed:
             await self._wait_for_viewer()
             async with self._sampling:
-                await self._take_sample()
+                # A viewer may just have taken one: the rate between two samples in a row is any number.
+                if datetime.now(UTC) - self._latest.at >= self._interval:
+                    await self._take_sample()
             await asyncio.sleep(self._interval.total_seconds())
 
     def close(self) -> None:

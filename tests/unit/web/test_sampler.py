@@ -64,6 +64,19 @@ async def test_concurrent_pages_share_a_sample(queue):
     assert sampler.sample_count == 1
 
 
+async def test_the_sample_of_a_viewer_who_wakes_the_sampler_is_not_followed_by_another_at_once(queue):
+    sampler = Sampler(queue, interval=timedelta(minutes=1))
+    running = asyncio.create_task(sampler.run())
+    await asyncio.sleep(0)
+    await sampler.fresh_sample()
+    async with sampler._sampling:  # the sampler waits for it
+        assert sampler.sample_count == 1
+    await asyncio.sleep(0)
+    assert sampler.sample_count == 1
+    running.cancel()
+    await asyncio.wait([running])
+
+
 async def test_a_queue_that_never_responds_is_reported_too(queue, monkeypatch):
     monkeypatch.setattr(sampling, "SAMPLE_TIMEOUT", timedelta(seconds=0.01))
 

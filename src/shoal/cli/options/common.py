@@ -147,10 +147,9 @@ Concurrency = Annotated[
         "--concurrency",
         min=1,
         envvar="SHOAL_CONCURRENCY",
-        help="Maximum concurrent requests, and maximum concurrent steps, per worker. Without it, 1,000 more "
-        "may wait for hosts that take longer than 0.1 s to respond.",
+        help="Maximum concurrent requests, and maximum concurrent steps, per worker: 64 by default, and then "
+        "1,000 more may wait for hosts that take longer than 0.1 s to respond.",
         metavar="N",
-        show_default="64",
     ),
 ]
 Memory = Annotated[

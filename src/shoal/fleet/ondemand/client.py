@@ -140,7 +140,8 @@ class ListeningWorker(msgspec.Struct, eq=False):
     mine: int = 0  # calls of this balancer in progress
     others: int = 0  # calls of other balancers at the last health check
     failures: int = 0  # failed health checks in a row
-    chosen: int = 0  # sequence number of its last choice
+    # Sequence number of its last choice; before that at random, as a program may make one call only.
+    chosen: float = msgspec.field(default_factory=random.random)
     problem: str = ""  # why it is not up
 
     @property

@@ -52,6 +52,8 @@ async def test_a_host_is_paused_slowed_and_resumed_by_command(app, folder):
     assert (await typed("hosts", "resume", "shop.example", folder=folder)).code == 0
     (host,) = (await typed("hosts", "--run", run.id, "--json", folder=folder)).rows
     assert (host["delay_seconds"], host["paused_seconds"]) == (None, None)
+    assert "run's rate" in (await typed("hosts", folder=folder)).out
+    assert "No workers on this run" in (await typed("workers", "newest", folder=folder)).err
 
 
 async def test_rejects_are_listed_with_their_reasons_page_by_page(app, folder):

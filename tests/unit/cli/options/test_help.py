@@ -48,6 +48,12 @@ def test_every_value_has_a_metavar_that_is_not_its_type(command):
     assert not [param.name for param in valued if re.fullmatch(r"<[a-z ]+>", param.make_metavar(context))]
 
 
+@pytest.mark.parametrize("command", list(every_command()))
+def test_a_default_is_shown_as_it_is_typed(command):
+    """Typer puts a default that is given as a text into parentheses."""
+    assert not [param.name for param in command.params if isinstance(getattr(param, "show_default", 0), str)]
+
+
 def test_many_options_are_shown_in_sections():
     text = shown("run")
     places = [text.index(f"\n{name}:\n") for name in ("Options", *SECTIONS)]

@@ -18,7 +18,8 @@ from shoal.worker.ipc.calls import ListenerHealth, ListenerRecord
 
 def member(name, *, mine=0, others=0, chosen=0, is_up=True):
     listed = ListenerRecord(worker_id=name, address="http://127.0.0.1:1", run_id="r")
-    return ListeningWorker(listed, mine=mine, others=others, chosen=chosen, is_up=is_up)
+    turn = {} if chosen is None else {"chosen": chosen}
+    return ListeningWorker(listed, mine=mine, others=others, is_up=is_up, **turn)
 
 
 def directory(strategy, *members):
@@ -42,6 +43,15 @@ def test_of_equals_each_has_its_turn():
 
 def test_round_robin_goes_round_whatever_the_load():
     assert names(directory("round_robin", member("a", mine=9), member("b")), 4) == list("abab")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_first_calls_of_many_callers_reach_every_worker(strategy):
+    random.seed(1)
+    firsts = {
+        names(directory(strategy, *(member(name, chosen=None) for name in "abc")), 1)[0] for _ in range(60)
+    }
+    assert firsts == set("abc")
 
 
 def test_random_choices_reach_every_worker():

@@ -64,9 +64,9 @@ def scale(
         float | None,
         typer.Option(
             "--pace",
-            help="Pages per second of one worker when no rate limit slows it down.",
+            help="Pages per second of one worker when no rate limit slows it down: 10 by default, or less if "
+            "the run has a pause.",
             metavar="N",
-            show_default="10, or less if the run has a pause",
         ),
     ] = None,
     place: Annotated[

@@ -127,7 +127,7 @@ def resume(host: Host, queue: common.Queue = common.DEFAULT_QUEUE, as_json: comm
 def _nothing(run_id: str | None, after: str | None) -> str:
     if after:
         return f"No host comes after {after}."
-    return f"Run {run_id} has no hosts yet." if run_id else "No requests have been sent to any host yet."
+    return "This run has no hosts yet." if run_id else "No requests have been sent to any host yet."
 
 
 def _say_unknown(text: str, queue: str) -> None:

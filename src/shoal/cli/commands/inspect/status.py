@@ -161,7 +161,7 @@ def workers(
     """List live workers: steps and partitions, tasks held, counts, memory and last heartbeat."""
     live, gone = with_existing_queue(queue, lambda opened: _workers(opened, run_id))
     rows = [*live, *gone] if everyone else live
-    on_run = f" on run {run_id}" if run_id else ""
+    on_run = " on this run" if run_id else ""
     if not as_json:
         say_queue(queue)
     put_rows(

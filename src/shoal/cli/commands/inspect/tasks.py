@@ -45,9 +45,7 @@ def records(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Maximum number of records.", metavar="N", show_default="50; all with --json"
-        ),
+        typer.Option(min=1, help="Maximum number of records: 50 by default, all with --json.", metavar="N"),
     ] = None,
     queue: common.Queue = common.DEFAULT_QUEUE,
     wide: common.Wide = False,

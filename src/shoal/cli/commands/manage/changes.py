@@ -34,9 +34,8 @@ def changes(
         str | None,
         typer.Option(
             "--only",
-            help="Only pages of this kind.",
+            help="Only pages of this kind; by default all but those that are unchanged.",
             metavar="|".join(PageChange),
-            show_default="all but unchanged",
         ),
     ] = None,
     to: Annotated[

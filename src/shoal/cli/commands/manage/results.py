@@ -30,9 +30,7 @@ def items(
     run_id: common.MaybeRunId = None,
     head: Annotated[
         int | None,
-        typer.Option(
-            "--head", "--limit", min=1, help="Show the first N items.", show_default="10", metavar="N"
-        ),
+        typer.Option("--head", "--limit", min=1, help="Show the first N items: 10 by default.", metavar="N"),
     ] = None,
     sample: Annotated[
         int | None,

@@ -50,9 +50,8 @@ def shell(
         str | None,
         typer.Option(
             "--fetch",
-            help="Fetcher to use: http, browser or a plugin's.",
+            help="Fetcher to use: http (the default), browser or a plugin's.",
             metavar="NAME",
-            show_default="http",
         ),
     ] = None,
     proxies: common.Proxies = None,

@@ -106,12 +106,16 @@ class HostRow(CountsRow, _HostFields):
     """A host with its gap and pause."""
 
     columns = TableColumns(
-        ("host", "pending", "delayed", "leased", "completed", "dead", "delay_seconds", "paused_seconds"),
+        ("host", "pending", "delayed", "leased", "completed", "dead", "delay", "paused"),
         drops=("delayed", "leased"),
         folds=("host",),
     )
     delay_seconds: float | None
     paused_seconds: float | None
+
+    def cells(self) -> dict[str, Any]:
+        """Return what applies to a host without a delay of its own."""
+        return {} if self.delay_seconds else {"delay": "run's rate"}
 
 
 @dataclass(kw_only=True)
