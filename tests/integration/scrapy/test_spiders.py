@@ -35,7 +35,6 @@ def test_several_workers_share_a_spider_its_cookies_its_start_and_what_its_callb
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("store", ["postgres_url", "redis_url", "rabbitmq_url"])
 @pytest.mark.parametrize("spider", ["mixed", "members", "remembers"])
 def test_the_items_are_the_same_on_every_queue(crawls, request, store, spider):
