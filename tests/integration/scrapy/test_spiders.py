@@ -119,6 +119,25 @@ def test_typed_urls_take_the_place_of_start_and_are_for_parse(crawls, tmp_path):
 
 
 @pytest.mark.long
+def test_a_link_to_a_typed_url_is_followed_once_as_one_to_a_start_url_of_scrapy(crawls, tmp_path):
+    file, url = tmp_path / "circle.py", f"{crawls.site.url}/name/one"
+    file.write_text(
+        "import scrapy\n"
+        "class Circle(scrapy.Spider):\n"
+        "    name = 'circle'\n"
+        f"    start_urls = ['{url}']\n"
+        "    def parse(self, response):\n"
+        "        yield response.json()\n"
+        "        yield response.follow('/name/one')\n"
+    )
+    queue, out = f"sqlite:///{tmp_path}/queue.db", tmp_path / "plain.jsonl"
+    crawls.run(["-m", "scrapy", "runspider", str(file), "-O", f"{out}:jsonl"], cwd=tmp_path)
+    of_start, _ = crawls.on_shoal(str(file), queue)
+    typed, _ = crawls.on_shoal(str(file), queue, "--url", url)
+    assert typed == of_start == read_items(out) == {json.dumps({"name": "one"}): 2}
+
+
+@pytest.mark.long
 def test_an_exception_of_a_callback_is_a_reject_and_a_failed_request_a_dead_letter(crawls, tmp_path):
     queue = f"sqlite:///{tmp_path}/queue.db"
     _, shown = crawls.on_shoal(f"{PROJECT}:old", queue)
