@@ -191,7 +191,7 @@ class EngineBridge(Observer):
 
     async def write_stats(self) -> None:
         """Store the statistics of this worker, whose sum with those of the others is that of the run."""
-        stats = stats_as_json(self.scheduler.crawler.stats.get_stats(), self.closed_for)
+        stats = stats_as_json(self.scheduler.crawler.stats.get_stats())
         await write_stats(self.queue, self.run.id, self.process_id, stats)
 
     async def run_request(self, task: Task) -> Harvest:

@@ -24,7 +24,6 @@ REFUSED = {
 ITEMS, PAGES, ERRORS = "CLOSESPIDER_ITEMCOUNT", "CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_ERRORCOUNT"
 SECONDS_NO_ITEM, PAGES_NO_ITEM = "CLOSESPIDER_TIMEOUT_NO_ITEM", "CLOSESPIDER_PAGECOUNT_NO_ITEM"
 FLEET_LIMITS = (ITEMS, PAGES, ERRORS, SECONDS_NO_ITEM, PAGES_NO_ITEM)
-PAGE_STAT, ERROR_STAT = "response_received_count", "spider_exceptions/count"
 DELAY_WITHOUT_THROTTLE = 1.0  # seconds
 NO_CLASSES = "the queue does not store the classes of items"
 # Attributes of older spiders, and the settings that have taken their place.
@@ -51,7 +50,7 @@ _NOT_USED: dict[str, str] = {
     "LOG_": "warnings and errors are shown by shoal run, and --log-dir writes the log of each worker",
 }
 _EXPLAINED: dict[str, str] = {
-    "FEEDS": "written from the queue when the run has ended",
+    **dict.fromkeys(("FEEDS", "FEED_URI"), "written from the queue when the run has ended"),
     "DOWNLOAD_SLOTS": "for the whole fleet if it is a delay of a host that is longer than DOWNLOAD_DELAY; "
     "a shorter one is not used, and all else is by each worker",
     "SCHEDULER_START_MEMORY_QUEUE": "for requests of start() that are yielded in the same moment",
@@ -152,6 +151,7 @@ def engine_settings(settings: BaseSettings) -> dict[str, Any]:
         "CONCURRENT_ITEMS": settings["CONCURRENT_ITEMS"] if has_own else FEW_ITEMS,
         **dict.fromkeys(FLEET_LIMITS, 0),  # not those of one worker
         "FEEDS": {},  # written where the workers are started
+        "FEED_URI": None,
         "DOWNLOAD_DELAY": 0,
         "DOWNLOAD_SLOTS": {
             name: {**one, "delay": 0} if _is_host(name) else one
@@ -212,14 +212,13 @@ class FleetLimits:
             self._items, self._since, self._pages = counts.items, now, counts.completed
         found = {
             ITEMS: counts.items,
-            PAGES: stats.get(PAGE_STAT, 0),
-            ERRORS: stats.get(ERROR_STAT, 0),
+            PAGES: stats.get("response_received_count", 0),
+            ERRORS: stats.get("spider_exceptions/count", 0),
             SECONDS_NO_ITEM: now - self._since,
             PAGES_NO_ITEM: counts.completed - self._pages,
         }
-        over = (name for name, limit in self._limits.items() if limit and found[name] >= limit)
-        name = next(over, None)
-        return name.lower() if name else None
+        over = (name.lower() for name, limit in self._limits.items() if limit and found[name] >= limit)
+        return next(over, None)
 
 
 def _is_host(slot: str) -> bool:

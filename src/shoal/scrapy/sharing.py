@@ -105,7 +105,7 @@ class SharedAttributes:
         for name, text in (theirs or {}).items():
             # What this worker has assigned meanwhile is newer than what another one has stored.
             if text != self._known.get(name) and own.get(name) == self._known.get(name):
-                setattr(self._spider, name, self._decode(text))
+                setattr(self._spider, name, self._values.decode(json.loads(text)))
         self._known = self._assigned()
         return self._known
 
@@ -133,9 +133,6 @@ class SharedAttributes:
         advice = "Or pass what a callback needs as cb_kwargs."
         log.warning("%s.%s %s %s %s", type(self._spider).__name__, name, says, why, advice)
         return ""
-
-    def _decode(self, text: str) -> Any:
-        return self._values.decode(json.loads(text))
 
 
 class SharedCookies:

@@ -164,17 +164,19 @@ def test_feeds_are_those_of_scrapy_and_statistics_those_of_all_workers(crawls, t
         "%(name)s.json": {"format": "json", "indent": 1, "item_classes": ["bookbot.items.Book"]},
     }
     options = ["-a", "limit=3", "-s", f"FEEDS={json.dumps(feeds)}"]
+    options += ["-s", "FEED_URI=old.csv", "-s", "FEED_FORMAT=csv"]  # as before FEEDS
     crawls.run(["-m", "scrapy", "crawl", "listing", *options, "-s", "BOT_NAME=plain"], cwd=PROJECT)
-    plain = PROJECT / "listing-3.csv"
+    names = ("listing-3.csv", "old.csv")
     try:
-        expected = sorted(plain.read_text().splitlines())
+        expected, old = (sorted((PROJECT / name).read_text().splitlines()) for name in names)
     finally:
-        plain.unlink()
-        (PROJECT / "listing.json").unlink()
+        for name in (*names, "listing.json"):
+            (PROJECT / name).unlink()
     queue = f"sqlite:///{tmp_path}/queue.db"
     command = ["-m", "shoal", "run", f"{PROJECT}:listing", "--queue", queue, "--workers", "2", *options]
     shown = crawls.run([*command, "--json"], cwd=tmp_path)
-    assert sorted((tmp_path / "listing-3.csv").read_text().splitlines()) == expected
+    written = [sorted((tmp_path / name).read_text().splitlines()) for name in names]
+    assert written == [expected, old]
     assert not (tmp_path / "listing.json").exists()
     assert "FEEDS is not used for %(name)s.json" in shown
     end = json.loads(shown.splitlines()[-1])
