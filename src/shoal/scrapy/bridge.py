@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import secrets
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -23,7 +24,6 @@ from shoal.queue.contract import Queue
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.requests import own_step
 from shoal.scrape.settings.sites import SiteTable
-from shoal.scrapy.attributes import NAME, STATE, SharedAttributes
 from shoal.scrapy.compat import (
     has_receivers,
     install_reactor,
@@ -32,14 +32,12 @@ from shoal.scrapy.compat import (
     send_idle,
     set_up_reactor,
 )
-from shoal.scrapy.cookies import SharedCookies
-from shoal.scrapy.limits import FleetLimits
 from shoal.scrapy.outside import OutsideRequests
 from shoal.scrapy.pacing import COMPLAINTS, HostPacer
 from shoal.scrapy.results import TaskResults, current_results, spider_closed, stats_as_json
 from shoal.scrapy.scheduler import IDLE_TASK, OPENING, START_STEP, EngineScheduler
-from shoal.scrapy.settings import OF_PROCESS, engine_settings, fates
-from shoal.scrapy.sharing import VERSIONS, VersionedNotes
+from shoal.scrapy.settings import OF_PROCESS, FleetLimits, engine_settings, fates
+from shoal.scrapy.sharing import NAME, STATE, VERSIONS, SharedAttributes, SharedCookies, VersionedNotes
 from shoal.scrapy.values import UnstorableRequest
 from shoal.worker.telemetry.observer import Observer
 
@@ -60,6 +58,7 @@ class EngineBridge(Observer):
     scheduler: EngineScheduler
     queue: Queue
     run: Run
+    _attributes: SharedAttributes
     sites: SiteTable  # the settings of some hosts
     owns_engine = True  # with settings for a worker, rather than that of `scrapy crawl`
 
@@ -78,7 +77,6 @@ class EngineBridge(Observer):
         self._closing: asyncio.Task[None] | None = None
         self._crawling: asyncio.Task[None] | None = None
         self._crawler: Crawler | None = None
-        self._attributes: SharedAttributes | None = None
         self._pacer: HostPacer | None = None
         self._cookies: SharedCookies | None = None
 
@@ -193,7 +191,7 @@ class EngineBridge(Observer):
 
     async def write_stats(self) -> None:
         """Store the statistics of this worker, whose sum with those of the others is that of the run."""
-        stats = stats_as_json(self.scheduler.crawler.stats.get_stats(), self.closed_for)
+        stats = stats_as_json(self.scheduler.crawler.stats.get_stats())
         await write_stats(self.queue, self.run.id, self.process_id, stats)
 
     async def run_request(self, task: Task) -> Harvest:
@@ -275,7 +273,7 @@ class EngineBridge(Observer):
         if self._limits.needs_stats:
             await self.write_stats()
             stats = await read_stats(self.queue, self.run.id)
-        if reason := self._limits.reached(counts, stats):
+        if reason := self._limits.reached(counts, stats, time.monotonic()):
             self.close_spider(reason)
 
     def on_stored(self, items: list[Any]) -> None:
@@ -310,14 +308,12 @@ class EngineBridge(Observer):
 
     async def _read_shared(self, versions: Mapping[str, int]) -> None:
         """Read the cookies and attributes that a task needs."""
-        assert self._attributes
         await self._attributes.read(versions.get(NAME, 0))
         if self._cookies:
             await self._cookies.read({name: one for name, one in versions.items() if name != NAME})
 
     async def _write_shared(self, follow: list[Task]) -> list[Task]:
         """Store the cookies and attributes that have changed, and let these tasks name the versions."""
-        assert self._attributes
         await self._attributes.write()
         if self._cookies:
             await self._cookies.write()

@@ -1,6 +1,7 @@
 """Scrapy requests as JSON, and back: what a task of the queue stores of a request."""
 
 import inspect
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -138,26 +139,24 @@ class RequestCodec:
         )
 
 
+class _FeedEncoder(ScrapyJSONEncoder):
+    """The encoder of Scrapy's JSON feeds, which does not know bytes and frozen sets."""
+
+    def default(self, value: Any) -> Any:
+        if isinstance(value, bytes):
+            return value.decode(errors="replace")
+        return list(value) if isinstance(value, frozenset) else super().default(value)
+
+
+_feed_encoder = _FeedEncoder()
+
+
 def item_as_json(value: Any) -> Any:
     """Return an item as Scrapy's JSON feeds write it; raises InvalidInput for a value unknown to them."""
-    kind = type(value)
-    if kind is str or kind is int or kind is float or kind is bool or value is None:
-        return value
-    if kind is dict:
-        return {key if type(key) is str else str(key): item_as_json(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [item_as_json(one) for one in value]
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    if isinstance(value, (str, int, float)):
-        return value
     try:
-        return item_as_json(_feed_encoder.default(value))
-    except TypeError as error:
-        raise InvalidInput(f"An item holds {describe(value)}, which JSON does not have") from error
-
-
-_feed_encoder = ScrapyJSONEncoder()
+        return json.loads(_feed_encoder.encode(value))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"An item cannot be stored as JSON: {error}") from error
 
 
 def _package_of(module: str | None) -> str:

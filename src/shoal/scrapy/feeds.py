@@ -26,7 +26,7 @@ async def write_feeds(
     try:
         exporter = FeedExporter.from_crawler(crawler)
     except NotConfigured:
-        uris = ", ".join(map(str, settings["FEEDS"]))
+        uris = ", ".join(map(str, settings["FEEDS"] or [settings["FEED_URI"]]))
         raise InvalidInput(f"FEEDS has a format or an address that Scrapy does not know: {uris}") from None
     await _write(exporter, crawler.spider, queue, run_id)
     if any(name.startswith("feedexport/failed_count") for name in crawler.stats.get_stats()):

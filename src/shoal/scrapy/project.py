@@ -95,7 +95,7 @@ class SpiderScraper(Scraper):
     def for_run_hooks(self) -> Scraper:
         """A scraper that writes the feeds of a run when it has ended, without opening the spider."""
         scraper, settings = Scraper(self.name), self.bridge.settings
-        if not all(map(is_by_class, settings.getdict("FEEDS").values())):
+        if settings["FEED_URI"] or not all(map(is_by_class, settings.getdict("FEEDS").values())):
 
             async def feeds(run: HookedRun) -> None:
                 await write_feeds(self._spider_class, settings, self.args or {}, run.resources.queue, run.id)

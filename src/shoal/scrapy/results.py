@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from itemadapter import ItemAdapter
 from scrapy import Request
 
 from shoal.core.errors import InvalidInput, NotNow
+from shoal.core.failures import error_with_place
 from shoal.core.model import SECOND, Reject, Task
 from shoal.core.text import shorten
 from shoal.scrape.requests import NO_WORKER, OwnStep
@@ -91,9 +92,11 @@ class TaskResults:
             self.add_reject(item, f"{describe(item)} is no item: yield a dict, an Item or a dataclass")
             return
         try:
-            self.items.append(item_as_json(item))
+            self.items.append(item_as_json(dict(_serialize(item))))
         except InvalidInput as error:
             self.add_reject(item, str(error))
+        except Exception as error:  # of a serializer
+            self.add_reject(item, error_with_place(error))
         else:
             self.objects.append(item)
 
@@ -106,7 +109,15 @@ class TaskResults:
         self.rejects.append(Reject(data=data, reason=reason))
 
 
-def stats_as_json(stats: Mapping[str, Any], closed_for: str) -> dict[str, Any]:
+def _serialize(item: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an item, with their values as its feeds have them."""
+    fields = ItemAdapter(item)
+    for name, value in fields.items():
+        serializer = fields.get_field_meta(name).get("serializer")
+        yield name, serializer(value) if serializer else value
+
+
+def stats_as_json(stats: Mapping[str, Any]) -> dict[str, Any]:
     """Return Scrapy's statistics of one worker as those of runs are stored; rates cannot be added."""
     found: dict[str, Any] = {}
     for name, value in stats.items():
@@ -114,10 +125,6 @@ def stats_as_json(stats: Mapping[str, Any], closed_for: str) -> dict[str, Any]:
             found[name] = value.isoformat()
         elif isinstance(value, str | int | float) and not name.endswith("_per_minute"):
             found[name] = value
-    if closed_for:  # Scrapy sets these after it has closed its scheduler
-        found.setdefault("finish_reason", closed_for)
-        found.setdefault("finish_time", datetime.now(UTC).isoformat())
-        found.setdefault("elapsed_time_seconds", 0.0)
     return found
 
 

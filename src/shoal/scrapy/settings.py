@@ -9,7 +9,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
 from shoal.core.errors import InvalidSetting
-from shoal.scrapy.limits import FLEET_LIMITS
+from shoal.core.model import Stats
 
 SCHEDULER = "shoal.scrapy.scheduler.EngineScheduler"
 LIKELY_TYPO = 0.9  # how alike a name is to a setting's, from 0 to 1
@@ -20,6 +20,10 @@ REFUSED = {
     "SCHEDULER": "Shoal's queue takes its place: delete the line, and --queue names it",
     "DOWNLOADER": "Shoal needs Scrapy's own downloader: delete the line",
 }
+# The limits that hold for all workers together, by what the run has stored.
+ITEMS, PAGES, ERRORS = "CLOSESPIDER_ITEMCOUNT", "CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_ERRORCOUNT"
+SECONDS_NO_ITEM, PAGES_NO_ITEM = "CLOSESPIDER_TIMEOUT_NO_ITEM", "CLOSESPIDER_PAGECOUNT_NO_ITEM"
+FLEET_LIMITS = (ITEMS, PAGES, ERRORS, SECONDS_NO_ITEM, PAGES_NO_ITEM)
 DELAY_WITHOUT_THROTTLE = 1.0  # seconds
 NO_CLASSES = "the queue does not store the classes of items"
 # Attributes of older spiders, and the settings that have taken their place.
@@ -46,7 +50,7 @@ _NOT_USED: dict[str, str] = {
     "LOG_": "warnings and errors are shown by shoal run, and --log-dir writes the log of each worker",
 }
 _EXPLAINED: dict[str, str] = {
-    "FEEDS": "written from the queue when the run has ended",
+    **dict.fromkeys(("FEEDS", "FEED_URI"), "written from the queue when the run has ended"),
     "DOWNLOAD_SLOTS": "for the whole fleet if it is a delay of a host that is longer than DOWNLOAD_DELAY; "
     "a shorter one is not used, and all else is by each worker",
     "SCHEDULER_START_MEMORY_QUEUE": "for requests of start() that are yielded in the same moment",
@@ -147,6 +151,7 @@ def engine_settings(settings: BaseSettings) -> dict[str, Any]:
         "CONCURRENT_ITEMS": settings["CONCURRENT_ITEMS"] if has_own else FEW_ITEMS,
         **dict.fromkeys(FLEET_LIMITS, 0),  # not those of one worker
         "FEEDS": {},  # written where the workers are started
+        "FEED_URI": None,
         "DOWNLOAD_DELAY": 0,
         "DOWNLOAD_SLOTS": {
             name: {**one, "delay": 0} if _is_host(name) else one
@@ -183,6 +188,37 @@ def scraper_settings(settings: BaseSettings) -> dict[str, Any]:
         "lease": timedelta(minutes=15),  # for all that a request does, including its pipelines
         "failed_pages": "off",
     }
+
+
+class FleetLimits:
+    """Tells which limit a run has reached, from one look at its counts after the other."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        self._limits = {name: settings.getint(name) for name in FLEET_LIMITS}
+        self._items: int | None = None
+        self._since, self._pages = 0.0, 0  # when the last item came, and the pages until then
+
+    def __bool__(self) -> bool:
+        return any(self._limits.values())
+
+    @property
+    def needs_stats(self) -> bool:
+        """Whether it goes by responses or errors of callbacks, which only the statistics of workers have."""
+        return bool(self._limits[ERRORS] or self._limits[PAGES])
+
+    def reached(self, counts: Stats, stats: Mapping[str, Any], now: float) -> str | None:
+        """Return the reason to close the spider, as Scrapy words it; None if no limit is reached."""
+        if counts.items != self._items:
+            self._items, self._since, self._pages = counts.items, now, counts.completed
+        found = {
+            ITEMS: counts.items,
+            PAGES: stats.get("response_received_count", 0),
+            ERRORS: stats.get("spider_exceptions/count", 0),
+            SECONDS_NO_ITEM: now - self._since,
+            PAGES_NO_ITEM: counts.completed - self._pages,
+        }
+        over = (name.lower() for name, limit in self._limits.items() if limit and found[name] >= limit)
+        return next(over, None)
 
 
 def _is_host(slot: str) -> bool:

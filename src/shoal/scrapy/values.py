@@ -96,7 +96,7 @@ class ValueCodec:
         if kind is bool or value is None:
             return value
         if kind is str:
-            return value if value.isascii() and "\0" not in value else _plain_or_marked(value)
+            return value if _is_plain(value) else _marked(str, value)
         if kind is int:
             return value if -MAX_INT < value < MAX_INT else _marked(int, value)
         if kind is float:
@@ -232,10 +232,6 @@ def _load_named(path: str) -> Callable[[list[Any]], Any]:
 def _marked(kind: type, value: Any) -> dict[str, Any]:
     form = _FORMS[kind]
     return {MARK + form.name: form.dump(value)}
-
-
-def _plain_or_marked(text: str) -> Any:
-    return text if _is_plain(text) else _marked(str, text)
 
 
 def _is_plain(text: str) -> bool:

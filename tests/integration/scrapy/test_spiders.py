@@ -35,7 +35,6 @@ def test_several_workers_share_a_spider_its_cookies_its_start_and_what_its_callb
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("store", ["postgres_url", "redis_url", "rabbitmq_url"])
 @pytest.mark.parametrize("spider", ["mixed", "members", "remembers"])
 def test_the_items_are_the_same_on_every_queue(crawls, request, store, spider):
@@ -120,6 +119,25 @@ def test_typed_urls_take_the_place_of_start_and_are_for_parse(crawls, tmp_path):
 
 
 @pytest.mark.long
+def test_a_link_to_a_typed_url_is_followed_once_as_one_to_a_start_url_of_scrapy(crawls, tmp_path):
+    file, url = tmp_path / "circle.py", f"{crawls.site.url}/name/one"
+    file.write_text(
+        "import scrapy\n"
+        "class Circle(scrapy.Spider):\n"
+        "    name = 'circle'\n"
+        f"    start_urls = ['{url}']\n"
+        "    def parse(self, response):\n"
+        "        yield response.json()\n"
+        "        yield response.follow('/name/one')\n"
+    )
+    queue, out = f"sqlite:///{tmp_path}/queue.db", tmp_path / "plain.jsonl"
+    crawls.run(["-m", "scrapy", "runspider", str(file), "-O", f"{out}:jsonl"], cwd=tmp_path)
+    of_start, _ = crawls.on_shoal(str(file), queue)
+    typed, _ = crawls.on_shoal(str(file), queue, "--url", url)
+    assert typed == of_start == read_items(out) == {json.dumps({"name": "one"}): 2}
+
+
+@pytest.mark.long
 def test_an_exception_of_a_callback_is_a_reject_and_a_failed_request_a_dead_letter(crawls, tmp_path):
     queue = f"sqlite:///{tmp_path}/queue.db"
     _, shown = crawls.on_shoal(f"{PROJECT}:old", queue)
@@ -146,17 +164,19 @@ def test_feeds_are_those_of_scrapy_and_statistics_those_of_all_workers(crawls, t
         "%(name)s.json": {"format": "json", "indent": 1, "item_classes": ["bookbot.items.Book"]},
     }
     options = ["-a", "limit=3", "-s", f"FEEDS={json.dumps(feeds)}"]
+    options += ["-s", "FEED_URI=old.csv", "-s", "FEED_FORMAT=csv"]  # as before FEEDS
     crawls.run(["-m", "scrapy", "crawl", "listing", *options, "-s", "BOT_NAME=plain"], cwd=PROJECT)
-    plain = PROJECT / "listing-3.csv"
+    names = ("listing-3.csv", "old.csv")
     try:
-        expected = sorted(plain.read_text().splitlines())
+        expected, old = (sorted((PROJECT / name).read_text().splitlines()) for name in names)
     finally:
-        plain.unlink()
-        (PROJECT / "listing.json").unlink()
+        for name in (*names, "listing.json"):
+            (PROJECT / name).unlink()
     queue = f"sqlite:///{tmp_path}/queue.db"
     command = ["-m", "shoal", "run", f"{PROJECT}:listing", "--queue", queue, "--workers", "2", *options]
     shown = crawls.run([*command, "--json"], cwd=tmp_path)
-    assert sorted((tmp_path / "listing-3.csv").read_text().splitlines()) == expected
+    written = [sorted((tmp_path / name).read_text().splitlines()) for name in names]
+    assert written == [expected, old]
     assert not (tmp_path / "listing.json").exists()
     assert "FEEDS is not used for %(name)s.json" in shown
     end = json.loads(shown.splitlines()[-1])

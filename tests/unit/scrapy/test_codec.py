@@ -15,6 +15,7 @@ import scrapy
 from scrapy.http import FormRequest, HtmlResponse, JsonRequest, XmlRpcRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.loader import ItemLoader
+from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from shoal.scrapy.codec import RequestCodec, item_as_json
 from shoal.scrapy.values import UnreadableRequest, UnstorableRequest
@@ -246,10 +247,10 @@ def test_a_function_that_the_project_has_only_imported_is_no_callback(monkeypatc
 
 
 def test_items_become_what_json_feeds_have():
-    item = Product(name=b"n", price={Decimal("1.5")})
-    found = item_as_json({"at": datetime(2026, 1, 2, 3, 4, 5), "of": item, "author": Author("a"), 1: (2,)})
+    item, at = Product(name=b"n", price={Decimal("1.5")}), datetime(2026, 1, 2, 3, 4, 5)
+    found = item_as_json({"at": at, "of": item, "author": Author("a"), 1: (2,)})
     assert found == {
-        "at": "2026-01-02T03:04:05",
+        "at": json.loads(ScrapyJSONEncoder().encode(at)),  # older versions write a space for the T
         "of": {"name": "n", "price": ["1.5"]},
         "author": {"name": "a", "born": 0},
         "1": [2],

@@ -206,7 +206,10 @@ def test_what_does_not_work_is_listed(project):
     assert parts["DOWNLOAD_DELY", False] == "no setting of Scrapy. Did you mean DOWNLOAD_DELAY?"
     broken = parts["ITEM_PIPELINES", None]
     assert broken.startswith("shopbot.nowhere.Pipeline, which cannot be imported: No module named")
-    assert "async def start" in parts["start_requests()", True]
+    if hasattr(scrapy.Spider, "start_requests"):  # up to 2.15
+        assert ("start_requests()", True) not in parts
+    else:
+        assert "async def start" in parts["start_requests()", True]
 
 
 async def test_a_delay_that_is_changed_while_it_runs_holds_for_requests_within_tasks(project, queue):

@@ -21,6 +21,17 @@ class Quiet(scrapy.Spider):
     name = "quiet"
 
 
+def in_euros(price):
+    if price is None:
+        raise TypeError("no price")
+    return f"{price} EUR"
+
+
+class Priced(scrapy.Item):
+    price = scrapy.Field(serializer=in_euros)
+    name = scrapy.Field()
+
+
 def make_scheduler(**settings):
     crawler = SimpleNamespace(settings=Settings(settings), spider=None, signals=None)
     crawler.stats = MemoryStatsCollector(SimpleNamespace(settings=Settings({"STATS_DUMP": False})))
@@ -100,6 +111,17 @@ async def test_results_are_complete_when_the_last_request_has_ended():
     results.add_item("text")
     assert results.items == []
     assert results.rejects[-1].reason.startswith("a value of type str is no item")
+
+
+async def test_fields_are_stored_as_their_serializers_change_them_and_a_failing_one_rejects_the_item():
+    results = TaskResults("parent")
+    results.add_item(Priced(price=2, name="a"))
+    assert results.items == [{"price": "2 EUR", "name": "a"}]
+    results.add_item(Priced(price=None))
+    (reject,) = results.rejects
+    assert reject.data == {"price": None}
+    assert reject.reason.startswith("TypeError: no price (test_scheduler.py:")
+    assert len(results.objects) == 1
 
 
 @pytest.mark.parametrize("name", ["SCHEDULER", "DOWNLOADER", "DUPEFILTER_CLASS"])

@@ -15,12 +15,10 @@ from shoal.core.model import RunSettings, Task
 from shoal.scrape.requests import OwnStep
 from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.sites import SiteTable
-from shoal.scrapy.attributes import MAX_SIZE, SharedAttributes
 from shoal.scrapy.codec import RequestCodec
-from shoal.scrapy.cookies import SharedCookies
 from shoal.scrapy.pacing import HostPacer
 from shoal.scrapy.results import CURRENT, TaskResults
-from shoal.scrapy.sharing import VersionedNotes
+from shoal.scrapy.sharing import MAX_SIZE, SharedAttributes, SharedCookies, VersionedNotes
 
 PAGE = "https://shop.test/1"
 
