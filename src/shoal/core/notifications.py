@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 SEND_TIMEOUT = timedelta(seconds=10)
+FROM_ENVIRONMENT = "env:"  # before the name of a variable that holds a secret of a channel
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

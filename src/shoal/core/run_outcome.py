@@ -91,7 +91,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def judge(run: EndedRun) -> Verdict | None:
     """Return the outcome of a run; None if it has not ended: it may go on where it is."""
     verdict = _judge(run)
-    warnings = _first(sentences(finding for finding in run.findings if not finding.strict))
+    texts = sentences(finding for finding in run.findings if not finding.strict)
+    warnings = _first([text for text in texts if verdict and text != verdict.reason])
     return msgspec.structs.replace(verdict, warnings=warnings) if verdict and warnings else verdict
 
 
@@ -123,6 +124,8 @@ def _judge_result(run: EndedRun) -> Verdict:
         return _verdict(RunOutcome.FAILED, run.reason or failed)
     if run.expects_items and not counts.items:
         said = [finding.text for finding in run.findings if finding.kind == "volume"]
+        if counts.rejected:
+            said = [f"it has no items, and {counted(counts.rejected, 'reject')}"]
         return _verdict(RunOutcome.EMPTY, said[0] if said else "it has no items")
     strict = sentences(finding for finding in run.findings if finding.strict)
     if strict:

@@ -157,13 +157,16 @@ def test_every_manifest_is_as_the_api_wants_it(tmp_path, monkeypatch, version, h
 def test_a_project_with_schedules_has_a_coordinator_that_stays(project):
     toml = project / "shoal.toml"
     toml.write_text(toml.read_text() + '[schedules.nightly]\nscraper = "people"\ncron = "0 2 * * *"\n')
+    notify = '[notify.team]\nkind = "slack"\nurl = "env:SLACK_URL"\n'
+    toml.write_text(toml.read_text() + notify)
     found = written(project, "kubernetes")
+    assert "SLACK_URL" in yaml.safe_load(found["secret.example.yaml"])["stringData"]
     deployment = yaml.safe_load(found["schedules.yaml"])
     kubernetes_validate.validate(deployment, "1.33", strict=True)
     assert "schedules.yaml" in yaml.safe_load(found["kustomization.yaml"])["resources"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["args"] == ["shoal", "schedule", "run", "--workers", "0"]
-    assert {one["name"] for one in container["env"]} == {"SHOAL_QUEUE", "SHOAL_TOKENS"}
+    assert {one["name"] for one in container["env"]} == {"SHOAL_QUEUE", "SHOAL_TOKENS", "SLACK_URL"}
     service = yaml.safe_load(written(project, "compose")["compose.yaml"])["services"]["schedules"]
     assert (service["command"], service["profiles"]) == (container["args"], [])
     task = json.loads(written(project, "ecs")["schedules.json"])
@@ -306,6 +309,18 @@ def test_files_with_secrets_that_the_image_would_contain_are_named(tmp_path, mon
     with (tmp_path / ".dockerignore").open("a") as ignored:
         ignored.write("\nproxies.txt\n")
     assert "proxies.txt" not in typed("deploy", "compose", "--overwrite").stderr
+
+
+def test_results_of_schedules_have_a_volume_and_all_results_one_folder(project):
+    toml = project / "shoal.toml"
+    text = re.sub("(?m)^results = .*$", "", toml.read_text())
+    nightly = '[schedules.{0}]\nscraper = "people"\nevery = "1h"\nout = "{0}/{{run}}.jsonl"\n'
+    toml.write_text(text + nightly.format("first"))
+    pod = yaml.safe_load(written(project, "kubernetes")["schedules.yaml"])["spec"]["template"]["spec"]
+    assert {"name": "results", "mountPath": "/project/first"} in pod["containers"][0]["volumeMounts"]
+    toml.write_text(text + nightly.format("first") + nightly.format("second"))
+    refused = typed("deploy", "kubernetes", "--overwrite")
+    assert refused.exit_code == 2 and "/project/first, /project/second. Use one folder" in refused.stderr
 
 
 def test_results_that_end_with_the_task_of_ecs_are_warned_of(project):

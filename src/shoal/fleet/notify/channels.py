@@ -16,7 +16,7 @@ import msgspec
 
 from shoal.core.errors import FetchError, HttpStatus, InvalidSetting
 from shoal.core.http import Request
-from shoal.core.notifications import SEND_TIMEOUT, Notification, OpenNotifier, Send
+from shoal.core.notifications import FROM_ENVIRONMENT, SEND_TIMEOUT, Notification, OpenNotifier, Send
 from shoal.core.redact import redactor
 from shoal.core.urls import host_of
 from shoal.core.values import hint, read_choice, read_text, read_whole, read_words
@@ -33,7 +33,6 @@ LONGEST_SEND = timedelta(seconds=30)  # of a mail or a plugin
 MAX_RESPONSE = 64 << 10  # bytes; nobody reads it
 KINDS = ("finished", "failed", "suspicious", "warning", "stalled", "dead", "blocked", "missed")
 DEFAULT_KINDS = KINDS[1:]  # no news is good news
-FROM_ENVIRONMENT = "env:"
 _VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _SLACK_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 

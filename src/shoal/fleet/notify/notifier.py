@@ -113,7 +113,7 @@ class Notifier:
             for name in {"warning", *BAD.values()} - {event}:
                 # A suspicious run has not failed; one that failed says nothing of its data.
                 if event in (None, "warning") or name == "failed":
-                    await self._close(f"{name} {subject}", title)
+                    await self._close(f"{name} {subject}", f"{title}\nMore: {_status(run_id)}")
 
     async def watch(self) -> None:
         """Look once at the open runs, their hosts, and the schedules."""
@@ -147,7 +147,7 @@ class Notifier:
             if key not in standing and self._is_over(incident)
         }
         for key in self._gone & gone.keys():  # a host gets one request between two pauses
-            await self._close(key, f"Over: {gone[key].messages[-1].title}")
+            await self._close(key)
         self._gone = {*gone} - self._gone
 
     async def _watch_run(
@@ -260,10 +260,11 @@ class Notifier:
         if channels:
             await self._incidents.open(key, message, channels, progress=progress)
 
-    async def _close(self, key: str, title: str) -> None:
-        now = await self._queue.now()
+    async def _close(self, key: str, text: str = "") -> None:
+        """Tell that an incident is over, and by what."""
+        at = (await self._queue.now()).replace(microsecond=0)
         await self._incidents.close(
-            key, lambda begin: replace(begin, title=title, text="", at=now.replace(microsecond=0))
+            key, lambda begin: replace(begin, title=f"Over: {begin.title}", text=text, at=at)
         )
 
     async def send_due(self) -> None:

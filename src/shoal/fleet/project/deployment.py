@@ -12,6 +12,7 @@ from shlex import quote
 from typing import Any
 
 from shoal.core.errors import InvalidInput, InvalidSetting
+from shoal.core.notifications import FROM_ENVIRONMENT
 from shoal.core.urls import is_object_url
 from shoal.core.values import hint
 from shoal.core.version import VERSION
@@ -70,8 +71,8 @@ class Deployment:
             queue=_kind(queue),
             namespace=_namespace(queue),
             services=tuple(_services(project, scrapers)),
-            secrets=tuple(one for one in project.deploy.secrets if one != "SHOAL_QUEUE"),
-            results=_results_folder(project.cluster.storage.results),
+            secrets=tuple(dict.fromkeys(one for one in _secrets(project) if one != "SHOAL_QUEUE")),
+            results=_results_folder(_results(project)),
             has_browser=any(_uses_browser(one) for one in scrapers.values()),
             files=tuple(dict.fromkeys(_in_container(one) for one in places if not is_object_url(one))),
             buckets=tuple(dict.fromkeys(one for one in [*places, *_results(project)] if is_object_url(one))),
@@ -163,10 +164,21 @@ def _results(project: Project) -> Iterator[str]:
             yield place
 
 
-def _results_folder(pattern: str | None) -> str | None:
-    if pattern is None or "://" in pattern:
-        return None
-    return str(PurePosixPath(PROJECT, pattern).parent)
+def _results_folder(places: Iterable[str]) -> str | None:
+    folders = {str(PurePosixPath(PROJECT, place).parent) for place in places if "://" not in place}
+    if len(folders) > 1:
+        names = ", ".join(sorted(folders))
+        raise InvalidInput(f"Results go to several folders, and a container has one: {names}. Use one folder")
+    return folders.pop() if folders else None
+
+
+def _secrets(project: Project) -> Iterator[str]:
+    """Yield the variables that the containers need, those of `[notify]` too."""
+    yield from project.deploy.secrets
+    for table in project.notify.values():
+        for value in table.values() if isinstance(table, dict) else ():
+            if isinstance(value, str) and value.startswith(FROM_ENVIRONMENT):
+                yield value.removeprefix(FROM_ENVIRONMENT)
 
 
 def _uses_browser(scraper: "Scraper") -> bool:
@@ -318,6 +330,7 @@ def _kubernetes(plan: Deployment, context: str) -> dict[str, str]:
         "image": _text(plan.image),
         "plain_image": plan.image,
         "context": quote(context),
+        "registry": "" if "/" in plan.image else f'# First: [deploy] image = "REGISTRY/{plan.image}"',
         "queue": _text(ADDRESSES[plan.queue] + _query(plan)),
         "queue_env": env["SHOAL_QUEUE"],
         "env": "\n".join(env.values()),

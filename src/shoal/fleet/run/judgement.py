@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import QueueError, UnknownRun
+from shoal.core.errors import InvalidInput, QueueError, UnknownRun
 from shoal.core.failures import error_with_place
 from shoal.core.model import MINUTE, NOTHING, Run, RunState, Stats
 from shoal.core.redact import redacted
@@ -214,7 +214,7 @@ class _Judgement:
 
     def _expects_items(self, profile: RunProfile, baseline: Baseline) -> bool:
         """Return whether a run without items is empty: earlier ones had some, or a step declares them."""
-        if self._scraper.settings.dedup or profile.rejected:
+        if self._scraper.settings.dedup:
             return False
         declared = {name for name, step in self._scraper.steps.items() if step.check}
         return bool(baseline) or any(profile.steps[name].completed for name in declared & set(profile.steps))
@@ -320,6 +320,8 @@ async def compare_runs(queue: Queue, before: str, after: Run) -> ComparisonRepor
         if not (found := [one.profile for one in records if one.profile.run_id == before]):
             raise
         then = found[0]
+    if then.run_id == now.run_id:
+        raise InvalidInput(f"Both are run {now.run_id}. Name an earlier one; to list them: shoal runs")
     return compare(then, now, judged)
 
 

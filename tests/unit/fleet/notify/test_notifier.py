@@ -74,9 +74,10 @@ async def test_an_incident_is_told_once_however_many_nights_it_lasts_and_once_wh
         await told.flush()
     assert titles(receiver) == [
         "Run r0 of books: failed",
-        "Run r3 of books: complete",
+        "Over: Run r0 of books: failed",
         "Run r5 of books: failed",
     ]
+    assert receiver.messages[1]["text"].startswith("Run r3 of books: complete\nMore: shoal status r3")
     assert [one["state"] for one in receiver.messages] == ["open", "over", "open"]
 
 

@@ -8,7 +8,7 @@ from itertools import count
 import msgspec
 import pytest
 
-from shoal.core.errors import RunConflict, UnknownRun
+from shoal.core.errors import InvalidInput, RunConflict, UnknownRun
 from shoal.core.model import Bury, Done, Reject, Task
 from shoal.core.run_outcome import RunOutcome
 from shoal.fleet.quality import records
@@ -171,6 +171,9 @@ async def test_a_run_without_items_is_empty_if_some_were_expected(queue, shop):
     await good_runs(queue, shop)
     _, record = await judge_run(queue, shop, [])
     assert record.verdict.outcome is RunOutcome.EMPTY
+    _, record = await judge_run(queue, shop, [], rejects=[Reject(data={"n": 1}, reason="n: too large")] * 10)
+    assert (record.verdict.outcome, record.verdict.exit_code) == (RunOutcome.EMPTY, 9)
+    assert record.verdict.reason == "it has no items, and 10 rejects"
     typed = Scraper("shop")
     typed.step(item=Lamp, name="main")(lambda page: [])
     run = await queue.start_run("shop", run_id="typed")
@@ -372,6 +375,8 @@ async def test_a_comparison_says_what_the_judgement_said_also_of_a_deleted_run(q
     assert [row.field for row in alone.rows if row.change] == ["currency"]
     with pytest.raises(UnknownRun):
         await judgement.compare_runs(queue, "nothing", run)
+    with pytest.raises(InvalidInput, match="Name an earlier one"):
+        await judgement.compare_runs(queue, run.id, run)
 
 
 async def test_two_runs_are_compared_side_by_side(queue, shop):
