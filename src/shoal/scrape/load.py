@@ -175,7 +175,9 @@ def _from_module(name: str) -> ModuleType:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise  # the module exists, but something that it imports does not
-            hint = "Check its spelling." if "." in name else f"For a file, write: {name}.py"
+            hint = f"For a file, write: {name}.py"
+            if "." in name:
+                hint = f"Check its spelling, or for a page of the web, write: https://{name}"
             raise InvalidInput(f"There is no module {name!r}. {hint}") from error
 
 

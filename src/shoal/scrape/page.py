@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import msgspec
 from msgspec.structs import replace
@@ -176,10 +176,14 @@ class Page:
         self._links.update(urls)
         return list(urls)
 
-    def urljoin(self, url: str) -> str:
+    @overload
+    def urljoin(self, url: str) -> str: ...
+    @overload
+    def urljoin(self, url: None) -> None: ...
+    def urljoin(self, url: str | None) -> str | None:
         """Return a link of this page as an absolute URL; what is no web address is returned as it is."""
         try:
-            return join(self.base, url)
+            return url if url is None else join(self.base, url)
         except InvalidUrl:
             return url
 

@@ -323,4 +323,4 @@ def _memory_meter() -> Iterator[Callable[[], int]]:
 
 
 def _parse_error(reason: str) -> ParseFailed:
-    return ParseFailed(f"The page {reason}; read page.html or page.body instead")
+    return ParseFailed(f"The page {reason}; read page.html or page.body instead, or leave it out with skip=")

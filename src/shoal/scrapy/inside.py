@@ -10,12 +10,15 @@ from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler
 
-from shoal.core.errors import InvalidSetting
+from shoal.core.errors import InvalidSetting, ScraperBusy
 from shoal.core.model import EnqueueReport, Run
 from shoal.core.tasks import exchange_last
 from shoal.fleet.dead_workers import new_worker_id, release_leases_of
 from shoal.fleet.job import Job
-from shoal.fleet.run.open_run import find_unfinished, open_job
+from shoal.fleet.lock import ScraperLock
+from shoal.fleet.run.open_run import OpenedRun, find_unfinished, open_job
+from shoal.queue.address import shown_queue
+from shoal.queue.contract import Queue
 from shoal.queue.open import open_queue
 from shoal.scrapy.bridge import STATS_INTERVAL, EngineBridge
 from shoal.scrapy.feeds import StoredFeeds
@@ -26,6 +29,7 @@ from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.inline import InlineWorker
 
 DEFAULT_QUEUE = "sqlite:///shoal.db"
+START_RETRY_SECONDS = 0.2
 RESUMABLE = ("finished", "shutdown")  # other reasons end the run, with the tasks that are left
 
 log = logging.getLogger(__name__)
@@ -75,13 +79,10 @@ class CrawlBridge(EngineBridge):
         project.frozen = False
         scraper = SpiderScraper.of(self.spider_class, project, lambda *_: self)
         job = Job(scraper=scraper, name=scraper.name, reference="", queue_url=url, joins=True)
-        wanted = self.settings.get("SHOAL_RUN")
-        with suppress(InvalidSetting):  # all runs are finished
-            wanted = wanted or (await find_unfinished(queue, scraper.name)).id
-        opened = await open_job(queue, job, run_id=wanted)
+        opened = await open_shared_run(queue, job, self.settings.get("SHOAL_RUN"))
         run = opened.run
+        log.info("Run %s in %s", run.id, shown_queue(url))
         await release_leases_of(queue, run)
-        await queue.enqueue(run.id, [START_TASK])
         self.attach(queue, run)
         is_new = not (await queue.stats(run.id)).items
         self._feeds = StoredFeeds(self._own_crawler, is_new=is_new)
@@ -140,3 +141,18 @@ class CrawlBridge(EngineBridge):
             if self.is_drained:
                 self.scheduler.engine.wake()
                 await self._more.wait()
+
+
+async def open_shared_run(queue: Queue, job: Job, run_id: str | None = None) -> OpenedRun:
+    """Open the unfinished run of a spider, or a new one; processes that begin at once share it."""
+    while True:
+        with suppress(ScraperBusy):
+            async with ScraperLock(queue, job.name, ["starting"]):
+                with suppress(InvalidSetting):  # all runs are finished
+                    run_id = run_id or (await find_unfinished(queue, job.name)).id
+                opened = await open_job(queue, job, run_id=run_id)
+                await queue.enqueue(opened.run.id, [START_TASK])
+                if not (await queue.stats(opened.run.id)).remaining:
+                    log.warning("Run %s has no task left. For a new one, name another in SHOAL_RUN", run_id)
+                return opened
+        await asyncio.sleep(START_RETRY_SECONDS)

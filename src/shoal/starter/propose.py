@@ -201,7 +201,7 @@ def _find_fields(page: Page, rows: list[Element]) -> tuple[list[ProposedField], 
             several = sum(map(len, one.values)) > 1.5 * len(one.values)
             fields[name] = ProposedField(name, _expression(one, selector, several))
     if link and fields:
-        fields["url"] = ProposedField("url", f'page.urljoin({link} or "")')
+        fields["url"] = ProposedField("url", f"page.urljoin({link})")
     return list(fields.values()), richness, link, first_link
 
 
@@ -255,7 +255,7 @@ def _expression(one: _Seen, selector: str, several: bool) -> str:
     element = one.element
     if element.tag == "img":
         attribute = "src" if element.attr("src") else "data-src"
-        return f'page.urljoin(row.attr({quoted(selector)}, {quoted(attribute)}) or "")'
+        return f"page.urljoin(row.attr({quoted(selector)}, {quoted(attribute)}))"
     if element.tag == "meta":
         return f'row.attr({quoted(selector)}, "content")'
     if _whole_text(element):

@@ -22,7 +22,7 @@ class DeploymentKind(StrEnum):
 
 NEXT = {
     DeploymentKind.COMPOSE: "cd {folder} && ./prepare.sh && docker compose up --detach --build",
-    DeploymentKind.KUBERNETES: "fill in {folder}/secret.example.yaml as secret.yaml; then see kustomization.yaml",
+    DeploymentKind.KUBERNETES: "write {folder}/secret.yaml as in secret.example.yaml; see kustomization.yaml",
     DeploymentKind.ECS: "fill in ACCOUNT and REGION in {folder}; docs/how-to/deploy.md has the commands",
 }
 
