@@ -36,6 +36,11 @@ def test_every_state_that_needs_attention_has_a_colour():
         assert re.search(rf"\.state\.{state}\b", css), state
 
 
+def test_every_time_of_a_template_is_shown_in_the_time_zone_of_the_browser():
+    for file in TEMPLATES.rglob("*.html"):
+        assert not re.search(r"_at \}\}", file.read_text()), file.name
+
+
 def test_nothing_is_loaded_from_other_servers():
     for file in [*STATIC.glob("*.css"), *STATIC.glob("*.js")]:
         assert not re.search(r"https?://(?!www\.w3\.org)", file.read_text()), file.name
