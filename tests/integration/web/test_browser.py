@@ -191,6 +191,7 @@ async def test_no_page_is_wider_than_the_screen(dashboard, tab, width):
         is_final=True,
     )
     await dashboard.queue.write_notes(left_out_topic(run_id), {"one": msgspec.json.encode(left_out)})
+    await dashboard.queue.enqueue(run_id, [Task(url=f"{address}/CA", step="listing", partition="long" * 10)])
     await tab.size(width)
     for path in all_paths(run_id, PAGES):
         await tab.open(f"{dashboard.address}{path}")

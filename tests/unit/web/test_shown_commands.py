@@ -16,6 +16,8 @@ PAGES = (
     *("/", "/runs", "/workers", "/hosts", "/dead", "/runs/{run}", "/runs/{run}/items", "/runs/{run}/rejects"),
     *("/runs/{run}/dead", "/runs/{run}/dead/{letter}", "/runs/{run}/tasks", "/runs/{run}/proxies"),
     "/runs/{run}/tor",
+    *("/schedules", "/scrapers/books", "/scrapers/books/forget", "/purge?days=1", "/runs/{run}/enqueue"),
+    "/runs/{run}/replay?id={letter}",
     *("/runs/{run}/cancel", "/runs/{run}/drop?id={letter}", "/runs/{run}/edit?old=shop&new=store"),
 )
 

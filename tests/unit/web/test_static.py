@@ -6,6 +6,9 @@ import tomllib
 from hashlib import sha256
 from pathlib import Path
 
+from shoal.core.model import WorkerState
+from shoal.core.run_outcome import RunOutcome
+from shoal.fleet.status.tokens import TokenState
 from shoal.web.views.render import STATIC, TEMPLATES, environment
 
 VENDOR = STATIC / "vendor"
@@ -23,6 +26,19 @@ def test_own_scripts_write_no_markup_and_evaluate_nothing():
     script = (STATIC / "shoal.js").read_text()
     for word in ("innerHTML", "outerHTML", "insertAdjacent", "eval(", "document.write", "new Function"):
         assert word not in script
+
+
+def test_every_state_that_needs_attention_has_a_colour():
+    css = (STATIC / "shoal.css").read_text()
+    outcomes = set(RunOutcome) - {RunOutcome.COMPLETE, RunOutcome.CANCELLED}
+    workers = {WorkerState.FROZEN, WorkerState.DIED, WorkerState.LATE, WorkerState.GONE}
+    for state in (*outcomes, *workers, TokenState.RESTING, TokenState.RETIRED):
+        assert re.search(rf"\.state\.{state}\b", css), state
+
+
+def test_every_time_of_a_template_is_shown_in_the_time_zone_of_the_browser():
+    for file in TEMPLATES.rglob("*.html"):
+        assert not re.search(r"_at \}\}", file.read_text()), file.name
 
 
 def test_nothing_is_loaded_from_other_servers():

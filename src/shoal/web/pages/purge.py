@@ -97,7 +97,7 @@ async def confirm_forget(request: Request, scraper: ScraperName, actions: Operat
     return await render_confirm(
         request,
         title=f"Forget {scraper}",
-        command=command_line("shoal", "forget", scraper),
+        command=command_line("forget", scraper),
         question=f"Forget what runs of {scraper} with dedup have queued?",
         consequence="Its next run queues all of it again. Runs and items are kept.",
         verb="Forget",

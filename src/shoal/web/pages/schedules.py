@@ -34,7 +34,7 @@ async def schedules(request: Request) -> Response:
         request,
         "schedules.html",
         title="Schedules",
-        command=command_line("schedule list"),
+        command=command_line("schedule", "list"),
         schedules=[ScheduleRow.from_record(record) for record in records],
         sign_of=sign_of,
         overlaps=OVERLAPS,

@@ -98,9 +98,14 @@
       ],
       series: [
         {},
-        { label: "pages/s", stroke: colour("--accent"), width: 2, fill: colour("--accent") + "1f", points: { show: false } },
+        { label: "pages/s", stroke: colour("--accent"), width: 2, fill: colour("--accent") + "1f", points: { show: isAlone } },
       ],
     };
+  }
+
+  // A run of a few seconds has one rate, and a line needs two.
+  function isAlone(plot) {
+    return plot.data[1].filter((rate) => rate !== null).length === 1;
   }
 
   function draw(chart) {
