@@ -158,7 +158,10 @@ def send_idle(crawler: Crawler) -> list[Any]:
 
 def is_running(crawler: Crawler) -> bool:
     """Return whether the engine of a crawler takes requests; it is created while the crawler starts."""
-    engine = getattr(crawler, "_engine", None)
+    parts = vars(
+        crawler
+    )  # up to 2.17 `engine` was an attribute; since then it is a property, which may raise
+    engine = parts.get("_engine") or parts.get("engine")
     return engine is not None and engine.running
 
 
