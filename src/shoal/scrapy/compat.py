@@ -158,10 +158,7 @@ def send_idle(crawler: Crawler) -> list[Any]:
 
 def is_running(crawler: Crawler) -> bool:
     """Return whether the engine of a crawler takes requests; it is created while the crawler starts."""
-    parts = vars(
-        crawler
-    )  # up to 2.17 `engine` was an attribute; since then it is a property, which may raise
-    engine = parts.get("_engine") or parts.get("engine")
+    engine = vars(crawler).get("_engine") or vars(crawler).get("engine")  # up to 2.17
     return engine is not None and engine.running
 
 
