@@ -9,7 +9,7 @@ from shoal.core.model import Run, WorkerStatus
 from shoal.queue.contract import Queue
 from shoal.worker.process.dead_worker import release_leases
 from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL
-from shoal.worker.process.procfs import is_process_running, pid_scope
+from shoal.worker.procfs import is_process_running, pid_scope
 
 MAX_SILENCE = 3 * HEARTBEAT_INTERVAL  # three heartbeats: one may be late
 

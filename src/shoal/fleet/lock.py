@@ -17,7 +17,7 @@ from shoal.core.model import Note
 from shoal.fleet.dead_workers import has_ended, new_worker_id
 from shoal.queue.contract import SharedNotes
 from shoal.worker.background import failure_of
-from shoal.worker.process.procfs import pid_scope
+from shoal.worker.procfs import pid_scope
 
 TOPIC = "single mode"
 FILLING, WORKING = "filling", "working"

@@ -148,13 +148,10 @@ class _FeedEncoder(ScrapyJSONEncoder):
         return list(value) if isinstance(value, frozenset) else super().default(value)
 
 
-_feed_encoder = _FeedEncoder()
-
-
 def item_as_json(value: Any) -> Any:
     """Return an item as Scrapy's JSON feeds write it; raises InvalidInput for a value unknown to them."""
     try:
-        return json.loads(_feed_encoder.encode(value))
+        return json.loads(json.dumps(value, cls=_FeedEncoder))
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"An item cannot be stored as JSON: {error}") from error
 

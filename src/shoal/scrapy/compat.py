@@ -158,7 +158,7 @@ def send_idle(crawler: Crawler) -> list[Any]:
 
 def is_running(crawler: Crawler) -> bool:
     """Return whether the engine of a crawler takes requests; it is created while the crawler starts."""
-    engine = getattr(crawler, "_engine", None)
+    engine = vars(crawler).get("_engine") or vars(crawler).get("engine")  # up to 2.17
     return engine is not None and engine.running
 
 

@@ -1,15 +1,17 @@
 """When a step may send a request: its host has a turn by the clock, and a free one of `per_host` slots."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from shoal.core.errors import NotNow, QueueError
-from shoal.core.model import SECOND, ZERO
+from shoal.core.model import SECOND, ZERO, Note
 from shoal.core.tasks import exact_time, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.worker.prefetch import lag_of, spread_of, tolerance_of
+from shoal.worker.procfs import is_process_running, pid_scope
 
 SLOTS = "request slots"
 MAX_HOSTS = 10_000  # whose locks are kept
@@ -18,7 +20,7 @@ POLL_INTERVAL_SECONDS = 0.1  # between two looks of a worker at the slots of a h
 # A turn that has passed is given up. The next one lasts longer, by this share of the gap, so that a machine
 # that is often late sends something; one that is always late uses the last of these however late it is.
 LONGER = (0.0, 0.25, 0.5, 1.0, 2.0)
-SPARE = 10 * SECOND  # that a slot of a worker which died stays taken beyond the timeout of its request
+SPARE = 10 * SECOND  # that a slot of a machine which died stays taken beyond the timeout of its request
 
 
 class HostTurns:
@@ -61,14 +63,16 @@ class HostTurns:
             self._freed.set()
 
     async def _take_slot(self, host: str, limit: int, ttl: timedelta) -> tuple[str, int]:
-        keys = [f"{host} {number}" for number in range(limit)]
+        keys, owner = [f"{host} {number}" for number in range(limit)], f"{os.getpid()} {pid_scope()}".encode()
         while True:
             self._freed.clear()
             taken = await self._queue.notes(SLOTS, keys)
             for key in keys:
-                if key in taken:
+                held = taken.get(key)
+                if held and not _is_left(held):
                     continue
-                if note := await self._queue.swap_note(SLOTS, key, b"", stamp=None, ttl=ttl):
+                stamp = held.stamp if held else None
+                if note := await self._queue.swap_note(SLOTS, key, owner, stamp=stamp, ttl=ttl):
                     return key, note.stamp
             await wait_for_event(self._freed, POLL_INTERVAL_SECONDS)
 
@@ -76,6 +80,12 @@ class HostTurns:
         if len(self._locks) >= MAX_HOSTS:
             self._locks = {name: lock for name, lock in self._locks.items() if lock.locked()}
         return self._locks.setdefault(host, asyncio.Lock())
+
+
+def _is_left(slot: Note) -> bool:
+    """Return whether the process that holds a slot was on this machine and is gone."""
+    pid, _, scope = slot.value.decode().partition(" ")
+    return scope == pid_scope() and not is_process_running(int(pid))
 
 
 def _not_now(host: str, error: QueueError) -> NotNow:

@@ -1,12 +1,16 @@
 """A turn of a host is used in time, or given up for another one; the clock is the test's."""
 
+import asyncio
+import os
+import subprocess
 from datetime import timedelta
 
 import pytest
 
 from shoal.core.model import SECOND
 from shoal.worker import turns as module
-from shoal.worker.turns import LONGER, HostTurns
+from shoal.worker.procfs import pid_scope
+from shoal.worker.turns import LONGER, SLOTS, HostTurns
 
 
 class Machine:
@@ -42,3 +46,26 @@ async def test_a_turn_that_has_passed_is_given_up_for_a_new_one(monkeypatch, lat
     await HostTurns(machine).take("a.example", SECOND)
     assert machine.granted == granted
     assert machine.lasts == SECOND * (1 + LONGER[granted - 1])  # the request after it keeps the gap
+
+
+@pytest.fixture
+def ended_pid():
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+async def test_a_slot_is_taken_from_a_process_of_this_machine_that_has_ended(queue, ended_pid):
+    owners = [f"{ended_pid} of another machine", f"{ended_pid} {pid_scope()}"]
+    for number, owner in enumerate(owners):
+        await queue.swap_note(SLOTS, f"a.example {number}", owner.encode(), stamp=None)
+    turns = HostTurns(queue)
+    async with asyncio.timeout(10), turns.slot("a.example", 2, SECOND):
+        notes = await queue.notes(SLOTS)
+        assert [one.value.decode() for _, one in sorted(notes.items())] == [
+            owners[0],
+            f"{os.getpid()} {pid_scope()}",
+        ]
+        with pytest.raises(TimeoutError):  # this process has not ended
+            async with asyncio.timeout(0.3), turns.slot("a.example", 2, SECOND):
+                pass

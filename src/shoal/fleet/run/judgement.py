@@ -47,7 +47,7 @@ from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.expect import Expectation
 from shoal.worker.background import run_beside
 from shoal.worker.left_out import TEST, cuts_of, describe_cuts
-from shoal.worker.process.procfs import pid_scope
+from shoal.worker.procfs import pid_scope
 from shoal.worker.run_settings import read_note
 
 TOPIC = "runs being judged"  # a note for each: who judges it

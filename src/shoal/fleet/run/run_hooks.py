@@ -26,7 +26,7 @@ from shoal.scrape.hooks import Hook, HookedRun
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import failure_of
 from shoal.worker.hook_calls import START_TIMEOUT, call_all, open_resources
-from shoal.worker.process.procfs import pid_scope
+from shoal.worker.procfs import pid_scope
 
 CALL_TIMEOUT = 10 * MINUTE  # of a hook without a `timeout` of its own
 WRITE_TIMEOUT = 15 * SECOND  # for the record of how they ended

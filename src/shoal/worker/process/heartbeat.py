@@ -13,7 +13,7 @@ from shoal.core.tasks import exact_time
 from shoal.queue.contract import WorkerBeat, WorkQueue
 from shoal.worker.counters import WorkerCounters, top_counts
 from shoal.worker.ipc.protocol import WorkerConfig
-from shoal.worker.process.procfs import pid_scope
+from shoal.worker.procfs import pid_scope
 
 HEARTBEAT_INTERVAL = 5 * SECOND
 IDLE_HEARTBEAT_INTERVAL = 2 * HEARTBEAT_INTERVAL  # of a worker that holds no lease

@@ -62,7 +62,7 @@ from shoal.worker.process.heartbeat import (
     memory_of,
 )
 from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, LivenessProblem, LivenessSample
-from shoal.worker.process.procfs import STOPPED, state_of_process
+from shoal.worker.procfs import STOPPED, state_of_process
 
 
 class WorkerLink:

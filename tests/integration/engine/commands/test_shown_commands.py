@@ -18,7 +18,7 @@ import pytest
 from shoal.cli.exits import Exit
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.queue.open import open_queue
-from shoal.worker.process.procfs import pid_scope
+from shoal.worker.procfs import pid_scope
 from tests.integration.engine.shown_project import (
     QUEUE,
     SUCCESS,

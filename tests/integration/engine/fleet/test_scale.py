@@ -27,7 +27,7 @@ from shoal.fleet.scale.autoscaler import Autoscaler
 from shoal.fleet.scale.decide import ScaleBounds, load_of
 from shoal.fleet.scale.local import LocalWorkers
 from shoal.queue.open import open_queue
-from shoal.worker.process.procfs import pid_scope
+from shoal.worker.procfs import pid_scope
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sessions import left_over
 from tests.integration.engine.shell import start, typed

@@ -17,7 +17,7 @@ from shoal.fleet.run import pool
 from shoal.worker.ipc.step_markers import make_file
 from shoal.worker.process import forkserver
 from shoal.worker.process.forkserver import ForkServer, ForkServerDied, read_pipe
-from shoal.worker.process.procfs import is_process_running
+from shoal.worker.procfs import is_process_running
 from tests.integration import fork_workers
 from tests.integration.engine.origin import Answer
 

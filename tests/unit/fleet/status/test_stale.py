@@ -10,7 +10,7 @@ from shoal.fleet.dead_workers import MAX_SILENCE
 from shoal.fleet.status.at_work import state_of
 from shoal.fleet.status.stale import judge
 from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL
-from shoal.worker.process.procfs import pid_scope
+from shoal.worker.procfs import pid_scope
 from tests.unit.builders import make_worker
 
 NOW = datetime(2026, 2, 15, 12, tzinfo=UTC)

@@ -19,7 +19,7 @@ from shoal.fleet.sources.seeds import Seeds
 from shoal.fleet.status.seeding import TOPIC, Seeder
 from shoal.queue.open import open_queue
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.process.procfs import pid_scope
+from shoal.worker.procfs import pid_scope
 from tests.unit.cli.typed import paste, typed
 
 RUN = "20260215_120000_ab12"
