@@ -90,9 +90,8 @@ def measured(call, made="bomb"):
 @pytest.mark.parametrize("length", [300_000, *long(60_000, 2_000_000)])
 def test_a_page_that_would_take_gigabytes_is_stopped_in_time(length):
     said, grown = measured(f"bomb({length})")
-    assert said == [
-        "The page takes more than 384 MB when it is parsed; read page.html or page.body instead, or leave it out with skip="
-    ]
+    (text,) = said
+    assert text.startswith("The page takes more than 384 MB when it is parsed; read page.html or page.body")
     assert grown < 512
 
 
