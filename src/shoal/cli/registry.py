@@ -23,10 +23,19 @@ LINES = {
         "start": "Start this machine's part of the cluster in shoal.toml",
         "schedule": "Repeat runs: every night, every hour, by cron expression",
         "recrawl": "Show which pages the next run would fetch again, and why",
-    },
-    "Scrape on demand": {
         "listen": "Start workers that scrape pages on demand",
         "scrape": "Scrape one page now and print its items",
+    },
+    "Write a scraper": {
+        "new": "Create a project from a template: scraper, tests, shoal.toml",
+        "shell": "Fetch a page as a worker would and try selectors on it",
+        "check": "Check the scraper, the queue and this machine before a run",
+        "config": "Show each setting and where it comes from",
+        "scrapers": "List the scrapers of this project",
+        "route": "Show which routes of shoal.toml apply to a URL",
+        "deploy": "Write the files for Docker Compose, Kubernetes or Amazon ECS",
+        "plugins": "List installed plugins and what each one adds",
+        "demo": "Scrape four bundled demo shops to see Shoal work",
     },
     "Inspect": {
         "status": "Show the progress of a run",
@@ -55,6 +64,8 @@ LINES = {
         "dead": "List, show, edit, replay and drop dead letters",
         "forget": "Clear the --dedup history of a scraper",
         "notify": "List where messages about runs go, and send one to try",
+        "migrate": "Migrate the queue to this version's schema",
+        "bench": "Benchmark a queue from this machine",
     },
     "Results": {
         "items": "Show the first items of a run, or a random sample",
@@ -62,21 +73,6 @@ LINES = {
         "compare": "Show the fields of two runs side by side, and what changed",
         "changes": "List the pages of a recrawl that are new, changed or gone",
         "export": "Export a run's items to a file or a database table",
-    },
-    "Write a scraper": {
-        "new": "Create a project from a template: scraper, tests, shoal.toml",
-        "shell": "Fetch a page as a worker would and try selectors on it",
-        "check": "Check the scraper, the queue and this machine before a run",
-        "config": "Show each setting and where it comes from",
-        "scrapers": "List the scrapers of this project",
-        "route": "Show which routes of shoal.toml apply to a URL",
-        "deploy": "Write the files for Docker Compose, Kubernetes or Amazon ECS",
-        "plugins": "List installed plugins and what each one adds",
-        "demo": "Scrape four bundled demo shops to see Shoal work",
-    },
-    "Queue": {
-        "migrate": "Migrate the queue to this version's schema",
-        "bench": "Benchmark a queue from this machine",
     },
 }
 COMMANDS = tuple(name for lines in LINES.values() for name in lines)
