@@ -87,10 +87,8 @@ async def _stream_events(context: WebContext, run_id: str | None, viewer: Viewer
         yield _event("history", _json(await _history(context, run_id)))
         while not sampler.is_closed and time.monotonic() < ends_at:
             events = await _events(context, sample, run_id, viewer)
-            if not before:
-                events.pop(
-                    "point", None
-                )  # a rate needs two samples, and this may be the first one of the run
+            if not before:  # a rate needs two samples, and this may be the first one of the run
+                events.pop("point", None)
             yield b"".join(_event(name, text) for name, text in _changed(before, events))
             before = events
             async for _ in _wait_for_sample(context, sample, run_id):
