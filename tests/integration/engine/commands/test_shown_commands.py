@@ -103,6 +103,7 @@ PAGES = {
 ELSEWHERE = {
     "demo": "make demo, and tests/integration/engine/commands/test_readme.py",
     "listen": "test_ondemand.py",
+    "notify": "tests/integration/engine/schedules/test_schedule_run.py",
     "scrape": "test_ondemand.py",
     "schedule": "tests/integration/engine/schedules/test_schedule_run.py",
     "serve": "test_serve.py",
@@ -137,6 +138,7 @@ EFFECTS = {
     "changes": "Pages of run",
     "fleet": "Done: |Partial: ",
     "items": "Book|Film 1",
+    "migrate": "schema version",
     "new": "Created|made|project",
     "partitions": "partition",
     "pause": "Paused|has already finished",
@@ -344,6 +346,7 @@ def type_templates(project):
         f"export {run_id} --to items.jsonl --overwrite {queue}",
         f"forget books.py {queue}",
         f"hosts {queue}",
+        f"migrate {queue}",
         f"partitions {run_id} {queue}",
         f"pause {run_id} {queue}",
         f"resume {run_id} {queue}",

@@ -1,5 +1,6 @@
 """`shoal check`: check everything a run needs."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -13,9 +14,12 @@ from shoal.cli.options import common
 from shoal.cli.options.workers import read_change
 from shoal.cli.tables import put_rows
 from shoal.core.commands import shoal_command
-from shoal.core.errors import InvalidInput, ShoalError
+from shoal.core.errors import InvalidInput, InvalidSetting, ShoalError
 from shoal.fleet.job import Job
+from shoal.fleet.notify.channels import read_channels
+from shoal.fleet.project.file import Project
 from shoal.fleet.project.scrapers import load
+from shoal.fleet.schedule.definition import Schedule
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.status.doctor import CheckResult, CheckStatus, examine
 from shoal.fleet.status.rows.row import TableColumns
@@ -48,7 +52,8 @@ def check(
 
     async def looked() -> list[CheckResult]:
         results = [result async for result in examine(queue, *subjects, routes=project.routes)]
-        return results + [result async for result in check_tables(project, jobs, partition_table)]
+        results += [result async for result in check_tables(project, jobs, partition_table)]
+        return results + list(_check_schedules(project))
 
     findings = uvloop.run(looked())
     for one in plugin_rows():
@@ -60,6 +65,24 @@ def check(
     if bad and not as_json:
         say(f"Fix these first: {', '.join(found.what for found in bad)}.")
     raise typer.Exit(Exit.FAILED if bad else Exit.OK)
+
+
+def _check_schedules(project: Project) -> Iterator[CheckResult]:
+    """Check the schedules of the project file, and whether messages about runs can be sent from here."""
+    try:
+        where = project.source_of("schedules")
+        for name, table in project.schedules.items():
+            words = Schedule.read(f"{where}.{name}", table).words
+            yield CheckResult(f"schedule {name}", CheckStatus.GOOD, words)
+        for channel in read_channels(project):
+            health = CheckStatus.POOR if channel.missing else CheckStatus.GOOD
+            says = (
+                channel.missing
+                or f"{channel.settings.kind}; to try it: {shoal_command(f'notify test {channel.name}')}"
+            )
+            yield CheckResult(f"notify {channel.name}", health, says)
+    except InvalidSetting as error:
+        yield CheckResult("schedules", CheckStatus.BAD, str(error))
 
 
 def load_jobs(

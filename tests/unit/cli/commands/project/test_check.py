@@ -55,6 +55,29 @@ def test_without_a_name_every_scraper_of_the_project_is_checked(project):
     assert done.exit_code == Exit.FAILED
 
 
+def test_schedules_are_checked_and_whether_messages_can_be_sent(project, monkeypatch):
+    monkeypatch.delenv("CHAT_URL", raising=False)
+    file = project / "shoal.toml"
+    text = (
+        '[scrapers.news]\nmodule = "one.py"\n[schedules.nightly]\nscraper = "news"\ncron = "0 2 * * *"\n'
+        '[notify.chat]\nkind = "slack"\nurl = "env:CHAT_URL"\n'
+    )
+    file.write_text(text)
+    found = {row["what"]: row for row in rows(typed("check", "--json"))}
+    assert found["schedule nightly"]["says"] == "cron 0 2 * * * UTC"
+    assert found["notify chat"]["health"] == "poor" and "CHAT_URL" in found["notify chat"]["says"]
+    monkeypatch.setenv("CHAT_URL", "https://chat.example/1")
+    found = {row["what"]: row for row in rows(typed("check", "--json"))}
+    assert (found["notify chat"]["health"], "notify test chat" in found["notify chat"]["says"]) == (
+        "good",
+        True,
+    )
+    file.write_text(text.replace("0 2 * * *", "0 2 * *"))
+    done = typed("check", "--json")
+    assert done.exit_code == Exit.FAILED and rows(done)[-1]["health"] == "bad"
+    assert "schedules.nightly.cron" in rows(done)[-1]["says"]
+
+
 def test_seeds_that_cannot_be_read_are_found(project):
     # As of a line that was added below the last table of the file.
     (project / "shoal.toml").write_text(
