@@ -24,14 +24,14 @@ def any_page(page: Page) -> Iterator[Any]:
     links = page.links()
     data = [*_read(page.jsonld), *_read(page.microdata)]
     about = page.metadata()
-    yield {
+    item = {
         "url": page.url,
         "title": about.pop("title", "") or page.text("h1"),
         "about": about,
         "text": page.article()["text"] or page.text(),
-        "data": data,
         "links": links,
     }
+    yield item | {"data": data} if data else item  # an empty field would be a warning
     if page.args.follow:
         yield from map(page.follow, links)
 
