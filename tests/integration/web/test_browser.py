@@ -1,7 +1,7 @@
 """The pages in a real browser, with the real Content-Security-Policy."""
 
 import asyncio
-from datetime import UTC
+from datetime import UTC, timedelta
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -71,6 +71,12 @@ async def test_a_chart_without_rates_says_so_instead_of_showing_an_axis(dashboar
         "(chart => chart && !chart.querySelector('.u-wrap') && getComputedStyle(chart, '::before').content)"
         "(document.querySelector('.chart.empty')) === '\"No rates were recorded.\"'"
     )
+
+
+async def test_one_sample_has_no_rate_and_shows_no_axis_either(dashboard, tab, monkeypatch):
+    monkeypatch.setattr(dashboard.context.sampler, "_interval", timedelta(hours=1))
+    await tab.open(dashboard.address)
+    await tab.until("document.querySelectorAll('.chart.empty').length")
 
 
 async def test_counts_and_title_are_updated_live(dashboard, tab):
@@ -192,6 +198,7 @@ async def test_no_page_is_wider_than_the_screen(dashboard, tab, width):
     )
     await dashboard.queue.write_notes(left_out_topic(run_id), {"one": msgspec.json.encode(left_out)})
     await dashboard.queue.enqueue(run_id, [Task(url=f"{address}/CA", step="listing", partition="long" * 10)])
+    await dashboard.queue.start_run("books", run_id=f"{'a-long-name-' * 4}20260215_120000")
     await tab.size(width)
     for path in all_paths(run_id, PAGES):
         await tab.open(f"{dashboard.address}{path}")

@@ -110,8 +110,8 @@
 
   function draw(chart) {
     if (chart.plot) chart.plot.destroy();
-    // Without a point, its axis would show times around 1970.
-    const isEmpty = chart.data[0].length === 0;
+    // Without a rate, its axis would show times around 1970, or months.
+    const isEmpty = chart.data[1].every((rate) => rate === null);
     chart.element.classList.toggle("empty", isEmpty);
     chart.plot = isEmpty ? null : new uPlot(options(chart.element), chart.data, chart.element);
   }

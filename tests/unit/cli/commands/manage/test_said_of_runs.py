@@ -71,7 +71,7 @@ def worker(folder):
         (("items", RUN, "--step", "s"), "The only item does not match --step s."),
         (("rejects", RUN, "--reason", "x"), "The only rejected item does not match --reason x."),
         (("records", RUN, "--state", "expired"), "None of 4 tasks matches --state expired."),
-        (("workers", RUN), f"No workers on run {RUN} yet."),
+        (("workers", RUN), "No workers on this run yet."),
         (("hosts", "--run", RUN, "--after", "z"), "No host comes after z."),
     ],
 )
