@@ -214,6 +214,8 @@ async def change_settings(queue: Queue, run_id: str, changes: Mapping[str, Any])
         raise InvalidInput("No setting to change. Write, for example: rate=2/s")
     for key in changes:
         await _check_live(queue, run_id, key, changes[key])
+    if "allow_private" in changes and not changes["allow_private"]:
+        raise InvalidSetting("allow_private", f"of run {run_id} can only be extended: name a host to add")
     ScraperSettings.read(**changes)
     kept, withheld = storable(changes)
     if withheld:

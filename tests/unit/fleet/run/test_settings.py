@@ -198,6 +198,17 @@ async def test_every_setting_that_may_change_is_listed_with_units(queue):
     assert rows["pause"] == ("8s-20s", "scraper")
 
 
+@pytest.mark.parametrize("none", [None, [], ""])
+async def test_private_hosts_of_a_run_are_added_and_taking_them_back_is_refused(queue, none):
+    run = (await opened_run(queue)).run
+    for host in ("10.0.0.1", "10.0.0.2"):
+        await change_settings(queue, run.id, {"allow_private": host})
+    with pytest.raises(InvalidSetting, match="can only be extended"):
+        await change_settings(queue, run.id, {"allow_private": none})
+    rows = {row.setting: row.value for row in await list_settings(queue, run.id)}
+    assert rows["allow_private"] == '["10.0.0.1","10.0.0.2"]'
+
+
 async def test_a_list_is_shown_as_it_is_typed_and_an_empty_one_as_none(queue):
     run = (await opened_run(queue)).run
 
