@@ -33,10 +33,14 @@ class _StderrHandler(logging.Handler):
     """Prints the library's warnings, such as waiting for a server."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "--json" in sys.argv:
-            put_line({"message": self.format(record), "level": record.levelname.lower()})
-        else:
-            say(self.format(record))
+        try:
+            if "--json" in sys.argv:
+                put_line({"message": self.format(record), "level": record.levelname.lower()})
+            else:
+                say(self.format(record))
+        except OSError:
+            # A worker that has outlived its launcher finishes its tasks, whether or not it can print.
+            self.handleError(record)
 
 
 def main(script: str | None = None) -> None:

@@ -121,3 +121,48 @@ def test_a_feed_that_chooses_by_class_is_not_overwritten_when_feeds_are_written_
     shown = crawls.run(command, cwd=PROJECT)
     assert [read_items(file) for file in files] == written
     assert "books.jsonl is left as it is" in shown
+
+
+LAMBDAS = """
+import os, scrapy
+
+class Lambdas(scrapy.Spider):
+    name = "lambdas"
+
+    async def start(self):
+        for number in range(20):
+            yield scrapy.Request(f"{os.environ['SITE']}/book/{number}", headers={"X-Run": os.environ["RUN"]})
+
+    def parse(self, response):
+        link = response.urljoin(response.css("a.author::attr(href)").get())
+        item = {"book": response.url.rpartition("/")[2]}
+        yield scrapy.Request(link, lambda answer: [item], dont_filter=True)
+"""
+
+
+@pytest.mark.long
+def test_workers_that_outlive_a_killed_launcher_end_and_lose_nothing_that_they_cannot_print(crawls, tmp_path):
+    (tmp_path / "lambdas.py").write_text(LAMBDAS)
+    command = ["-m", "shoal", "run", "lambdas.py", "--workers", "2", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=2"]
+    crawls.site.delay = 0.2
+    process = subprocess.Popen(
+        [sys.executable, *command, "--run", "orphans"],
+        cwd=tmp_path,
+        env=crawls.environment("orphans"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while crawls.site.count("orphans") < 5 and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 60
+    while alive("orphans") and time.monotonic() < end:
+        time.sleep(0.05)
+    left = alive("orphans")
+    kill_all("orphans")
+    assert not left
+    crawls.run([*command, "--resume", "orphans", "--out", "items.jsonl"], cwd=tmp_path)
+    expected = {json.dumps({"book": str(number)}): 1 for number in range(20)}
+    assert read_items(tmp_path / "items.jsonl") == expected

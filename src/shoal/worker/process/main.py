@@ -104,10 +104,12 @@ def main(descriptor: int, markers: int) -> NoReturn:
         code = 1
     else:
         code = 0
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # A step that hangs in a thread would keep the interpreter from exiting.
-    os._exit(code)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:  # also if its launcher was killed, and nothing reads them
+        # A step that hangs in a thread would keep the interpreter from exiting.
+        os._exit(code)
 
 
 async def work(
