@@ -6,10 +6,10 @@ import socket
 from datetime import timedelta
 
 from shoal.core.model import Run, WorkerStatus
+from shoal.core.procfs import is_process_running, pid_scope
 from shoal.queue.contract import Queue
 from shoal.worker.process.dead_worker import release_leases
 from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL
-from shoal.worker.procfs import is_process_running, pid_scope
 
 MAX_SILENCE = 3 * HEARTBEAT_INTERVAL  # three heartbeats: one may be late
 

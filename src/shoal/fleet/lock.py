@@ -14,10 +14,10 @@ import msgspec
 
 from shoal.core.errors import DutyFailed, QueueError, ScraperBusy
 from shoal.core.model import Note
+from shoal.core.procfs import pid_scope
 from shoal.fleet.dead_workers import has_ended, new_worker_id
 from shoal.queue.contract import SharedNotes
 from shoal.worker.background import failure_of
-from shoal.worker.procfs import pid_scope
 
 TOPIC = "single mode"
 FILLING, WORKING = "filling", "working"

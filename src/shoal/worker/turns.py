@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from shoal.core.errors import NotNow, QueueError
 from shoal.core.model import SECOND, ZERO, Note
+from shoal.core.procfs import is_process_running, pid_scope
 from shoal.core.tasks import exact_time, wait_for_event
 from shoal.queue.contract import Queue
 from shoal.worker.prefetch import lag_of, spread_of, tolerance_of
-from shoal.worker.procfs import is_process_running, pid_scope
 
 SLOTS = "request slots"
 MAX_HOSTS = 10_000  # whose locks are kept

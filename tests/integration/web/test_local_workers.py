@@ -158,7 +158,7 @@ async def test_workers_of_the_server_follow_the_partition_plan_and_may_be_limite
         await until(have_owners)
         page = (await client.get(f"/runs/{queued['run_id']}")).text
         owner = (await client.get(f"{path}/partitions")).json()["rows"][0]["owners"][0]
-        assert owner in page.split("Owner")[1].split("</table>")[0]
+        assert owner in page.split("Owner</th>")[1].split("</table>")[0]
         refused = await client.post(f"{path}/workers", json={"steps": ["nobody"]})
         assert refused.status_code == 422 and "nobody" in refused.text, refused.text
         refused = await client.post(f"{path}/workers", json={"partitions": ["CA"]})

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from shoal.core.model import MINUTE, SECOND, Task
+from shoal.core.procfs import pid_scope
 from shoal.fleet.dead_workers import MAX_SILENCE, is_dead, new_worker_id, release_leases_of
 from shoal.queue.open import open_queue
-from shoal.worker.procfs import pid_scope
 from tests.conformance.helpers import pages, start
 from tests.unit.builders import make_worker
 
@@ -66,7 +66,7 @@ def test_without_a_word_on_its_namespace_a_worker_must_have_missed_its_heartbeat
 ELSEWHERE = """
 import asyncio, sys
 from shoal.core.model import MINUTE
-from shoal.worker.procfs import pid_scope
+from shoal.core.procfs import pid_scope
 from shoal.queue.open import open_queue
 
 async def main():

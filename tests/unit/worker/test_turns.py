@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.model import SECOND
+from shoal.core.procfs import pid_scope
 from shoal.worker import turns as module
-from shoal.worker.procfs import pid_scope
 from shoal.worker.turns import LONGER, SLOTS, HostTurns
 
 

@@ -15,6 +15,7 @@ import msgspec
 from shoal.core.errors import InvalidInput, QueueError, UnknownRun
 from shoal.core.failures import error_with_place
 from shoal.core.model import MINUTE, NOTHING, Run, RunState, Stats
+from shoal.core.procfs import pid_scope
 from shoal.core.redact import redacted
 from shoal.core.run_outcome import EndedRun, Finding, judge
 from shoal.core.tasks import first, repeat
@@ -47,7 +48,6 @@ from shoal.scrape.scraper import Scraper
 from shoal.scrape.settings.expect import Expectation
 from shoal.worker.background import run_beside
 from shoal.worker.left_out import TEST, cuts_of, describe_cuts
-from shoal.worker.procfs import pid_scope
 from shoal.worker.run_settings import read_note
 
 TOPIC = "runs being judged"  # a note for each: who judges it

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from shoal.core.errors import HookFailed, QueueError
 from shoal.core.model import MINUTE, SECOND, Note
+from shoal.core.procfs import pid_scope
 from shoal.core.redact import Redact, redacted
 from shoal.core.tasks import in_daemon_thread, wait_for_event
 from shoal.fleet.dead_workers import new_worker_id
@@ -26,7 +27,6 @@ from shoal.scrape.hooks import Hook, HookedRun
 from shoal.scrape.scraper import Scraper
 from shoal.worker.background import failure_of
 from shoal.worker.hook_calls import START_TIMEOUT, call_all, open_resources
-from shoal.worker.procfs import pid_scope
 
 CALL_TIMEOUT = 10 * MINUTE  # of a hook without a `timeout` of its own
 WRITE_TIMEOUT = 15 * SECOND  # for the record of how they ended

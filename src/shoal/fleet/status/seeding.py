@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from shoal.core.model import MINUTE
+from shoal.core.procfs import pid_scope
 from shoal.fleet.dead_workers import has_ended, new_worker_id
 from shoal.queue.contract import Queue, SharedNotes
-from shoal.worker.procfs import pid_scope
 
 TOPIC = "runs being seeded"  # a run with a note there has not got all its tasks yet
 MAX_AGE = 60 * MINUTE  # of the enqueueing of a process on another machine, which cannot be checked

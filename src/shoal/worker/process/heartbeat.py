@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from shoal.core.model import SECOND, WorkerStatus
+from shoal.core.procfs import pid_scope
 from shoal.core.tasks import exact_time
 from shoal.queue.contract import WorkerBeat, WorkQueue
 from shoal.worker.counters import WorkerCounters, top_counts
 from shoal.worker.ipc.protocol import WorkerConfig
-from shoal.worker.procfs import pid_scope
 
 HEARTBEAT_INTERVAL = 5 * SECOND
 IDLE_HEARTBEAT_INTERVAL = 2 * HEARTBEAT_INTERVAL  # of a worker that holds no lease

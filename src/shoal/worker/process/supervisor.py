@@ -22,6 +22,7 @@ import msgspec
 from shoal.core.errors import DutyFailed, QueueError
 from shoal.core.events import Event
 from shoal.core.model import SECOND, Bury, Fate, Lease, Retry, WorkerState
+from shoal.core.procfs import STOPPED, state_of_process
 from shoal.core.tasks import wait_for_event
 from shoal.queue.contract import Queue, WorkerBeat
 from shoal.worker.background import failure_of
@@ -62,7 +63,6 @@ from shoal.worker.process.heartbeat import (
     memory_of,
 )
 from shoal.worker.process.liveness import SAMPLE_INTERVAL_SECONDS, Liveness, LivenessProblem, LivenessSample
-from shoal.worker.procfs import STOPPED, state_of_process
 
 
 class WorkerLink:

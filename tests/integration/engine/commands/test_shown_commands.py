@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from shoal.cli.exits import Exit
+from shoal.core.procfs import pid_scope
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.queue.open import open_queue
-from shoal.worker.procfs import pid_scope
 from tests.integration.engine.shown_project import (
     QUEUE,
     SUCCESS,

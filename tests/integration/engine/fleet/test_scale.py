@@ -21,13 +21,13 @@ import pytest
 from shoal.cli.exits import Exit
 from shoal.cli.options.workers import read_job
 from shoal.core.model import MINUTE, SECOND, RunSettings, Task
+from shoal.core.procfs import pid_scope
 from shoal.fleet.connect import connect
 from shoal.fleet.run.open_run import open_job
 from shoal.fleet.scale.autoscaler import Autoscaler
 from shoal.fleet.scale.decide import ScaleBounds, load_of
 from shoal.fleet.scale.local import LocalWorkers
 from shoal.queue.open import open_queue
-from shoal.worker.procfs import pid_scope
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sessions import left_over
 from tests.integration.engine.shell import start, typed

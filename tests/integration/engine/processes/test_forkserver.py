@@ -13,11 +13,11 @@ import pytest
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import SECOND
+from shoal.core.procfs import is_process_running
 from shoal.fleet.run import pool
 from shoal.worker.ipc.step_markers import make_file
 from shoal.worker.process import forkserver
 from shoal.worker.process.forkserver import ForkServer, ForkServerDied, read_pipe
-from shoal.worker.procfs import is_process_running
 from tests.integration import fork_workers
 from tests.integration.engine.origin import Answer
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shoal.core.model import MINUTE, TaskState, TaskStatus
+from shoal.core.procfs import pid_scope
 from shoal.fleet.dead_workers import MAX_SILENCE
 from shoal.fleet.status.at_work import state_of
 from shoal.fleet.status.stale import judge
 from shoal.worker.process.heartbeat import HEARTBEAT_INTERVAL
-from shoal.worker.procfs import pid_scope
 from tests.unit.builders import make_worker
 
 NOW = datetime(2026, 2, 15, 12, tzinfo=UTC)
