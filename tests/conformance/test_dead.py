@@ -8,7 +8,7 @@ import pytest
 
 from shoal.core.errors import InvalidSetting, UnknownLetter, UnknownRun
 from shoal.core.model import MINUTE, SECOND, Bury, DeadFilter, Done, Retry, Run, Task
-from shoal.fleet.status.letter_ids import find_letter, whole_ids
+from shoal.fleet.status.find import find_letter, whole_ids
 from shoal.queue.contract import Queue
 from tests.conformance.backends import Clock
 from tests.conformance.helpers import (

@@ -39,7 +39,7 @@ class Printer(RunObserver):
     def on_warning(self, warned: Warned) -> None:
         """Print what a worker has logged: with its fields as JSON, else like the output of a step."""
         if self.as_json:
-            put_line(warned.as_json())
+            put_line(warned._asdict())
         else:
             super().on_warning(warned)
 

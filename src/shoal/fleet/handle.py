@@ -45,8 +45,8 @@ from shoal.fleet.sources.revisits import SHOWN, forecast
 from shoal.fleet.sources.seeds import Stream
 from shoal.fleet.status.at_work import has_lost_counts
 from shoal.fleet.status.changes import ListedChange, list_changes, read_change_kind
+from shoal.fleet.status.find import find_letter, whole_ids
 from shoal.fleet.status.findings import RunFindings, read_findings, sample_of
-from shoal.fleet.status.letter_ids import find_letter, whole_ids
 from shoal.fleet.status.partitions import PartitionStatus, partitions
 from shoal.fleet.status.progress import ProgressReader, Snapshot
 from shoal.fleet.status.proxies import ProxyStatus, proxies

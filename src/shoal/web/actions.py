@@ -32,7 +32,7 @@ from shoal.fleet.schedule.plan import ScheduleRecord
 from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds
-from shoal.fleet.status.letter_ids import whole_ids
+from shoal.fleet.status.find import whole_ids
 from shoal.fleet.status.quality import accept as accept_run
 from shoal.queue.contract import Queue
 from shoal.scrape.settings.scraper import SETTINGS

@@ -21,8 +21,7 @@ from shoal.core.text import shorten
 from shoal.core.values import read_positive_duration
 from shoal.fleet.run.letters import LetterChange
 from shoal.fleet.run.retention import RetentionRule
-from shoal.fleet.status.find import NEWEST
-from shoal.fleet.status.letter_ids import whole_ids
+from shoal.fleet.status.find import NEWEST, whole_ids
 from shoal.scrape.settings.args import MAX_ARGS
 from shoal.web.context import WebContext, context_of
 from shoal.web.views.paging import DEFAULT_LIMIT, MAX_LIMIT

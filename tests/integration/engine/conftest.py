@@ -52,7 +52,7 @@ class Witness(RunObserver):
         self.printed_lines.append(line)
 
     def on_warning(self, warned):
-        self.printed_lines += warned.text.split("\n")
+        self.printed_lines += warned.message.split("\n")
 
 
 class Bench:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadLetter
-from shoal.fleet.status.letter_ids import find_letter
+from shoal.fleet.status.find import find_letter
 from shoal.queue.contract import Queue
 from shoal.worker.failures.pages import MAX_KEPT_BYTES, MAX_PER_KIND, FailedPage, read_failed_page
 

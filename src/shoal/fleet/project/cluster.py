@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from string import Formatter
 from typing import Any, TypeVar
 
@@ -25,7 +26,6 @@ PLACEHOLDERS = ("scraper", "run")  # allowed in file names, in braces
 _IMAGE = re.compile(r"[a-z0-9][\w.\-/:@]{0,254}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _SERVICE = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")  # a DNS label, with room for a prefix
-ARCHITECTURES = ("amd64", "arm64")  # as Docker and Kubernetes name them
 TASKS_PER_WORKER = 1_000  # as in deploy/kubernetes/keda-metrics
 # Those that a deployment has anyway.
 RESERVED = (
@@ -70,9 +70,10 @@ def read_pattern(key: str, value: Any) -> str:
     return text
 
 
-def read_count(key: str, value: Any) -> int:
-    """Read a number of at least one."""
-    return read_whole(key, value, least=1)
+_count = partial(read_whole, least=1)
+_replicas = partial(read_whole, least=0)
+_format = partial(read_choice, known=[str(one) for one in LogFormat])
+_architecture = partial(read_choice, known=("amd64", "arm64"))  # as Docker and Kubernetes name them
 
 
 def _checked(read: Read) -> Callable[[str, Any], str]:
@@ -83,10 +84,6 @@ def _checked(read: Read) -> Callable[[str, Any], str]:
         return read_text(key, value)
 
     return reader
-
-
-def _format(key: str, value: Any) -> str:
-    return read_choice(key, value, [str(one) for one in LogFormat])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +99,10 @@ class CoordinatorSettings:
 class WorkersSettings:
     """How many workers there are, in all and on each machine, and what they work on."""
 
-    count: int | None = setting(read_count)
-    per_machine: int | None = setting(read_count)
-    concurrency: int | None = setting(read_count)
-    batch_size: int | None = setting(read_count)
+    count: int | None = setting(_count)
+    per_machine: int | None = setting(_count)
+    concurrency: int | None = setting(_count)
+    batch_size: int | None = setting(_count)
     memory: int | None = setting(read_size)
     scrapers: tuple[str, ...] = setting(read_words, ())
     steps: tuple[str, ...] | None = setting(read_words)
@@ -154,10 +151,6 @@ class ClusterSettings:
         )
 
 
-def _replicas(key: str, value: Any) -> int:
-    return read_whole(key, value, least=0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
     """Workers of one kind: what they serve, how many containers there are, and processes in each."""
@@ -165,11 +158,11 @@ class ServiceSettings:
     scrapers: tuple[str, ...] = setting(read_words, ())  # default: all
     steps: tuple[str, ...] = setting(read_words, ())  # default: all
     replicas: int = setting(_replicas, 2)
-    workers: int | None = setting(read_count)
+    workers: int | None = setting(_count)
     # With `max_replicas`, KEDA decides between the two in Kubernetes.
     min_replicas: int | None = setting(_replicas)
-    max_replicas: int | None = setting(read_count)
-    tasks_per_worker: int | None = setting(read_count)
+    max_replicas: int | None = setting(_count)
+    tasks_per_worker: int | None = setting(_count)
 
 
 def _image(key: str, value: Any) -> str:
@@ -208,10 +201,6 @@ def _service(key: str, value: Any) -> ServiceSettings:
     elif (found.min_replicas or 0) > found.max_replicas:
         raise InvalidSetting(f"{key}.min_replicas", f"must be at most max_replicas, {found.max_replicas}")
     return found
-
-
-def _architecture(key: str, value: Any) -> str:
-    return read_choice(key, value, ARCHITECTURES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,11 +134,15 @@ def _check_names(
 ) -> None:
     for name in service.scrapers:
         if name not in scrapers:
-            raise _wrong(project, f"{key}.scrapers", f"{name!r} is no scraper. {hint(name, scrapers)}")
+            raise InvalidSetting(
+                project.source_of(f"{key}.scrapers"), f"{name!r} is no scraper. {hint(name, scrapers)}"
+            )
     steps = [step for name in service.scrapers or scrapers for step in scrapers[name].steps]
     for step in service.steps:
         if step not in steps:
-            raise _wrong(project, f"{key}.steps", f"{step!r} is no step. {hint(step, steps)}")
+            raise InvalidSetting(
+                project.source_of(f"{key}.steps"), f"{step!r} is no step. {hint(step, steps)}"
+            )
 
 
 def _check_complete(project: Project, scrapers: dict[str, "Scraper"]) -> None:
@@ -149,11 +153,9 @@ def _check_complete(project: Project, scrapers: dict[str, "Scraper"]) -> None:
                 (not one.scrapers or name in one.scrapers) and (not one.steps or step in one.steps)
                 for one in project.deploy.services.values()
             ):
-                raise _wrong(project, "deploy.services", f"leave out the step {step!r} of {name!r}")
-
-
-def _wrong(project: Project, key: str, reason: str) -> InvalidSetting:
-    return InvalidSetting(f"{project.file.name if project.file else 'shoal.toml'}: {key}", reason)
+                raise InvalidSetting(
+                    project.source_of("deploy.services"), f"leave out the step {step!r} of {name!r}"
+                )
 
 
 def _results(project: Project) -> Iterator[str]:
@@ -208,20 +210,13 @@ def deployment_files(kind: str, plan: Deployment, context: str) -> dict[str, str
 
 
 def write_deployment(
-    project: Project,
-    kind: str,
-    queue: str | None,
-    folder: Path,
-    *,
-    overwrite: bool = False,
-    plan: Deployment | None = None,
+    project: Project, kind: str, plan: Deployment, folder: Path, *, overwrite: bool = False
 ) -> list[Path]:
     """Write the files into a folder and return their paths; existing ones are refused unless `overwrite`.
 
     A project without a Dockerfile gets one, which is kept from then on.
     """
     context = Path(os.path.relpath(project.folder, folder)).as_posix()
-    plan = plan or Deployment.of(project, queue)
     found = deployment_files(kind, plan, context)
     there = [name for name in found if (folder / name).exists()]
     if there and not overwrite:

@@ -19,7 +19,7 @@ from shoal.core.text import shorten
 from shoal.core.urls import canonical, host_of
 from shoal.core.values import hint
 from shoal.fleet.job import Job
-from shoal.fleet.status.letter_ids import find_letter, whole_ids
+from shoal.fleet.status.find import find_letter, whole_ids
 from shoal.queue.contract import EditFate, LetterEdit, Queue, QueueReports
 from shoal.queue.intake import task_id
 from shoal.worker.failures.pages import move_failed_pages

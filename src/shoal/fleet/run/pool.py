@@ -112,7 +112,7 @@ class RunObserver:
 
     def on_warning(self, warned: Warned) -> None:
         """Handle what a worker has logged."""
-        for line in warned.text.split("\n"):
+        for line in warned.message.split("\n"):
             self.on_output(line)
 
 

@@ -63,11 +63,6 @@ class ScaleDecision(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def monotonic() -> timedelta:
-    """Return a time that never decreases."""
-    return timedelta(seconds=time.monotonic())
-
-
 class Autoscaler:
     """Scales the workers of one run until it is stopped.
 
@@ -83,12 +78,11 @@ class Autoscaler:
         *,
         pace: float | None = None,
         every: timedelta = POLL_INTERVAL,
-        clock: Callable[[], timedelta] = monotonic,
         on_decision: Callable[[ScaleDecision], None] = lambda decision: None,
         on_trouble: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._queue, self._run_id, self._driver, self._bounds = queue, run_id, driver, bounds
-        self._pace, self._every, self._clock = pace, every, clock
+        self._pace, self._every = pace, every
         self._on_decision, self._on_trouble = on_decision, on_trouble
         self._history: ScaleHistory | None = None
         self._stopping = asyncio.Event()
@@ -102,7 +96,7 @@ class Autoscaler:
         run = await self._queue.run(self._run_id)
         pace = self._pace or pace_of(pause_of((await read_note(self._queue, run.id)).settings))
         load = await load_of(self._queue, run, pace=pace)
-        workers, now = await self._driver.count(), self._clock()
+        workers, now = await self._driver.count(), timedelta(seconds=time.monotonic())
         if self._history is None:
             # An earlier scaler may have had a reason that is only a moment old.
             self._history = ((now, min(workers, self._bounds.most)),)

@@ -44,6 +44,19 @@ Spell = Callable[[str], str]
 
 ALL, NONE = "*", "-"
 OPTIONS = {"step": "seed_step"}  # other spellings of the commands
+# Fields of `Seeds` that have another name.
+FIELDS = {
+    "url": "urls",
+    "urls_file": "file",
+    "sitemap": "sitemaps",
+    "sitemap_hosts": "hosts",
+    "feed": "feeds",
+    "source": "others",
+    "combine": "template",
+    "axis": "axes",
+    "items": "from_items",
+    "seed_step": "step",
+}
 # Names that have no effect without one of these.
 NEEDS = {
     **dict.fromkeys(("format", "encoding", "delimiter", "column", "key"), ("urls_file",)),
@@ -66,32 +79,15 @@ def read_seeds(given: Mapping[str, Any], spell: Spell = str) -> Seeds:
             raise InvalidSetting(spell(name), f"has no effect alone; add {choice}")
     found = {name: _READERS[name](spell(name), value) for name, value in named.items()}
     payload, templates = _payload(spell, found)
-    return Seeds(
-        urls=found.get("url", ()),
-        file=found.get("urls_file"),
-        format=found.get("format"),
-        encoding=found.get("encoding"),
-        columns=Columns(
-            url=found.get("column"),
-            key=found.get("key"),
-            delimiter=found.get("delimiter"),
-            payload=payload,
-        ),
-        labels=Labels(found.get("partition"), found.get("priority")),
-        sitemaps=found.get("sitemap", ()),
-        hosts=found.get("sitemap_hosts", ()),
-        feeds=found.get("feed", ()),
-        feed_hosts=found.get("feed_hosts", ()),
-        others=found.get("source"),
-        since=found.get("since"),
-        template=found.get("combine"),
-        axes=found.get("axis", ()),
-        templates=templates,
-        from_run=found.get("from_run"),
-        from_items=found.get("items"),
-        step=found.get("seed_step"),
-        named=named,
+    columns = Columns(
+        url=found.pop("column", None),
+        key=found.pop("key", None),
+        delimiter=found.pop("delimiter", None),
+        payload=payload,
     )
+    labels = Labels(found.pop("partition", None), found.pop("priority", None))
+    fields = {FIELDS.get(name, name): value for name, value in found.items() if name != "payload"}
+    return Seeds(columns=columns, labels=labels, templates=templates, named=named, **fields)
 
 
 def read_sources(urls: Stream, tasks: Stream, others: Mapping[str, Any]) -> Seeds:

@@ -15,7 +15,6 @@ from shoal.core.proxies import ProxyRules
 from shoal.discover.routing import Routes
 from shoal.fetch.browser.process import installed_chromium
 from shoal.fetch.tor.tor import installed_tor
-from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.partitions.table import check_table
 from shoal.fleet.status.proxies import check_proxies
 from shoal.queue.address import shown_queue
@@ -177,24 +176,15 @@ def _check_privacy(url: str) -> CheckResult | None:
     )
 
 
-async def _measure_skew(queue: Queue) -> timedelta | None:
-    """Return how far this machine's clock is ahead of the store's; None if the store's time is unknown."""
-    runs = await queue.runs()
-    if not runs:
-        return None
+async def _measure_skew(queue: Queue) -> timedelta:
+    """Return how far this machine's clock is ahead of the store's."""
     before = datetime.now(UTC)
-    # A claim for no steps, so it gets no task.
-    grant = await queue.claim(new_worker_id(), run_id=runs[0].id, limit=1, lease=SECOND, steps=[])
-    after = datetime.now(UTC)
-    return before + (after - before) / 2 - grant.claimed_at if grant.claimed_at else None
+    now = await queue.now()
+    return before + (datetime.now(UTC) - before) / 2 - now
 
 
-def check_clock(skew: timedelta | None) -> CheckResult:
+def check_clock(skew: timedelta) -> CheckResult:
     """Judge the difference between this machine's clock and the store's."""
-    if skew is None:
-        return CheckResult(
-            "clock", CheckStatus.GOOD, "the queue does not report its time before its first run"
-        )
     if abs(skew) <= MAX_CLOCK_SKEW:
         return CheckResult(
             "clock", CheckStatus.GOOD, f"{abs(skew).total_seconds():.1f} s from the queue's clock"

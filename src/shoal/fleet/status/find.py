@@ -1,11 +1,11 @@
-"""Finds the run that a name means: its id, the start of its id, or `newest`; and hosts of a similar name."""
+"""Finds runs and dead letters by a part of an id, runs by `newest` too, and hosts of a similar name."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from shoal.core.commands import shoal_command
-from shoal.core.errors import InvalidSetting, RunGone, UnknownRun
-from shoal.core.model import Run
+from shoal.core.errors import InvalidSetting, RunGone, UnknownLetter, UnknownRun
+from shoal.core.model import DeadLetter, Run
 from shoal.core.tasks import first
 from shoal.queue.contract import QueueReports
 
@@ -14,6 +14,8 @@ AUTO = "auto"  # as the run to resume: the newest unfinished one, or a new one
 NEWEST_ELSEWHERE = ("latest", "last", "current")  # what is often typed instead
 MAX_SHOWN = 5  # ids in an error
 MAX_HOSTS = 10_000  # that are searched
+WHOLE_ID = 32  # characters of the id of a dead letter
+SHORTEST_ID = 4  # characters of a shortened one, as in git
 
 
 def standing_run_id(scraper: str) -> str:
@@ -87,10 +89,54 @@ def _match(start: str, runs: Sequence[Run]) -> Run:
         return found[0]
     if not found:
         raise UnknownRun(start, [run.id for run in runs], meant=NEWEST if start in NEWEST_ELSEWHERE else "")
-    more = ", …" if len(found) > MAX_SHOWN else ""
-    ids = ", ".join(run.id for run in found[:MAX_SHOWN])
-    raise InvalidSetting("RUN", f"{start!r} begins {len(found):,} ids: {ids}{more}")
+    raise InvalidSetting("RUN", f"{start!r} begins {_listed([run.id for run in found])}")
 
 
 def _is_of(run: Run, scraper: str | None) -> bool:
     return scraper is None or run.scraper == scraper
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = ", …" if len(ids) > MAX_SHOWN else ""
+    return f"{len(ids):,} ids: {', '.join(ids[:MAX_SHOWN])}{more}"
+
+
+async def find_letter(queue: QueueReports, run_id: str, letter_id: str) -> DeadLetter:
+    """Return a dead letter by its id, or the start or end of it.
+
+    Raises UnknownLetter, and InvalidSetting if several ids have this start or end.
+    """
+    ids = await whole_ids(queue, run_id, [letter_id])
+    async for letter in queue.dead(run_id, ids=ids):
+        return letter
+    raise UnknownLetter(run_id, letter_id)
+
+
+async def whole_ids(queue: QueueReports, run_id: str, ids: Sequence[str]) -> list[str]:
+    """Return the ids of dead letters in full, each once; one that is given in full need not exist.
+
+    A shortened id is looked for in the list of dead letters, whatever its length; one in full costs nothing.
+    The ids of one site begin alike, so that its end is the shorter name of a letter. Raises
+    UnknownLetter, and InvalidSetting for a part of several ids or one that is too short.
+    """
+    parts = {one.lower() for one in ids if len(one) < WHOLE_ID}
+    for part in parts:
+        if len(part) < SHORTEST_ID:
+            raise InvalidSetting("ID", f"must have at least {SHORTEST_ID} characters of an id, got {part!r}")
+    found: dict[str, list[str]] = {part: [] for part in parts}
+    lengths = {len(part) for part in parts}
+    if parts:
+        async for letter in queue.dead(run_id):
+            for part in {end for n in lengths for end in (letter.id[:n], letter.id[-n:])} & parts:
+                found[part].append(letter.id)
+    return list(dict.fromkeys(_only(run_id, one, found.get(one.lower())) for one in ids))
+
+
+def _only(run_id: str, given: str, found: Sequence[str] | None) -> str:
+    if found is None:
+        return given.lower()
+    if not found:
+        raise UnknownLetter(run_id, given)
+    if len(found) > 1:
+        raise InvalidSetting("ID", f"{given!r} is the start or end of {_listed(found)}")
+    return found[0]

@@ -246,9 +246,17 @@ async def snapshot_of(queue: Queue, run: Run, stats: Stats, *, at_work: bool = T
     lacks_seeds = await _lacks_seeds(queue, run, stats)
     if lacks_seeds:
         at_work = await has_workers(queue, run.id)
-    snapshot = Snapshot(run, stats, 0, 0.0, None, at_work=at_work, lacks_seeds=lacks_seeds)
+    return await _with_end(
+        queue, Snapshot(run, stats, 0, 0.0, None, at_work=at_work, lacks_seeds=lacks_seeds)
+    )
+
+
+async def _with_end(queue: Queue, snapshot: Snapshot, *, last: bool = False) -> Snapshot:
+    """Return a snapshot with its duration, and with what is known at the end of a run or the `last` read."""
+    run = snapshot.run
     cuts = await cuts_of(queue, run.id) if snapshot.is_finished else ()
-    judged = await read_judged(queue, run, stats) if snapshot.may_be_judged else None
+    is_judged = last or snapshot.may_be_judged
+    judged = await read_judged(queue, run, snapshot.stats) if is_judged else None
     return replace(snapshot, cuts=cuts, judged=judged, duration=await _duration(queue, snapshot))
 
 
@@ -329,16 +337,13 @@ class ProgressReader:
             lacks_seeds=lacks_seeds,
             **self._details,
         ).with_rate(rate)
-        snapshot = replace(snapshot, duration=await _duration(self._queue, snapshot))
         if not is_shrinking:  # an endless site would have an ETA of no time
             snapshot = replace(snapshot, eta=None)
+        snapshot = await _with_end(self._queue, snapshot, last=last)
         if not (last or snapshot.has_final_counts):
             return snapshot
-
         lost = await has_lost_counts(self._queue, self._run_id, self._left_out if last else None)
-        cuts = await cuts_of(self._queue, self._run_id) if snapshot.is_finished else ()
-        judged = await read_judged(self._queue, run, stats) if last or snapshot.may_be_judged else None
-        return replace(snapshot, cuts=cuts, judged=judged, lost_counts=lost)
+        return replace(snapshot, lost_counts=lost)
 
     def _rate(self, now: float, ended: int, left: int) -> tuple[float, bool]:
         """Return the tasks that end per second, and whether fewer are left than before."""

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.core.errors import InvalidInput
@@ -86,7 +86,7 @@ class PoolMetrics:
         yield from tally_families(self._pool.tally)
         yield from pool_families(self._pool)
         if self._stats:
-            yield queue_family(self._stats)
+            yield queue_family({scraper: [counts] for scraper, counts in self._stats.items()})
         yield from outcome_families(self._ended)
 
 
@@ -112,7 +112,7 @@ class QueueMetrics:
         if not any(map(is_at_work, workers)):
             # Nobody else ends delays and lost leases, and an autoscaler waits for this number to rise.
             await self.queue.reclaim()
-        counts: dict[str, Counter[str]] = {}
+        counts: dict[str, list[Counts]] = {}
         ended: dict[str, Snapshot] = {}  # the newest run of each scraper that has ended
         demand, unfinished = 0, set[str]()
         for run in (await self.queue.runs())[:MAX_RUNS]:
@@ -120,16 +120,19 @@ class QueueMetrics:
             stats = live_counts(run, now)
             if run.scraper not in ended and (one := await snapshot_of(self.queue, run, now)).outcome:
                 ended[run.scraper] = one
-            counts.setdefault(run.scraper, Counter()).update(_by_state(stats))
+            counts.setdefault(run.scraper, []).append(stats)
             demand += stats.leased + (stats.pending if run.state is RunState.RUNNING else 0)
             if stats.remaining or is_standing(run):
                 unfinished.add(run.id)
         # Nobody waits for a worker that was lost in a run which others have finished.
         known = [one for one in workers if state_of(one) != WorkerState.LATE or one.run_id in unfinished]
-        families = [_queue_family(counts), demand_family(demand)]
         records = await self.schedules() if self.schedules else ()
-        families += schedule_families(records) if records else []
-        return iter([*families, *worker_families(known), *outcome_families(ended)])
+        # Without labels: KEDA's metrics-api trigger reads one sample.
+        ready = _gauge("shoal_queue_demand", "Tasks that are ready or leased.", {(): demand})
+        schedules = schedule_families(records) if records else ()
+        return chain(
+            [queue_family(counts), ready], schedules, worker_families(known), outcome_families(ended)
+        )
 
 
 def exposition(families: "Iterator[Metric]") -> bytes:
@@ -201,9 +204,14 @@ def schedule_families(records: "Sequence[ScheduleRecord]") -> "Iterator[Metric]"
     yield _gauge("shoal_schedule_occurrences", words, states, ("schedule", "state"))
 
 
-def queue_family(stats: Mapping[str, Counts]) -> "Metric":
-    """Return the number of tasks in each state, by scraper."""
-    return _queue_family({scraper: _by_state(counts) for scraper, counts in stats.items()})
+def queue_family(stats: Mapping[str, Sequence[Counts]]) -> "Metric":
+    """Return the number of tasks in each state, by scraper; the counts of its runs are added."""
+    values = {
+        (scraper, state): float(sum(getattr(counts, state) for counts in runs))
+        for scraper, runs in stats.items()
+        for state in STATES
+    }
+    return _gauge("shoal_queue_tasks", "Tasks, by state.", values, ("scraper", "state"))
 
 
 def worker_families(workers: Sequence[WorkerStatus]) -> "Iterator[Metric]":
@@ -268,20 +276,3 @@ def _fetch_seconds(measures: MetricCounters) -> "Metric":
         buckets=list(zip(bounds, accumulate(measures.fetches), strict=True)),
         sum_value=measures.fetch_seconds,
     )
-
-
-def _by_state(counts: Counts) -> dict[str, int]:
-    return {state: getattr(counts, state) for state in STATES}
-
-
-def demand_family(demand: int) -> "Metric":
-    """Return the tasks that a worker could do now, or has in hand."""
-    # Without labels: KEDA's metrics-api trigger reads one sample.
-    return _gauge("shoal_queue_demand", "Tasks that are ready or leased.", {(): demand})
-
-
-def _queue_family(counts: Mapping[str, Mapping[str, int]]) -> "Metric":
-    values = {
-        (scraper, state): by_state.get(state, 0) for scraper, by_state in counts.items() for state in STATES
-    }
-    return _gauge("shoal_queue_tasks", "Tasks, by state.", values, ("scraper", "state"))

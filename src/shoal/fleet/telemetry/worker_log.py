@@ -29,16 +29,12 @@ STOPS = {1: "finishing", 2: "handing back"}
 
 
 class Warned(NamedTuple):
-    """A warning or an error that a worker has logged."""
+    """A warning or an error that a worker has logged, as commands with `--json` report it."""
 
-    text: str  # with its traceback, if there is one
+    message: str  # with its traceback, if there is one
     level: str
     event: str
     worker: str
-
-    def as_json(self) -> dict[str, str]:
-        """Return the fields that commands with `--json` promise."""
-        return {"message": self.text, "level": self.level, "event": self.event, "worker": self.worker}
 
 
 class WorkerLifecycleLog:
@@ -80,7 +76,7 @@ class WorkerLifecycleLog:
         return True
 
     def _output_lines(self, warned: "Warned") -> None:
-        for line in warned.text.split("\n"):
+        for line in warned.message.split("\n"):
             self.on_output(line)
 
     def log_stopping(self, times: int, in_hand: int) -> None:

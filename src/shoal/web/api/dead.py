@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import PlainTextResponse, Response
 
 from shoal.core.model import DeadFilter, Task
-from shoal.fleet.status.letter_ids import find_letter
+from shoal.fleet.status.find import find_letter
 from shoal.fleet.status.rows.letters import DeadLetterRow, WholeLetterRow, letter_row, whole_letter_row
 from shoal.fleet.status.rows.row import fields_of
 from shoal.queue.contract import Queue

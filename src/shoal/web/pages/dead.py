@@ -14,7 +14,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import DeadFilter, DeadLetter
 from shoal.core.values import counted, read_duration, read_priority
 from shoal.fleet.run.letters import EditReport, LetterChange, method_of, read_headers
-from shoal.fleet.status.letter_ids import find_letter
+from shoal.fleet.status.find import find_letter
 from shoal.web.actions import Operator
 from shoal.web.api.dead import failed_page_response
 from shoal.web.context import context_of

@@ -105,7 +105,7 @@ def test_the_number_of_error_classes_is_limited_and_no_count_decreases():
 
 
 def test_the_states_of_a_queue_are_labels_of_one_gauge():
-    found = parsed(exposition(iter([queue_family({"books": Counts(pending=4, dead=1)})])))
+    found = parsed(exposition(iter([queue_family({"books": [Counts(pending=4), Counts(dead=1)]})])))
     assert found["shoal_queue_tasks", ("scraper", "books"), ("state", "pending")] == 4
     assert found["shoal_queue_tasks", ("scraper", "books"), ("state", "dead")] == 1
 

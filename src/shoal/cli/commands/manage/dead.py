@@ -19,7 +19,7 @@ from shoal.core.values import no_match, read_positive_duration
 from shoal.fleet.command_hints import command_on, joined
 from shoal.fleet.run.settings import next_step
 from shoal.fleet.status.all_runs import FromRun, all_letters, run_letter_row
-from shoal.fleet.status.letter_ids import whole_ids
+from shoal.fleet.status.find import whole_ids
 from shoal.fleet.status.rows.letters import (
     AttemptRow,
     DeadLetterRow,

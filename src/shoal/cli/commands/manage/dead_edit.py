@@ -34,7 +34,7 @@ from shoal.fleet.run.letters import (
     method_of,
     read_headers,
 )
-from shoal.fleet.status.letter_ids import find_letter
+from shoal.fleet.status.find import find_letter
 from shoal.fleet.status.rows.row import fields_of
 from shoal.queue.contract import Queue
 

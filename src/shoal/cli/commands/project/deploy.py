@@ -52,9 +52,7 @@ def deploy(
         queue = config.project.variables.get("SHOAL_QUEUE")
     folder = out or config.project.folder / "deploy" / kind
     plan = Deployment.of(config.project, queue)
-    for path in write_deployment(
-        config.project, kind, queue, folder.absolute(), overwrite=overwrite, plan=plan
-    ):
+    for path in write_deployment(config.project, kind, plan, folder.absolute(), overwrite=overwrite):
         put_text(str(_shown(path)))
     if not queue or queue.startswith("sqlite:"):
         say("The queue is PostgreSQL: containers cannot share a file. For another, set queue in shoal.toml.")
