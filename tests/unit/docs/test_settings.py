@@ -21,7 +21,6 @@ SCRAPER, COMMANDS = ((DOCS / "reference" / name).read_text() for name in ("scrap
 SCHEDULES = (DOCS / "how-to" / "schedules.md").read_text()
 # Modules that read, check or show settings without an effect.
 WITHOUT_EFFECT = ("scrape/settings/", "fleet/project/scrapers.py", "fleet/project/report.py")
-VARIABLES_OF_KEYS = file.VARIABLES | file.LOG_VARIABLES
 
 
 class Read(NamedTuple):
@@ -87,7 +86,8 @@ def test_every_setting_of_a_scraper_is_read_by_something(reads):
 )
 def test_every_key_of_the_project_file_is_read_by_something(reads, kind, owners):
     left = unread(kind, reads, owners)
-    assert [name for name in left if name not in VARIABLES_OF_KEYS] == [], "no option has its value either"
+    has_option = {key.rpartition(".")[2] for key in file.KEYS.values()}
+    assert [name for name in left if name not in has_option] == [], "no option has its value either"
 
 
 def test_every_variable_is_read_by_an_option_or_by_name():
@@ -98,7 +98,7 @@ def test_every_variable_is_read_by_an_option_or_by_name():
     )
     names = {*(variable.name for variable in config.VARIABLES), *config.WITHOUT_OPTION}
     assert {name for name in names if f'"{name}"' not in texts} == set()
-    assert set(VARIABLES_OF_KEYS.values()) <= names
+    assert set(file.KEYS) <= names
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,9 @@ def test_the_table_of_options_is_that_of_the_code():
         tuple("" if cell == "-" else cell.strip("`") for cell in (re.sub(r" of `.*`$", "", option), *others))
         for option, *others in rows(COMMANDS, "| option | variable | key of the file | default |")
     ]
-    assert listed == [(one.option, one.name, one.key, one.default) for one in config.VARIABLES]
+    assert listed == [
+        (one.option, one.name, file.KEYS.get(one.name, ""), one.default) for one in config.VARIABLES
+    ]
     assert all(f"`{name}" in COMMANDS for name in config.WITHOUT_OPTION)
 
 

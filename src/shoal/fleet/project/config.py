@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shoal.fleet.command_hints import DEFAULT_QUEUE
-from shoal.fleet.project.file import Project, read_dotenv
+from shoal.fleet.project.file import KEYS, WORKERS, Project, read_dotenv
 from shoal.scrape.settings.scraper import SETTINGS
 
 DEFAULT_MEMORY = "256 MB"
@@ -22,31 +22,30 @@ class Variable(NamedTuple):
 
     name: str
     option: str
-    key: str = ""  # in the project file
     default: str = ""
 
 
 VARIABLES = (
-    Variable("SHOAL_QUEUE", "--queue", "queue", DEFAULT_QUEUE),
-    Variable("SHOAL_WORKERS", "--workers", "workers.per_machine"),
-    Variable("SHOAL_CONCURRENCY", "--concurrency", "workers.concurrency", "64"),
-    Variable("SHOAL_MEMORY", "--memory", "workers.memory", DEFAULT_MEMORY),
-    Variable("SHOAL_HEARTBEAT", "--heartbeat", "workers.heartbeat", DEFAULT_HEARTBEAT),
-    Variable("SHOAL_METRICS", "--metrics", "workers.metrics"),
-    Variable("SHOAL_LOG_DIR", "--log-dir", "logs.folder"),
-    Variable("SHOAL_LOG_FORMAT", "--log-format", "logs.format", "human"),
-    Variable("SHOAL_LOG_LEVEL", "--log-level", "logs.level", "info"),
+    Variable("SHOAL_QUEUE", "--queue", DEFAULT_QUEUE),
+    Variable("SHOAL_WORKERS", "--workers"),
+    Variable("SHOAL_CONCURRENCY", "--concurrency", "64"),
+    Variable("SHOAL_MEMORY", "--memory", DEFAULT_MEMORY),
+    Variable("SHOAL_HEARTBEAT", "--heartbeat", DEFAULT_HEARTBEAT),
+    Variable("SHOAL_METRICS", "--metrics"),
+    Variable("SHOAL_LOG_DIR", "--log-dir"),
+    Variable("SHOAL_LOG_FORMAT", "--log-format", "human"),
+    Variable("SHOAL_LOG_LEVEL", "--log-level", "info"),
     *(
         Variable(one.option.variable, f"--{name.replace('_', '-')}")
         for name, one in SETTINGS.items()
         if one.option and one.option.variable
     ),
     Variable("SHOAL_LISTEN", "--at"),
-    Variable("SHOAL_WEB_HOST", "--host", default="127.0.0.1"),
-    Variable("SHOAL_WEB_PORT", "--port", default="8700"),
+    Variable("SHOAL_WEB_HOST", "--host", "127.0.0.1"),
+    Variable("SHOAL_WEB_PORT", "--port", "8700"),
     Variable("SHOAL_WEB_TOKEN_FILE", "--token-file"),
     Variable("SHOAL_WEB_ALLOW_HOST", "--allow-host"),
-    Variable("SHOAL_WEB_MAX_WORKERS", "--max-workers", default="8"),
+    Variable("SHOAL_WEB_MAX_WORKERS", "--max-workers", "8"),
 )
 WITHOUT_OPTION = ("SHOAL_PATIENCE", "SHOAL_WEB_TOKEN", "SHOAL_WEB_READER_TOKEN")
 OPTIONS = {variable.option: variable.name for variable in VARIABLES}
@@ -71,9 +70,8 @@ class Config:
     def read(cls, folder: Path, environment: Mapping[str, str]) -> "Config":
         """Read the project of a folder, its `.env` and the environment; raises InvalidInput."""
         project = Project.find(folder)
-        keys = {variable.name: variable.key for variable in VARIABLES}
-        if project.cluster.workers.per_machine is None:
-            keys["SHOAL_WORKERS"] = "workers.count"
+        count = {} if project.cluster.workers.per_machine else {WORKERS: "workers.count"}
+        keys = KEYS | count
         values = {
             name: ConfigValue(text, project.source_of(keys[name])) for name, text in project.variables.items()
         }

@@ -6,6 +6,7 @@ import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -80,16 +81,19 @@ def _sudo_user() -> list[int]:
 
 
 FILES = ("shoal.toml", "shoal.yaml", "shoal.yml")
-# The variables of the options, so that each value has one name wherever it is set.
-QUEUE = "SHOAL_QUEUE"
-VARIABLES = {
-    "per_machine": "SHOAL_WORKERS",
-    "concurrency": "SHOAL_CONCURRENCY",
-    "memory": "SHOAL_MEMORY",
-    "heartbeat": "SHOAL_HEARTBEAT",
-    "metrics": "SHOAL_METRICS",
+# The keys that are options too, by the variables of these: each value has one name wherever it is set.
+QUEUE, WORKERS, LOG_DIR = "SHOAL_QUEUE", "SHOAL_WORKERS", "SHOAL_LOG_DIR"
+KEYS = {
+    QUEUE: "queue",
+    WORKERS: "workers.per_machine",
+    "SHOAL_CONCURRENCY": "workers.concurrency",
+    "SHOAL_MEMORY": "workers.memory",
+    "SHOAL_HEARTBEAT": "workers.heartbeat",
+    "SHOAL_METRICS": "workers.metrics",
+    LOG_DIR: "logs.folder",
+    "SHOAL_LOG_FORMAT": "logs.format",
+    "SHOAL_LOG_LEVEL": "logs.level",
 }
-LOG_VARIABLES = {"folder": "SHOAL_LOG_DIR", "format": "SHOAL_LOG_FORMAT", "level": "SHOAL_LOG_LEVEL"}
 NO_SETTINGS = ("module", "seeds", "partitions", "args")  # other keys of a scraper's table change its settings
 NO_CLUSTER, NO_DEPLOY = ClusterSettings(), DeploySettings()
 TABLES = (
@@ -190,13 +194,12 @@ def read(file: Path) -> Project:
 
 
 def _variables(file: Path, data: Mapping[str, Any], cluster: ClusterSettings) -> dict[str, str]:
-    values = {name: getattr(cluster.workers, key) for key, name in VARIABLES.items()}
-    values["SHOAL_WORKERS"] = cluster.workers.per_machine or cluster.workers.count
-    values |= {name: getattr(cluster.logs, key) for key, name in LOG_VARIABLES.items()}
+    values = {name: attrgetter(key)(cluster) for name, key in KEYS.items() if name != QUEUE}
+    values[WORKERS] = values[WORKERS] or cluster.workers.count
     if cluster.logs.folder and isinstance(read_log_target(cluster.logs.folder), Path):
-        values[LOG_VARIABLES["folder"]] = file.parent / cluster.logs.folder  # not the current folder
-    found = {name: str(value) for name, value in values.items() if value is not None}
-    return found | ({QUEUE: _queue(file, data["queue"])} if "queue" in data else {})
+        values[LOG_DIR] = file.parent / cluster.logs.folder  # not the current folder
+    values[QUEUE] = _queue(file, data["queue"]) if "queue" in data else None
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def _queue(file: Path, given: Any) -> str:
