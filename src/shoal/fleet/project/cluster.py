@@ -139,16 +139,15 @@ class ClusterSettings:
     @classmethod
     def read(cls, file: str, data: Mapping[str, Any]) -> "ClusterSettings":
         """Read the tables; an InvalidSetting names the file and the key."""
-        workers = read_fields(WorkersSettings, f"{file}: workers", data.get("workers", {}))
+        tables: dict[str, Any] = {
+            table.name: read_fields(type(table.default), f"{file}: {table.name}", data.get(table.name, {}))
+            for table in fields(cls)
+        }
+        workers: WorkersSettings = tables["workers"]
         if workers.count and (workers.per_machine or 0) > workers.count:
             reason = f"must be at most workers.count, {workers.count}: that is how many all machines run"
             raise InvalidSetting(f"{file}: workers.per_machine", reason)
-        return cls(
-            coordinator=read_fields(CoordinatorSettings, f"{file}: coordinator", data.get("coordinator", {})),
-            workers=workers,
-            storage=read_fields(StorageSettings, f"{file}: storage", data.get("storage", {})),
-            logs=read_fields(LogsSettings, f"{file}: logs", data.get("logs", {})),
-        )
+        return cls(**tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from shoal.scrape.scraper import Scraper
 PROJECT = "/project"  # where images have it
 QUEUES = {"postgresql": "postgres", "postgres": "postgres", "redis": "redis", "rediss": "redis"}
 BROWSERS = ("browser", "auto")
+BUILD_FOR = "--platform linux/{} "
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,9 @@ class Deployment:
             secrets=tuple(dict.fromkeys(one for one in _secrets(project) if one != "SHOAL_QUEUE")),
             results=_results_folder(_results(project)),
             has_browser=any(_uses_browser(one) for one in scrapers.values()),
-            files=tuple(dict.fromkeys(_in_container(one) for one in places if not is_object_url(one))),
+            files=tuple(
+                dict.fromkeys(str(PurePosixPath(PROJECT, one)) for one in places if not is_object_url(one))
+            ),
             buckets=tuple(dict.fromkeys(one for one in [*places, *_results(project)] if is_object_url(one))),
             architecture=project.deploy.architecture,
             secret_files=tuple(dict.fromkeys(_secret_files(project.folder, scrapers.values()))),
@@ -82,7 +85,7 @@ class Deployment:
         )
 
 
-def _secret_files(folder: Path, scrapers: Iterable["Scraper"]) -> Iterator[str]:
+def _secret_files(folder: Path, scrapers: Iterable[Scraper]) -> Iterator[str]:
     """Yield the files in the project's folder that hold tokens, or proxies and their passwords."""
     ignored = folder / ".dockerignore"
     lines = ignored.read_text(encoding="utf-8").splitlines() if ignored.is_file() else []
@@ -92,10 +95,6 @@ def _secret_files(folder: Path, scrapers: Iterable["Scraper"]) -> Iterator[str]:
             file = Path(os.path.relpath(source.file, folder)) if source and source.file else None
             if file and ".." not in file.parts and file.as_posix() not in lines:
                 yield file.as_posix()
-
-
-def _in_container(folder: str) -> str:
-    return str(PurePosixPath(PROJECT, folder))
 
 
 def _kind(queue: str | None) -> str:
@@ -109,7 +108,7 @@ def _namespace(queue: str | None) -> str:
     return found[1] if found else ""
 
 
-def _services(project: Project, scrapers: dict[str, "Scraper"]) -> Iterator[Service]:
+def _services(project: Project, scrapers: dict[str, Scraper]) -> Iterator[Service]:
     plan = project.cluster.workers
     own = ServiceSettings(scrapers=plan.scrapers, steps=plan.steps or ())
     declared = project.deploy.services or {"worker": own}
@@ -129,9 +128,7 @@ def _services(project: Project, scrapers: dict[str, "Scraper"]) -> Iterator[Serv
         _check_complete(project, scrapers)
 
 
-def _check_names(
-    project: Project, key: str, service: ServiceSettings, scrapers: dict[str, "Scraper"]
-) -> None:
+def _check_names(project: Project, key: str, service: ServiceSettings, scrapers: dict[str, Scraper]) -> None:
     for name in service.scrapers:
         if name not in scrapers:
             raise InvalidSetting(
@@ -145,7 +142,7 @@ def _check_names(
             )
 
 
-def _check_complete(project: Project, scrapers: dict[str, "Scraper"]) -> None:
+def _check_complete(project: Project, scrapers: dict[str, Scraper]) -> None:
     """Refuse services that leave a step without workers: a run would wait for ever."""
     for name, scraper in scrapers.items():
         for step in scraper.steps:
@@ -183,9 +180,8 @@ def _secrets(project: Project) -> Iterator[str]:
                 yield value.removeprefix(FROM_ENVIRONMENT)
 
 
-def _uses_browser(scraper: "Scraper") -> bool:
-    chosen = [scraper.settings.fetch, *scraper.fetchers]
-    return any(one in BROWSERS for one in chosen)
+def _uses_browser(scraper: Scraper) -> bool:
+    return any(one in BROWSERS for one in (scraper.settings.fetch, *scraper.fetchers))
 
 
 _FIELD = re.compile(r"\{\{(\w+)\}\}")
@@ -257,7 +253,7 @@ def _compose(plan: Deployment, context: str) -> dict[str, str]:
         name=plan.name,
         image=_text(plan.image),
         context=_text(context),
-        platform=f"platform: linux/{plan.architecture}" if _is_foreign(plan) else "",
+        platform=_if_foreign(plan, "platform: linux/{}"),
         first=plan.services[0].name,
         environment=f"SHOAL_SECRETS: {' '.join(plan.secrets)}" if plan.secrets else "",
         secrets=_text(own),
@@ -288,7 +284,7 @@ def _compose(plan: Deployment, context: str) -> dict[str, str]:
 
 def image_commands(plan: Deployment, *, has_servers: bool = True) -> list[str]:
     """Return the commands that build, in a checkout of Shoal, the images that the project's builds upon."""
-    build = f"docker build {_build_options(plan)}-f deploy/docker/Dockerfile"
+    build = f"docker build {_if_foreign(plan, BUILD_FOR)}-f deploy/docker/Dockerfile"
     own = f"--target browser -t shoal:{VERSION}-browser" if plan.has_browser else f"-t shoal:{VERSION}"
     commands = [f"{build} {own} ."]
     if plan.queue == "postgres" and has_servers:
@@ -296,13 +292,9 @@ def image_commands(plan: Deployment, *, has_servers: bool = True) -> list[str]:
     return commands
 
 
-def _is_foreign(plan: Deployment) -> bool:
-    """Return whether images are for another kind of machine than the usual one."""
-    return plan.architecture != "amd64"
-
-
-def _build_options(plan: Deployment) -> str:
-    return f"--platform linux/{plan.architecture} " if _is_foreign(plan) else ""
+def _if_foreign(plan: Deployment, form: str) -> str:
+    """Return a text about the kind of machine; empty for the usual one."""
+    return form.format(plan.architecture) if plan.architecture != "amd64" else ""
 
 
 def _compose_service(service: Service) -> str:
@@ -335,8 +327,8 @@ def _kubernetes(plan: Deployment, context: str) -> dict[str, str]:
         # Chromium's own sandbox needs user namespaces, which the default profile forbids.
         "seccomp": "Unconfined" if plan.has_browser else "RuntimeDefault",
         "pod_security": "privileged" if plan.has_browser else "restricted",
-        "build_options": _build_options(plan),
-        "node_selector": _node_selector(plan),
+        "build_options": _if_foreign(plan, BUILD_FOR),
+        "node_selector": _if_foreign(plan, "nodeSelector: {{kubernetes.io/arch: {}}}"),
     }
     scaled = {one.name: one.scaled for one in plan.services if one.scaled}
     common = ["namespace", "migrate", "workers", "web"]
@@ -361,10 +353,6 @@ def _kubernetes(plan: Deployment, context: str) -> dict[str, str]:
     others = ("kustomization", *common, "coordinator", "secret.example")
     found = {f"{name}.yaml": _form(f"kubernetes/{name}.yaml", **fields) for name in others}
     return found | workers | {".gitignore": _form("kubernetes/gitignore")}
-
-
-def _node_selector(plan: Deployment) -> str:
-    return f"nodeSelector: {{kubernetes.io/arch: {plan.architecture}}}" if _is_foreign(plan) else ""
 
 
 def _scaled_object(plan: Deployment, name: str, service: ServiceSettings) -> str:

@@ -41,9 +41,6 @@ class CheckStatus(StrEnum):
     BAD = "bad"  # it does not work
 
 
-PART_STATUS = {True: CheckStatus.GOOD, False: CheckStatus.POOR, None: CheckStatus.BAD}
-
-
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """One check and its result."""
@@ -51,6 +48,12 @@ class CheckResult:
     what: str
     health: CheckStatus
     says: str
+
+
+def graded(what: str, is_good: bool | None, says: str) -> CheckResult:
+    """Return a good result, or a poor one for False, or a bad one for None."""
+    health = CheckStatus.BAD if is_good is None else CheckStatus.GOOD if is_good else CheckStatus.POOR
+    return CheckResult(what, health, says)
 
 
 async def examine(
@@ -63,13 +66,13 @@ async def examine(
     A scraper that could not be loaded is passed as its error.
     """
     if not scrapers:
-        yield CheckResult("scraper", CheckStatus.GOOD, "none was named")
+        yield graded("scraper", True, "none was named")
     for scraper in scrapers:
         if isinstance(scraper, ShoalError):
             parts = getattr(scraper, "parts", ())  # of a project of which no scraper was named
-            yield CheckResult("scraper", CheckStatus.POOR if parts else CheckStatus.BAD, str(scraper))
-            for what, is_used, says in parts:
-                yield CheckResult(what, PART_STATUS[is_used], says)
+            yield graded("scraper", False if parts else None, str(scraper))
+            for part in parts:
+                yield graded(*part)
             continue
         async for result in _check_scraper(scraper):
             is_shared = len(scrapers) > 1 and result.what != "scraper"
@@ -87,8 +90,8 @@ def partitions_complete(homes: Mapping[str, int], names: Collection[str], owner:
     try:
         check_table(homes, names, owner)
     except ShoalError as error:
-        return CheckResult("partitions", CheckStatus.BAD, str(error))
-    return CheckResult("partitions", CheckStatus.GOOD, f"each of the {len(names):,} has a worker")
+        return graded("partitions", None, str(error))
+    return graded("partitions", True, f"each of the {len(names):,} has a worker")
 
 
 def _check_routes(routes: Routes, scrapers: Sequence[Scraper]) -> Iterator[CheckResult]:
@@ -97,19 +100,18 @@ def _check_routes(routes: Routes, scrapers: Sequence[Scraper]) -> Iterator[Check
         step = rule.sets.get("step")
         if step is not None and scrapers and not any(step in one.steps for one in scrapers):
             lacking = scrapers[0].name if len(scrapers) == 1 else "every scraper"
-            says = f"rule {number} leads to the step {step!r}, which {lacking} lacks"
-            says += ": its URLs are skipped"
-            yield CheckResult("routes", CheckStatus.POOR, says)
+            says = f"rule {number} leads to the step {step!r}, which {lacking} lacks: its URLs are skipped"
+            yield graded("routes", False, says)
 
 
 async def _check_scraper(scraper: Scraper) -> AsyncIterator[CheckResult]:
     settings = scraper.settings
     yield await _check("scraper", _list_steps(scraper))
-    for what, is_used, says in scraper.parts():
-        yield CheckResult(what, PART_STATUS[is_used], says)
+    for part in scraper.parts():
+        yield graded(*part)
     for step in scraper.steps.values():
         for message in discarded_calls(step.name, step.function):
-            yield CheckResult("steps", CheckStatus.POOR, message)
+            yield graded("steps", False, message)
     if settings.proxies is not None:
         yield await _check_proxies(settings.proxies)
     for pattern, rules in settings.sites.proxies.items():
@@ -125,9 +127,9 @@ async def _check_scraper(scraper: Scraper) -> AsyncIterator[CheckResult]:
 async def _check(what: str, examination: Awaitable[str]) -> CheckResult:
     """Return a good result with what an examination says, or a bad one with its error."""
     try:
-        return CheckResult(what, CheckStatus.GOOD, await examination)
+        return graded(what, True, await examination)
     except (ShoalError, OSError) as error:
-        return CheckResult(what, CheckStatus.BAD, str(error))
+        return graded(what, None, str(error))
 
 
 async def _list_steps(scraper: Scraper) -> str:
@@ -136,8 +138,7 @@ async def _list_steps(scraper: Scraper) -> str:
 
 async def _check_proxies(rules: ProxyRules, name: str = "proxies") -> CheckResult:
     is_usable, is_complete, says = await check_proxies(rules)
-    health = CheckStatus.GOOD if is_complete else CheckStatus.POOR if is_usable else CheckStatus.BAD
-    return CheckResult(name, health, says)
+    return graded(name, is_complete if is_usable else None, says)
 
 
 async def _count_tokens(settings: TokenSettings) -> str:
@@ -148,19 +149,14 @@ async def _count_tokens(settings: TokenSettings) -> str:
 async def _check_queue(url: str) -> AsyncIterator[CheckResult]:
     try:
         async with open_queue(url) as queue:
-            yield CheckResult(
-                "queue",
-                CheckStatus.GOOD,
-                f"reached {shown_queue(url)}, schema version {await queue.migrate()}",
-            )
+            yield graded("queue", True, f"reached {shown_queue(url)}, schema version {await queue.migrate()}")
             found = await queue.durability()
-            health = CheckStatus.GOOD if found.safe else CheckStatus.POOR
-            yield CheckResult("durability", health, found.text)
+            yield graded("durability", found.safe, found.text)
             yield check_clock(await _measure_skew(queue))
             if readable := _check_privacy(url):
                 yield readable
     except ShoalError as error:
-        yield CheckResult("queue", CheckStatus.BAD, str(error))
+        yield graded("queue", None, str(error))
 
 
 def _check_privacy(url: str) -> CheckResult | None:
@@ -168,9 +164,9 @@ def _check_privacy(url: str) -> CheckResult | None:
     file = file_of(url)
     if file is None or not file.stat().st_mode & 0o044:
         return None
-    return CheckResult(
+    return graded(
         "privacy",
-        CheckStatus.POOR,
+        False,
         f"other users of this machine can read the queue, with its secrets and the requests of its tasks. "
         f"Run: chmod 600 {file}",
     )
@@ -185,15 +181,14 @@ async def _measure_skew(queue: Queue) -> timedelta:
 
 def check_clock(skew: timedelta) -> CheckResult:
     """Judge the difference between this machine's clock and the store's."""
+    seconds = abs(skew).total_seconds()
     if abs(skew) <= MAX_CLOCK_SKEW:
-        return CheckResult(
-            "clock", CheckStatus.GOOD, f"{abs(skew).total_seconds():.1f} s from the queue's clock"
-        )
+        return graded("clock", True, f"{seconds:.1f} s from the queue's clock")
     direction = "ahead of" if skew > timedelta(0) else "behind"
-    return CheckResult(
+    return graded(
         "clock",
-        CheckStatus.POOR,
-        f"{abs(skew).total_seconds():,.0f} s {direction} the queue's clock; leases are unaffected (they use "
+        False,
+        f"{seconds:,.0f} s {direction} the queue's clock; leases are unaffected (they use "
         "the queue's clock), but log timestamps will be off. Set it: timedatectl set-ntp true",
     )
 
@@ -201,20 +196,14 @@ def check_clock(skew: timedelta) -> CheckResult:
 def _check_open_files() -> CheckResult:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY or most >= MIN_OPEN_FILES:
-        return CheckResult("open files", CheckStatus.GOOD, "the limit per worker is high enough")
-    return CheckResult(
-        "open files",
-        CheckStatus.POOR,
-        f"a worker may open {most:,} files; allow at least {MIN_OPEN_FILES:,}. Run: ulimit -Hn",
-    )
+        return graded("open files", True, "the limit per worker is high enough")
+    says = f"a worker may open {most:,} files; allow at least {MIN_OPEN_FILES:,}. Run: ulimit -Hn"
+    return graded("open files", False, says)
 
 
 def _check_disk() -> CheckResult:
     free = min(shutil.disk_usage(folder).free for folder in (Path.cwd(), tempfile.gettempdir()))
     if free >= MIN_FREE_DISK:
-        return CheckResult("disk", CheckStatus.GOOD, f"{free / (1 << 30):,.1f} GB free")
-    if free < MIN_FREE_DISK_TO_START:
-        return CheckResult(
-            "disk", CheckStatus.BAD, f"only {free / (1 << 20):,.0f} MB free; free some space first"
-        )
-    return CheckResult("disk", CheckStatus.POOR, f"only {free / (1 << 20):,.0f} MB free; free some space")
+        return graded("disk", True, f"{free / (1 << 30):,.1f} GB free")
+    is_enough = False if free >= MIN_FREE_DISK_TO_START else None
+    return graded("disk", is_enough, f"only {free / (1 << 20):,.0f} MB free; free some space")
