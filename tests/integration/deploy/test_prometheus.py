@@ -67,7 +67,7 @@ def test_every_question_is_one_that_prometheus_understands(promtool, tmp_path):
 def served(tmp_path_factory):
     """What a worker and `shoal metrics` serve after a run through the bundled shops."""
     folder = tmp_path_factory.mktemp("project")
-    with SiteProcess(products=60) as site:
+    with SiteProcess(products=12) as site:
         seeds = [*site.seeds, f"{site.seeds[0].rstrip('/')}/no-such-page"]  # an error, since it is a seed
         (folder / "shoal.toml").write_text(PROJECT.format(seeds=seeds))
         return asyncio.run(run_through(folder))

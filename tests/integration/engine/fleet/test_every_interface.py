@@ -66,33 +66,31 @@ async def interfaces(bench):
             yield Interfaces(bench.folder, app, http)
 
 
-async def test_each_tells_the_command_that_starts_a_worker(any_bench):
+async def test_each_returns_the_ids_of_what_it_queued_and_the_command_that_starts_a_worker(any_bench):
+    urls = [f"{URL}/1", "no url", f"{URL}/2"]
     async with interfaces(any_bench) as here:
-        row = await here.type("enqueue", "news", "--url", f"{URL}/1", "--run", "typed")
-        posted = await here.post("/runs", scraper="news", urls=[f"{URL}/1"], run_id="posted")
-        run = await here.app.start("news", urls=[f"{URL}/1"], run_id="program")
+        words = [f"--url={url}" for url in urls]
+        row = await here.type("enqueue", "news", *words, "--run", "typed", "--invalid", "dead")
+        posted = await here.post("/runs", scraper="news", urls=urls, invalid="dead", run_id="posted")
+        more = await here.post("/runs/posted/enqueue", urls=urls)
+        run = await here.app.start("news", urls=urls, run_id="program", on_invalid="dead")
+        places = []
+        for run_id, ids in (("typed", row["ids"]), ("posted", posted["ids"]), ("program", run.ids)):
+            first, refused, second = ids
+            assert refused is None
+            assert await here.app.queue.entered(run_id, [first, second]) == {first, second}
+            letters = await (await here.app.run(run_id)).dead()
+            places.append([letter.task.payload["where"] for letter in letters])
+        assert more["ids"] == posted["ids"]
+    assert places == [["--url no url"], ["urls[1]"], ["urls[1]"]]
     commands = [row["worker_command"], posted["worker_command"], run.worker_command]
     assert [words.split()[:5] for words in commands] == [
         ["shoal", "work", "news", "--run", name] for name in ("typed", "posted", "program")
     ]
 
 
-async def test_each_returns_the_ids_of_what_it_queued(any_bench):
-    urls = [f"{URL}/1", "no url", f"{URL}/2"]
-    async with interfaces(any_bench) as here:
-        row = await here.type("enqueue", "news", *(f"--url={url}" for url in urls), "--run", "typed")
-        posted = await here.post("/runs", scraper="news", urls=urls, run_id="posted")
-        more = await here.post("/runs/posted/enqueue", urls=urls)
-        run = await here.app.start("news", urls=urls, run_id="program", on_invalid="skip")
-        for run_id, ids in (("typed", row["ids"]), ("posted", posted["ids"]), ("program", run.ids)):
-            first, refused, second = ids
-            assert refused is None
-            assert await here.app.queue.entered(run_id, [first, second]) == {first, second}
-        assert more["ids"] == posted["ids"]
-
-
-async def test_what_one_has_queued_the_others_leave_out(any_bench):
-    async with interfaces(any_bench) as here:
+async def test_what_one_has_queued_the_others_leave_out(bench):
+    async with interfaces(bench) as here:
         urls = [word for number in (1, 2) for word in ("--url", f"{URL}/{number}")]
         row = await here.type("enqueue", "news", *urls, "--dedup", "1h")
         posted = await here.post(
@@ -103,18 +101,6 @@ async def test_what_one_has_queued_the_others_leave_out(any_bench):
     assert (row["enqueued"], row["known"]) == (2, 0)
     assert (posted["enqueued"], posted["known"]) == (1, 1)
     assert (report.added, report.known) == (1, 2)
-
-
-async def test_each_makes_dead_letters_of_invalid_seeds(any_bench):
-    async with interfaces(any_bench) as here:
-        await here.type("enqueue", "news", "--url", "bad url", "--run", "typed", "--invalid", "dead")
-        await here.post("/runs", scraper="news", urls=["bad url"], invalid="dead", run_id="posted")
-        await here.app.start("news", urls=["bad url"], on_invalid="dead", run_id="program")
-        places = [
-            [letter.task.payload["where"] for letter in await (await here.app.run(name)).dead()]
-            for name in ("typed", "posted", "program")
-        ]
-    assert places == [["--url bad url"], ["urls[0]"], ["urls[0]"]]
 
 
 async def test_each_counts_the_sitemaps_it_cannot_read_and_starts_no_run_from_them_alone(bench, origin):
@@ -148,11 +134,10 @@ async def test_each_counts_the_sitemaps_it_cannot_read_and_starts_no_run_from_th
         assert [letter.task.payload["text"] for letter in await dead.dead()] == [missing]
 
 
-@pytest.mark.long
-async def test_each_sets_how_long_a_retry_waits(any_bench, origin):
+async def test_each_sets_how_long_a_retry_waits(bench, origin):
     origin.answer = lambda path: Answer(status=500)
     url, retry = f"{origin.url}/", {"delay": "1h", "jitter": False}
-    async with interfaces(any_bench) as here:
+    async with interfaces(bench) as here:
         words = ("--url", url, "--run", "typed", "--set", f"retry={json.dumps(retry)}")
         await here.type("enqueue", "news", *words)
         await here.post("/runs", scraper="news", urls=[url], settings={"retry": retry}, run_id="posted")

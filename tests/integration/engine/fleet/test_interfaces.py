@@ -50,10 +50,7 @@ async def test_a_host_is_paused_slowed_and_resumed_by_command(app, folder):
     (host,) = (await typed("hosts", "--json", folder=folder)).rows
     assert (host["delay_seconds"], 17_000 < host["paused_seconds"] <= 18_000) == (2.0, True)
     assert (await typed("hosts", "resume", "shop.example", folder=folder)).code == 0
-    (host,) = (await typed("hosts", "--run", run.id, "--json", folder=folder)).rows
-    assert (host["delay_seconds"], host["paused_seconds"]) == (None, None)
-    assert "run's rate" in (await typed("hosts", folder=folder)).out
-    assert "No workers on this run" in (await typed("workers", "newest", folder=folder)).err
+    assert "run's rate" in (await typed("hosts", "--run", run.id, folder=folder)).out
 
 
 async def test_rejects_are_listed_with_their_reasons_page_by_page(app, folder):
@@ -81,6 +78,4 @@ async def test_a_payload_is_handled_on_demand_by_command_by_http_and_by_program(
     operator = OperatorActions(site, Principal(name="me", role="operator"))
     scraped = await operator.scrape("people", Task(payload={"name": "bob"}, step="shout"), timeout=MINUTE)
     assert scraped.items == [{"HELLO": "bob"}]
-    wrong = await typed("scrape", "people", "--payload", "[1]", folder=folder)
-    assert (wrong.code, "--payload must be a JSON object" in wrong.err) == (2, True)
     assert "--payload" in (await typed("scrape", "people", folder=folder)).err

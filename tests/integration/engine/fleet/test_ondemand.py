@@ -30,21 +30,22 @@ async def listed(app, run):
     return [fields_of(worker_row(worker)) for worker in await app.queue.workers(run.id)]
 
 
-@pytest.mark.long
-async def test_a_call_returns_the_items_of_its_page_and_stores_them(app, pages, origin):
+async def test_a_call_returns_the_items_of_its_page_and_stores_them(bench, origin):
     origin.answer = lambda path: Answer(f"<title>{path}</title><a href=/next>next</a>")
-    run = await app.listen(pages, workers=2)
-    found = await asyncio.gather(*(app.scrape(pages, f"{origin.url}/{number}") for number in range(20)))
-    assert [item["title"] for (item,) in found] == [f"/{number}" for number in range(20)]
-    assert sorted(await stored(app, run), key=str) == sorted((item for (item,) in found), key=str)
-    assert len({item["pid"] for (item,) in found}) == 2
-    assert "/next" not in origin.visits  # a call is for one page
-    async with asyncio.timeout(30):  # the next heartbeat has it
-        while sum(row["completed"] for row in await listed(app, run)) < 20:
-            await asyncio.sleep(0.1)
-    assert sum(row["items"] for row in await listed(app, run)) == 20
-    again = await app.scrape(pages, f"{origin.url}/1")
-    assert again and origin.visits["/1"] == 2  # and it is a new visit
+    pages = bench.write(PAGES)
+    async with shoal.connect(bench.queue_url, folder=bench.folder) as app:
+        run = await app.listen(pages, workers=2)
+        found = await asyncio.gather(*(app.scrape(pages, f"{origin.url}/{number}") for number in range(8)))
+        assert [item["title"] for (item,) in found] == [f"/{number}" for number in range(8)]
+        assert sorted(await stored(app, run), key=str) == sorted((item for (item,) in found), key=str)
+        assert len({item["pid"] for (item,) in found}) == 2
+        assert "/next" not in origin.visits  # a call is for one page
+        async with asyncio.timeout(30):  # the next heartbeat has it
+            while sum(row["completed"] for row in await listed(app, run)) < 8:
+                await asyncio.sleep(0.1)
+        assert sum(row["items"] for row in await listed(app, run)) == 8
+        again = await app.scrape(pages, f"{origin.url}/1")
+        assert again and origin.visits["/1"] == 2  # and it is a new visit
 
 
 async def test_the_call_of_a_killed_worker_is_answered_by_another_and_stored_once(
@@ -74,7 +75,7 @@ async def test_the_call_of_a_killed_worker_is_not_repeated_for_a_step_at_most_on
 
 
 async def test_a_result_that_was_stored_before_the_answer_was_lost_is_found_and_not_made_again(
-    app, pages, origin, monkeypatch
+    bench, origin, monkeypatch
 ):
     async def lose_the_answer(caller, worker, call):
         await called(caller, worker, call)
@@ -82,7 +83,9 @@ async def test_a_result_that_was_stored_before_the_answer_was_lost_is_found_and_
 
     called = CallClient.call
     monkeypatch.setattr(CallClient, "call", lose_the_answer)
-    run = await app.listen(pages)
-    (item,) = await app.scrape(pages, f"{origin.url}/1")
-    assert await stored(app, run) == [item]
+    pages = bench.write(PAGES)
+    async with shoal.connect(bench.queue_url, folder=bench.folder) as app:
+        run = await app.listen(pages)
+        (item,) = await app.scrape(pages, f"{origin.url}/1")
+        assert await stored(app, run) == [item]
     assert origin.visits["/1"] == 1

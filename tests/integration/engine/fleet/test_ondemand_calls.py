@@ -16,7 +16,7 @@ from shoal.worker.prefetch import CATCH_UP, TOLERANCE
 from tests.integration.engine.calls import PAGES, first_holder, stored
 from tests.integration.engine.origin import Answer
 from tests.integration.engine.sends import BY_HOST, gaps_of, read_sends
-from tests.integration.engine.shell import start, typed
+from tests.integration.engine.shell import typed
 
 SECOND = timedelta(seconds=1)
 
@@ -41,12 +41,38 @@ async def test_calls_keep_the_gap_between_two_visits_of_a_host(local, bench, ori
     assert min(gaps_of(moments)) > 0.5 * (1 - TOLERANCE - CATCH_UP)
 
 
-async def test_a_url_is_called_like_a_task(local, pages, origin):
-    origin.answer = lambda path: Answer(f"<title>{path}</title><a href=/next>next</a>")
-    await local.listen(pages)
+async def test_a_call_is_for_a_task_of_the_first_step_is_tried_again_and_ends_with_items_or_an_error(
+    local, pages, origin, bench
+):
+    def answer(path):
+        is_failure = path == "/fails-once" and origin.visits[path] == 1
+        status = 404 if path == "/gone" else 500 if is_failure else 200
+        return Answer(f"<title>{path}</title><a href=/next>next</a>", status=status)
+
+    origin.answer = answer
+    with pytest.raises(NobodyListens, match="shoal listen"):
+        await local.scrape(pages, f"{origin.url}/1")
+    given = {"folder": bench.folder, "SHOAL_QUEUE": bench.queue_url}
+    nobody = await typed("scrape", pages, f"{origin.url}/1", "--json", **given)
+    assert (nobody.code, nobody.row["error"]) == (Exit.UNAVAILABLE, "NobodyListens")
+    run = await local.listen(pages)
     scraped = await local.call(pages, f"{origin.url}/1")
     assert [item["title"] for item in scraped.items] == ["/1"]
     assert [task.url for task in scraped.follow] == [f"{origin.url}/next"]
+    with pytest.raises(TaskDied, match="404"):
+        await local.scrape(pages, f"{origin.url}/gone")
+    assert await local.scrape(pages, f"{origin.url}/fails-once")
+    assert origin.visits["/fails-once"] == 2
+    done = await typed("scrape", pages, f"{origin.url}/2", "--json", "--strategy", "random", **given)
+    assert done.code == Exit.OK, done.err
+    assert done.row["items"][0]["title"] == "/2"
+    assert done.row["follow"] == [{"url": f"{origin.url}/next", "step": "page"}]
+    assert list((await local.queue.stats(run.id)).steps) == ["page"]
+    assert len([item async for item in local.queue.items(run.id, step="page")]) == 3
+    with pytest.raises(InvalidTask, match="scheme"):
+        await local.scrape(pages, "ftp:/nowhere")
+    with pytest.raises(InvalidSetting, match="Did you mean 'random'"):
+        await local.scrape(pages, origin.url, strategy="randon")
 
 
 async def test_a_call_whose_host_must_rest_says_for_how_long_and_sends_no_request(local, pages, origin):
@@ -61,34 +87,11 @@ async def test_a_call_whose_host_must_rest_says_for_how_long_and_sends_no_reques
             await local.queue.reclaim()
 
 
-async def test_a_dead_letter_is_an_error_of_the_call(local, pages, origin):
-    origin.answer = lambda path: Answer(status=404)
-    await local.listen(pages)
-    with pytest.raises(TaskDied, match="404"):
-        await local.scrape(pages, f"{origin.url}/gone")
-
-
-async def test_a_page_that_fails_at_first_is_tried_again_within_the_call(local, pages, origin):
-    origin.answer = lambda path: Answer(status=500 if origin.visits[path] == 1 else 200)
-    await local.listen(pages)
-    assert await local.scrape(pages, f"{origin.url}/1")
-    assert origin.visits["/1"] == 2
-
-
 async def test_a_page_that_kills_its_worker_runs_out_of_attempts(local, pages, origin):
     await local.listen(pages, workers=3)
     with pytest.raises(TaskDied, match="Worker"):
         await local.scrape(pages, f"{origin.url}/poison")
     assert origin.visits["/poison"] <= 3
-
-
-async def test_a_call_that_names_no_step_is_of_the_first_one(local, pages, origin, bench):
-    run = await local.listen(pages)
-    await local.scrape(pages, f"{origin.url}/1")
-    done = await typed("scrape", pages, f"{origin.url}/2", "--queue", bench.queue_url, folder=bench.folder)
-    assert done.code == Exit.OK, done.err
-    assert list((await local.queue.stats(run.id)).steps) == ["page"]
-    assert len([item async for item in local.queue.items(run.id, step="page")]) == 2
 
 
 @pytest.mark.long
@@ -121,47 +124,12 @@ async def test_calls_go_round_and_only_to_those_who_are_well(local, pages, origi
         assert pids[0] not in after
 
 
-async def test_what_cannot_be_called_is_refused_with_a_reason(local, pages, origin):
-    with pytest.raises(NobodyListens, match="shoal listen"):
-        await local.scrape(pages, f"{origin.url}/1")
-    await local.listen(pages)
-    with pytest.raises(InvalidTask, match="scheme"):
-        await local.scrape(pages, "ftp:/nowhere")
-    with pytest.raises(InvalidSetting, match="Did you mean 'random'"):
-        await local.scrape(pages, origin.url, strategy="randon")
-
-
 async def test_a_caller_with_another_secret_is_refused_and_learns_why(local, pages, origin, monkeypatch):
     await local.listen(pages)
     monkeypatch.setenv("SHOAL_SECRET", "quite another secret")
     with pytest.raises(NotAnswered, match="another secret"):
         await local.scrape(pages, f"{origin.url}/1", timeout=SECOND)
     assert not origin.visits
-
-
-@pytest.mark.long
-async def test_pages_are_scraped_from_the_command_line(bench, pages, origin):
-    origin.answer = lambda path: Answer(f"<title>{path}</title><a href=/next>next</a>")
-    given = {"folder": bench.folder, "SHOAL_QUEUE": bench.queue_url}
-    nobody = await typed("scrape", pages, f"{origin.url}/1", "--json", **given)
-    assert (nobody.code, nobody.row["error"]) == (Exit.UNAVAILABLE, "NobodyListens")
-    listening = await start("listen", pages, "--workers", "2", "--at", "127.0.0.1:0", **given)
-    try:
-        async with asyncio.timeout(30):
-            while (found := await typed("scrape", pages, f"{origin.url}/1", "--json", **given)).code:
-                await asyncio.sleep(0.2)
-        assert found.row["items"][0]["title"] == "/1"
-        assert found.row["follow"] == [{"url": f"{origin.url}/next", "step": "page"}]
-        plain = await typed("scrape", pages, f"{origin.url}/2", "--strategy", "random", **given)
-        assert [row["title"] for row in plain.rows] == ["/2"]
-        late = await typed("scrape", pages, f"{origin.url}/2", "--timeout", "soon", **given)
-        assert late.code == Exit.USAGE and "--timeout" in late.err
-    finally:
-        listening.send_signal(signal.SIGTERM)
-        _, said = await asyncio.wait_for(listening.communicate(), 20)
-    assert listening.returncode == Exit.OK and "2 workers listening: http://127.0.0.1:" in said.decode()
-    gone = await typed("scrape", pages, f"{origin.url}/3", "--json", **given)
-    assert gone.row["error"] == "NobodyListens"
 
 
 async def test_a_port_that_is_taken_is_named(bench, pages, origin):

@@ -189,7 +189,7 @@ async def test_a_written_table_is_checked_and_obeyed(site):
 @on_sqlite
 async def test_from_python_workers_share_partitions_out_and_a_run_tells_them(site, any_bench):
     (site.folder / "states.py").write_text(SCRAPER.format(work=NAP, trouble="", lease="20s"))
-    tasks = [Task(step="state", key=f"{name}-{n}", partition=name) for n in range(40) for name in "xy"]
+    tasks = [Task(step="state", key=f"{name}-{n}", partition=name) for n in range(10) for name in "xy"]
     async with connect(any_bench.queue_url, folder=site.folder) as app:
         run = await app.start(
             f"{site.folder}/states.py",
@@ -199,7 +199,7 @@ async def test_from_python_workers_share_partitions_out_and_a_run_tells_them(sit
             partition_table={1: "x", 2: "y"},
         )
         await run.wait(timedelta(seconds=30))
-        assert [(one.name, one.counts.completed) for one in await run.partitions()] == [("x", 40), ("y", 40)]
+        assert [(one.name, one.counts.completed) for one in await run.partitions()] == [("x", 10), ("y", 10)]
         items = [item async for item in run.results()]
     assert served_by_two(items) == set() and len({item["pid"] for item in items}) == 2
 

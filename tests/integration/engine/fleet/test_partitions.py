@@ -17,7 +17,7 @@ from tests.integration.engine.partition_workers import LeaseLog, PartitionWorker
 STATES = [f"S{number:02}" for number in range(51)]
 LEASE = timedelta(seconds=1)
 BEAT = timedelta(seconds=2)
-EACH = int(os.environ.get("SHOAL_TEST_TASKS_PER_PARTITION", "12"))
+EACH = int(os.environ.get("SHOAL_TEST_TASKS_PER_PARTITION", "6"))
 EXCLUSIVE = PartitionRole(exclusive=True, heartbeat=BEAT)
 BRISK = PartitionRole(exclusive=True, heartbeat=BEAT / 2)
 on_sqlite = pytest.mark.parametrize("any_bench", ["sqlite"], indirect=True)
@@ -53,6 +53,7 @@ async def filled(queue, names=STATES, each=EACH):
     return run
 
 
+@on_three
 async def test_three_of_ten_die_and_two_come_and_all_fifty_one_are_served_by_one_at_a_time(queue, hire):
     run, log = await filled(queue), LeaseLog(LEASE)
     hands = [hire(f"hand-{number}", run, EXCLUSIVE, log) for number in range(10)]
@@ -104,17 +105,17 @@ async def test_without_the_fence_it_would(queue, hire, monkeypatch):
 
 
 @on_three
-@pytest.mark.parametrize("count", [51, *long(1, 60)])
-async def test_any_number_of_workers_serves_all_of_them(queue, hire, count):
-    run, log = await filled(queue, each=2), LeaseLog(LEASE)
+async def test_more_workers_than_partitions_serve_all_of_them(queue, hire):
+    names, count = STATES[:6], 8
+    run, log = await filled(queue, names, each=2), LeaseLog(LEASE)
     hands = [hire(f"hand-{number:02}", run, EXCLUSIVE, log) for number in range(count)]
     async with asyncio.timeout(40):
         await asyncio.gather(*(hand.done() for hand in hands))
-    assert (await queue.stats(run.id)).completed == 102
-    assert set(log.served) == set(STATES) and log.violations == []
+    assert (await queue.stats(run.id)).completed == 2 * len(names)
+    assert set(log.served) == set(names) and log.violations == []
 
 
-@on_three
+@on_sqlite
 async def test_who_runs_dry_is_given_more_and_new_partitions_are_found(queue, hire):
     run, log = await filled(queue, STATES[:4], each=1), LeaseLog(LEASE)
     await queue.enqueue(run.id, [Task(key=f"late-{n}", partition="late", delay=BEAT) for n in range(3)])
@@ -129,7 +130,7 @@ async def test_who_runs_dry_is_given_more_and_new_partitions_are_found(queue, hi
     assert {worker for name in "xyz" for worker in log.served[name]} == {"hand-0", "hand-1"}
 
 
-@on_three
+@on_sqlite
 async def test_in_shared_mode_those_without_a_partition_help_with_the_largest(queue, hire):
     run, log = await filled(queue, ["small", "large"], each=0), LeaseLog(LEASE)
     await queue.enqueue(run.id, [Task(key="one", partition="small")])
@@ -143,7 +144,7 @@ async def test_in_shared_mode_those_without_a_partition_help_with_the_largest(qu
 
 @on_sqlite
 async def test_workers_without_the_plan_may_not_join_an_exclusive_run_nor_the_other_way_round(queue, hire):
-    run, log = await filled(queue, ["x"], each=200), LeaseLog(LEASE)
+    run, log = await filled(queue, ["x"], each=50), LeaseLog(LEASE)
     hand = hire("hand", run, EXCLUSIVE, log)
     await until_planned(queue, run, ["hand"])
     for sharing in (None, PartitionRole()):

@@ -16,7 +16,6 @@ from shoal.fleet.cluster_roles import MessageObserver, enqueue_lock
 from shoal.fleet.project.file import Project
 from shoal.fleet.sources.names import seeds_of
 from shoal.queue.open import open_queue
-from tests.integration.engine.origin import Answer
 from tests.integration.engine.shell import start, typed
 
 SCRAPER = """
@@ -86,20 +85,9 @@ def results(folder, scraper):
     ]
 
 
-async def test_a_program_starts_a_machine_in_its_role_with_one_call(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-    worker = asyncio.create_task(shoal.start_cluster("shoal.toml", "worker"))
-    summaries = await asyncio.wait_for(shoal.start_cluster(folder, "coordinator"), 60)
-    assert sorted((one.snapshot.stats.items, one.enqueued.invalid) for one in summaries) == [(2, 0), (21, 1)]
-    assert len(results(folder, "pages")) == 21 and len(results(folder, "names")) == 2
-    worker.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(worker, 60)
-    with pytest.raises(InvalidSetting, match="role"):
-        await shoal.start_cluster(folder, "boss")
-
-
-async def test_results_of_an_earlier_run_are_replaced_which_is_said(folder, monkeypatch):
+async def test_a_program_starts_a_machine_with_one_call_and_results_that_it_replaces_are_named(
+    folder, monkeypatch
+):
     monkeypatch.chdir(folder)
     file = folder / "shoal.toml"
     file.write_text(file.read_text().replace("{scraper}-{run}", "{scraper}-all"))
@@ -107,20 +95,26 @@ async def test_results_of_an_earlier_run_are_replaced_which_is_said(folder, monk
     said = [[], []]
     for messages in said:
         observer = MessageObserver(messages.append)
-        await asyncio.wait_for(shoal.start_cluster(folder, "coordinator", observer=observer), 60)
+        summaries = await asyncio.wait_for(shoal.start_cluster(folder, "coordinator", observer=observer), 60)
+        counts = sorted((one.snapshot.stats.items, one.enqueued.invalid) for one in summaries)
+        assert counts == [(2, 0), (21, 1)]
     worker.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await worker
+        await asyncio.wait_for(worker, 60)
     first, second = ([text for text in messages if "is replaced. To keep" in text] for messages in said)
-    assert (first, len(second)) == ([], 2) and len(results(folder, "pages")) == 21
+    assert (first, len(second)) == ([], 2)
+    assert len(results(folder, "pages")) == 21 and len(results(folder, "names")) == 2
+    with pytest.raises(InvalidSetting, match="role"):
+        await shoal.start_cluster(folder, "boss")
 
 
 async def test_a_coordinator_and_a_worker_carry_out_every_scraper_of_the_file(folder, origin):
     below = folder / "deep"
     below.mkdir()
     worker = await start(*WORKER, folder=below)
-    code, rows, err = await ended(await start(*COORDINATOR, folder=below))
-    assert code == Exit.OK, err
+    done = await typed(*COORDINATOR, folder=below)
+    rows = done.rows
+    assert done.code == Exit.OK, done.err
     assert sorted((row["completed"], row["items"], row["invalid"]) for row in rows) == [
         (2, 2, 0),
         (21, 21, 1),
@@ -129,33 +123,18 @@ async def test_a_coordinator_and_a_worker_carry_out_every_scraper_of_the_file(fo
     assert sorted(item["name"] for item in results(folder, "names")) == ["ann", "bob"]
     assert "urls.txt:21" in (folder / "rejects" / "pages.jsonl").read_text()
     assert [refused["text"] for row in rows for refused in row["refused"]] == ["nonsense"]
-    messages = [json.loads(line).get("message", "") for line in err.splitlines()]
+    messages = [json.loads(line).get("message", "") for line in done.err.splitlines()]
     assert any("Skipped" in message and "urls.txt:21" in message for message in messages)
-    again = (await ended(await start(*COORDINATOR, "names", folder=folder)))[1]
-    assert again[0]["completed"] == 2 and again[0]["run_id"] not in {row["run_id"] for row in rows}
+    again = (await typed(*COORDINATOR, "names", folder=folder)).row
+    assert again["completed"] == 2 and again["run_id"] not in {row["run_id"] for row in rows}
     code, served, err = await ended(worker, signal.SIGTERM)
     assert code == Exit.OK, err
     assert sum(row["pages"] for row in served) == 25 and len(served) == 3
 
 
-async def test_a_coordinator_that_was_killed_goes_on_with_its_run(folder, origin):
-    origin.answer = lambda path: Answer(after=0.2)
-    first = await start(*COORDINATOR, "pages", folder=folder)
-    async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
-        async with asyncio.timeout(30):
-            while not (runs := await queue.runs()) or not (await queue.stats(runs[0].id)).remaining:
-                await asyncio.sleep(0.05)
-    os.killpg(first.pid, signal.SIGKILL)
-    await first.communicate()
-    # Workers drain what is there, so that the run looks finished.
-    await typed("start", "--role", "worker", "--run", runs[0].id, "--json", folder=folder)
-    code, (row,), err = await ended(await start(*COORDINATOR, "pages", folder=folder))
-    assert (code, row["run_id"], row["completed"]) == (Exit.OK, runs[0].id, 21), err
-    assert len(results(folder, "pages")) == 21
-    assert set(origin.visits.values()) == {1}
-
-
-async def test_a_coordinator_goes_on_with_its_own_run_whatever_other_runs_there_are(folder, origin):
+async def test_a_coordinator_that_was_killed_goes_on_with_its_own_run_whatever_others_there_are(
+    folder, origin
+):
     first = await start(*COORDINATOR, "pages", folder=folder)
     async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
         async with asyncio.timeout(30):
@@ -165,12 +144,14 @@ async def test_a_coordinator_goes_on_with_its_own_run_whatever_other_runs_there_
         await first.communicate()
         side = await typed("enqueue", "pages", f"--url={origin.url}/side", "--json", folder=folder)
         await queue.start_run("pages", run_id="ondemand_pages")
-        worker = await start(*WORKER, folder=folder)
-        code, (row,), err = await ended(await start(*COORDINATOR, "pages", folder=folder))
-        await ended(worker, signal.SIGTERM)
-        assert (code, row["run_id"], row["completed"]) == (Exit.OK, runs[0].id, 21), err
+        # Workers drain what is there, so that the run looks finished.
+        await typed(*WORKER, "--run", runs[0].id, folder=folder)
+        done = await typed(*COORDINATOR, "pages", folder=folder)
+        assert (done.code, done.row["run_id"], done.row["completed"]) == (Exit.OK, runs[0].id, 21), done.err
         assert (await queue.stats(side.row["run_id"])).tasks == 1
         assert len(await queue.runs()) == 3
+    assert len(results(folder, "pages")) == 21
+    assert set(origin.visits.values()) == {1}
 
 
 async def test_a_coordinator_that_is_stopped_leaves_the_run_to_its_workers(folder):
@@ -233,14 +214,14 @@ async def test_a_coordinator_that_is_refused_by_the_lock_makes_no_run(folder):
     file.write_text(file.read_text().replace("[coordinator]", "[coordinator]\nresume = false"))
     async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
         async with enqueue_lock(queue, "names"):
-            code, _, err = await ended(await start(*COORDINATOR, "names", folder=folder))
-        assert code == Exit.BUSY, err
+            done = await typed(*COORDINATOR, "names", folder=folder)
+        assert done.code == Exit.BUSY, done.err
         assert await queue.runs() == []
 
 
 async def test_a_coordinator_whose_source_cannot_be_read_leaves_no_run_behind(folder):
     (folder / "urls.txt").unlink()
-    code, _, err = await ended(await start(*COORDINATOR, "pages", folder=folder))
-    assert code == Exit.USAGE, err
+    done = await typed(*COORDINATOR, "pages", folder=folder)
+    assert done.code == Exit.USAGE, done.err
     async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
         assert await queue.runs() == []

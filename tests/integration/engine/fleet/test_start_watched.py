@@ -110,23 +110,6 @@ async def test_a_coordinator_says_again_and_again_that_it_is_there(folder, monke
     assert beats[0].last_beat < timedelta(seconds=0.7)
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ('[logs]\nfolder = "l"\nformat = "jsn"', "shoal.toml: logs.format"),
-        ('[logs]\nlevel = "loud"', "shoal.toml: logs.level"),
-        ('[logs]\nfile = "l"', "shoal.toml: logs.file is not known. Did you mean 'folder'?"),
-        ('[workers]\nheartbeat = "0s"', "shoal.toml: workers.heartbeat"),
-        ('[workers]\nmetrics = "somewhere"', "shoal.toml: workers.metrics takes HOST:PORT"),
-    ],
-)
-def test_a_mistake_in_the_file_is_named_with_its_place(tmp_path, line, says):
-    (tmp_path / "shoal.toml").write_text(line)
-    with pytest.raises(InvalidSetting) as told:
-        Project.find(tmp_path)
-    assert says in str(told.value)
-
-
 @pytest.fixture
 async def app(tmp_path):
     (tmp_path / "people.py").write_text(PEOPLE)

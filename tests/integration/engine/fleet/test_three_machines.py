@@ -23,7 +23,7 @@ from tests.servers.network import Network
 from tests.servers.postgres import PostgresServer
 
 LEASE = 3.0  # seconds
-LEASES = float(os.environ.get("SHOAL_CUT_LEASES", "3"))  # for how many of them the machine is away
+LEASES = float(os.environ.get("SHOAL_CUT_LEASES", "2"))  # for how many of them the machine is away
 PATIENCE = 60.0
 
 # Most of a page's time is spent in its step, so that what is cut off goes on to a result that comes too late.
