@@ -54,7 +54,7 @@ ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 test-alone: setup ## Run the tests that measure time or need both cores, one at a time
 	$(PYTEST) -m 'alone and not full' $(or $(ARGS),$(ALONE)) || [ $$? -eq 5 ]
 
-test-full: setup ## Run what is tested before a release only: the queue's promises on Valkey, the image
+test-full: setup ## Run what is tested before a release only: the queue's promises on Valkey, the image, parts of Tor
 	@tools/servers.sh $(IMAGE_TOOLS)
 	SHOAL_TEST_BACKENDS=valkey $(PYTEST) -n $(JOBS) tests/conformance
 	$(PYTEST) -m full $(ARGS)

@@ -1,6 +1,7 @@
 """Background asyncio tasks that nothing awaits: their errors are reported. Some only repeat an exchange."""
 
 import asyncio
+import inspect
 import random
 import threading
 import time
@@ -54,6 +55,14 @@ async def in_daemon_thread(name: str, function: Callable[..., T], *arguments: An
 
     threading.Thread(target=work, name=name, daemon=True).start()
     return await asyncio.wrap_future(result)
+
+
+async def call_function(function: Callable[[], Any]) -> Any:
+    """Return what a function of the user's returns, in a thread unless it is an `async def`."""
+    if inspect.iscoroutinefunction(function):
+        return await function()
+    found = await asyncio.to_thread(function)
+    return await found if inspect.isawaitable(found) else found
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from shoal.core.errors import ExportFailed, ShoalError
 from shoal.core.failures import error_with_place
 from shoal.export.contract import Exporter, ExportOptions, Writer
-from shoal.export.files.csv import CsvWriter, read_header
+from shoal.export.files.csv import CsvWriter
 from shoal.export.files.jsonl import GzipJsonlWriter, JsonlWriter
-from shoal.export.target import OutputTarget, has_content
+from shoal.export.target import OutputTarget
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call
 
@@ -61,25 +61,10 @@ def _ignored() -> Iterator[None]:
         yield
 
 
-def _open_jsonl(target: OutputTarget, options: ExportOptions) -> Writer:
-    return JsonlWriter(target, envelope=options.envelope)
-
-
-def _open_gzip(target: OutputTarget, options: ExportOptions) -> Writer:
-    return GzipJsonlWriter(target, envelope=options.envelope)
-
-
-def _open_csv(target: OutputTarget, options: ExportOptions) -> Writer:
-    header = read_header(target.name) if options.appends and has_content(target.name) else None
-    return CsvWriter(
-        target, columns=options.columns, envelope=options.envelope, raw=options.raw, header=header
-    )
-
-
 def _open_parquet(target: OutputTarget, options: ExportOptions) -> Writer:
     from shoal.export.files.parquet import ParquetWriter
 
-    return ParquetWriter(target, columns=options.columns, envelope=options.envelope)
+    return ParquetWriter(target, options)
 
 
 def _open_tables(location: str, options: ExportOptions) -> Writer:
@@ -101,13 +86,13 @@ def _read_exporter(value: object) -> Exporter:
     return value
 
 
-_JSONL = Exporter(open_file=_open_jsonl, can_append=True, can_follow=True)
+_JSONL = Exporter(open_file=JsonlWriter, can_append=True, can_follow=True)
 _TABLE = Exporter(open_address=_open_tables, can_follow=True, splits_steps=True)
 _BUILTIN: dict[str, Exporter] = {
     "jsonl": _JSONL,
     "ndjson": _JSONL,
-    "jsonl.gz": Exporter(open_file=_open_gzip, can_append=True),
-    "csv": Exporter(open_file=_open_csv, can_append=True, needs_survey=lambda options: not options.columns),
+    "jsonl.gz": Exporter(open_file=GzipJsonlWriter, can_append=True),
+    "csv": Exporter(open_file=CsvWriter, can_append=True, needs_survey=lambda options: not options.columns),
     "parquet": Exporter(open_file=_open_parquet, is_text=False, needs_survey=lambda options: True),
     "sqlite": _TABLE,
     "postgresql": _TABLE,

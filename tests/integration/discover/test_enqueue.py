@@ -41,15 +41,17 @@ async def test_what_only_the_queue_can_refuse_is_reported_with_its_line(queue, t
     assert "NUL" in told[1]["reason"]
 
 
-@pytest.mark.parametrize("run_ttl", [None, 2 * MINUTE, 5 * MINUTE])
-@pytest.mark.parametrize("task_ttl", [None, 3 * MINUTE])
-@pytest.mark.parametrize("rule_ttl", [None, MINUTE, 4 * MINUTE])
-async def test_the_smallest_of_all_times_to_live_wins(queue, run_ttl, task_ttl, rule_ttl):
-    run = await queue.start_run("books", settings=RunSettings(ttl=run_ttl, host_delay=ZERO))
-    routes = Routes([Rule(ttl=rule_ttl)] if rule_ttl else [])
-    await queue.enqueue(run.id, [routes.apply(Task(url=HOME, ttl=task_ttl))])
-    (lease,) = (await queue.claim("me", run_id=run.id)).leases
-    assert lease.task.ttl == min(filter(None, [run_ttl, task_ttl, rule_ttl]), default=None)
+async def test_the_smallest_of_all_times_to_live_wins(queue):
+    """Of the run, of the task and of a rule."""
+    times = [(2, 3, 1), (2, 3, 4), (5, 3, 4), (5, None, 4), (None, 3, None), (None, None, None)]
+    for number, given in enumerate(times):
+        run_ttl, task_ttl, rule_ttl = ttls = [minutes and minutes * MINUTE for minutes in given]
+        run = await queue.start_run(f"books{number}", settings=RunSettings(ttl=run_ttl, host_delay=ZERO))
+        routes = Routes([Rule(ttl=rule_ttl)] if rule_ttl else [])
+        await queue.enqueue(run.id, [routes.apply(Task(url=HOME, ttl=task_ttl))])
+        (lease,) = (await queue.claim("me", run_id=run.id)).leases
+        assert lease.task.ttl == min(filter(None, ttls), default=None)
+        await queue.settle([Done(lease)])
 
 
 async def test_rules_set_what_the_queue_goes_by(queue):

@@ -168,7 +168,7 @@ async def test_fields_may_have_any_name(database):
 
 
 async def test_a_key_may_have_any_name(database):
-    for number, field in enumerate(NASTY):
+    for number, field in enumerate([NASTY[0], "", "xmin", "x" * 200]):
         for _ in range(2):
             await database.put({field: "a", "n": 1}, {field: "b", "n": 1}, key=[field], table=f"t{number}")
         assert len(await database.rows(f"t{number}")) == 2, field

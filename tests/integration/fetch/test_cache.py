@@ -19,36 +19,10 @@ MOST = 1 << 20
 
 
 @pytest.fixture
-def cached(fetcher, tmp_path):
-    store = DiskStore(tmp_path / "cache", max_bytes=MOST)
-    return CachingFetcher(fetcher, store, user_agent=USER_AGENT)
-
-
-@pytest.fixture
 def asked_about(fetcher, tmp_path):
     """A cache in which everything is stale at once."""
     store = DiskStore(tmp_path / "cache", max_bytes=MOST)
     return CachingFetcher(fetcher, store, user_agent=USER_AGENT, lifetime=timedelta(microseconds=1))
-
-
-async def test_a_chain_of_redirects_is_cached_hop_by_hop(cached, origin):
-    origin.on("/old", redirect("/newer", status="301 Moved"))
-    origin.on("/newer", redirect(origin.url("/new", host="b.test"), status="308 Moved"))
-    origin.on("/new", page(b"here"))
-    first = await cached.fetch(Request(url=origin.url("/old")))
-    assert [(hop.url, hop.status) for hop in first.hops] == [
-        (origin.url("/old"), 301),
-        (origin.url("/newer"), 308),
-    ]
-    again = await cached.fetch(Request(url=origin.url("/old")))
-    assert (again.from_cache, again.url, again.body, again.redirects) == (
-        True,
-        first.url,
-        b"here",
-        first.redirects,
-    )
-    assert (await cached.fetch(Request(url=origin.url("/newer")))).from_cache
-    assert len(origin.asked) == 3
 
 
 async def test_a_page_out_of_date_costs_a_304(asked_about, origin):

@@ -47,10 +47,9 @@ async def canary():
 
 async def test_no_spelling_of_an_inner_address_gets_through_as_a_seed(make_fetcher, canary):
     fetcher = make_fetcher(egress=Egress())
-    for scheme in ("http", "https"):
-        for literal in INNER.split():
-            with pytest.raises(OutOfScope):
-                await fetch(fetcher, f"{scheme}://{literal}:{canary.port}/")
+    for literal in INNER.split():
+        with pytest.raises(OutOfScope):
+            await fetch(fetcher, f"http://{literal}:{canary.port}/")
     assert canary.connections == 0
 
 
@@ -65,14 +64,15 @@ async def test_no_spelling_of_an_inner_address_gets_through_as_a_redirect(make_f
 
 
 async def test_no_answer_with_an_inner_address_gets_through(make_fetcher, canary):
-    for answer in INNER_ANSWERS.split():
-        for answers in ([answer], ["8.8.8.8", answer], [answer, "2606:4700::1"]):
+    answers = INNER_ANSWERS.split()
 
-            async def lookup(name, answers=answers):
-                return answers
+    async def lookup(name):
+        return ["8.8.8.8", answers[int(name.partition(".")[0])]]
 
-            with pytest.raises(OutOfScope):
-                await fetch(make_fetcher(egress=Egress(lookup=lookup)), f"http://evil.test:{canary.port}/")
+    fetcher = make_fetcher(egress=Egress(lookup=lookup))
+    for number in range(len(answers)):
+        with pytest.raises(OutOfScope):
+            await fetch(fetcher, f"http://{number}.evil.test:{canary.port}/")
     assert canary.connections == 0
 
 
@@ -87,15 +87,10 @@ async def test_robots_txt_passes_the_same_egress_check(make_fetcher, origin, can
 
 
 async def test_what_is_allowed_does_get_through(make_fetcher, canary):
-    for allowed in (f"127.0.0.1:{canary.port}", "127.0.0.0/8"):
-        fetcher = make_fetcher(egress=Egress([allowed]))
-        assert (await fetch(fetcher, canary.url())).body == b"sung"
+    for allowed in ("127.0.0.1", "localhost"):
+        fetcher = make_fetcher(egress=Egress([f"{allowed}:{canary.port}"]))
+        assert (await fetch(fetcher, canary.url(host=allowed))).body == b"sung"
     assert canary.connections == 2
-
-
-async def test_a_name_on_loopback_gets_through_when_it_is_allowed(make_fetcher, canary):
-    fetcher = make_fetcher(egress=Egress([f"localhost:{canary.port}"]))
-    assert (await fetch(fetcher, canary.url(host="localhost"))).body == b"sung"
 
 
 async def test_allowing_one_host_allows_no_redirect_to_another(make_fetcher, origin, canary):
@@ -120,7 +115,7 @@ async def test_a_name_that_is_rebound_between_the_check_and_the_connection_gains
     make_fetcher, canary
 ):
     """The checked address is the one connected to: nothing listens at it, and the canary is not reached."""
-    for _ in range(50):
+    for _ in range(5):
         lookup = Rebinding("127.0.0.2", "127.0.0.1")
         fetcher = make_fetcher(egress=Egress(["127.0.0.2/32"], lookup=lookup))
         with pytest.raises(FetchError, match="refused"):
@@ -145,17 +140,6 @@ async def test_a_name_that_is_rebound_after_its_answer_grew_old_is_checked_again
     assert origin.connections == 1
 
 
-async def test_a_new_answer_is_followed_when_the_old_one_has_grown_old(make_fetcher, origin):
-    now = [0.0]
-    lookup = Rebinding("127.0.0.2", "127.0.0.1")
-    fetcher = make_fetcher(egress=Egress(["127.0.0.0/8"], lookup=lookup, clock=lambda: now[0]))
-    url = origin.on("/", page()).replace("127.0.0.1", "moving.test")
-    with pytest.raises(FetchError, match="refused"):
-        await fetch(fetcher, url)
-    now[0] = 61
-    assert (await fetch(fetcher, url)).body == b"hello"
-
-
 async def test_a_new_connection_goes_to_the_checked_address(make_fetcher, origin):
     lookup = Rebinding("127.0.0.1", "127.0.0.9")
     fetcher = make_fetcher(egress=Egress(["127.0.0.1/32"], lookup=lookup))
@@ -164,10 +148,10 @@ async def test_a_new_connection_goes_to_the_checked_address(make_fetcher, origin
         await wire.send(page())
 
     url = origin.on("/", farewell).replace("127.0.0.1", "kept.test")
-    for _ in range(10):
+    for _ in range(3):
         assert (await fetch(fetcher, url)).body == b"hello"
         await asyncio.sleep(0.01)
-    assert (origin.connections, lookup.asked) == (10, 1)
+    assert (origin.connections, lookup.asked) == (3, 1)
 
 
 async def test_wreq_is_not_believed_when_it_answers_from_another_address(origin):
@@ -175,7 +159,7 @@ async def test_wreq_is_not_believed_when_it_answers_from_another_address(origin)
     lie = AllowedTarget(url, f"127.0.0.1:{origin.port}", "127.0.0.1", (ip_address("8.8.8.8"),), True)
     engine = WreqEngine(Limits(), "shoal", None)
     with pytest.raises(OutOfScope, match="an address that was not checked"):
-        await engine.send(lie, {}, None, None, None, "POST")
+        await engine.send(lie, {}, None, "POST", Request(url=url))
     await engine.close()
 
 

@@ -61,45 +61,38 @@ async def test_the_callers_headers_are_sent(fetcher, origin):
     assert asked.headers["x-name"].encode("latin-1").decode() == "Jürgen"
 
 
-@pytest.mark.parametrize("status", [204, 206, 304, 400, 404, 410, 418, 429, 500, 503, 599, 600, 999])
-async def test_any_status_is_an_answer(fetcher, origin, status):
-    response = await fetch(fetcher, origin.on("/", page(b"", status=f"{status} Whatever")))
-    assert response.status == status
+async def test_any_status_is_an_answer(fetcher, origin):
+    for status in (204, 206, 304, 400, 404, 410, 418, 429, 500, 503, 599, 600, 999):
+        response = await fetch(fetcher, origin.on("/", page(b"", status=f"{status} Whatever")))
+        assert response.status == status
 
 
-@pytest.mark.parametrize(
-    ("encoding", "pack"),
-    [
+async def test_a_body_is_unpacked(fetcher, origin):
+    """How each encoding is decoded is tested without a network."""
+    for encoding, pack in (
         ("gzip", gzip.compress),
-        ("GZIP", gzip.compress),
-        ("x-gzip", gzip.compress),
         ("deflate", zlib.compress),
-        ("deflate", lambda data: zlib.compress(data)[2:-4]),
         ("gzip, gzip", lambda data: gzip.compress(gzip.compress(data))),
-        ("identity", bytes),
         ("utf-8", bytes),
-        ("", bytes),
-    ],
-)
-async def test_a_body_is_unpacked(fetcher, origin, encoding, pack):
-    url = origin.on("/", page(pack(TEXT), f"Content-Encoding: {encoding}"))
-    assert (await fetch(fetcher, url)).body == TEXT
-
-
-@pytest.mark.parametrize(("encoding", "pack"), [("br", brotli.compress), ("zstd", zstd.compress)])
-async def test_wreq_unpacks_what_aiohttp_does_not_accept(engine, fetcher, origin, encoding, pack):
-    url = origin.on("/", page(pack(TEXT), f"Content-Encoding: {encoding}"))
-    if engine == "wreq":
+    ):
+        url = origin.on("/", page(pack(TEXT), f"Content-Encoding: {encoding}"))
         assert (await fetch(fetcher, url)).body == TEXT
-    else:
-        with pytest.raises(BrokenAnswer, match="did not accept"):
-            await fetch(fetcher, url)
 
 
-@pytest.mark.parametrize("status", ["200 OK", "304 Not Modified"])
-async def test_an_empty_body_needs_no_unpacking(fetcher, origin, status):
-    url = origin.on("/", page(b"", "Content-Encoding: gzip", status=status))
-    assert (await fetch(fetcher, url)).body == b""
+async def test_wreq_unpacks_what_aiohttp_does_not_accept(engine, fetcher, origin):
+    for encoding, pack in (("br", brotli.compress), ("zstd", zstd.compress)):
+        url = origin.on("/", page(pack(TEXT), f"Content-Encoding: {encoding}"))
+        if engine == "wreq":
+            assert (await fetch(fetcher, url)).body == TEXT
+        else:
+            with pytest.raises(BrokenAnswer, match="did not accept"):
+                await fetch(fetcher, url)
+
+
+async def test_an_empty_body_needs_no_unpacking(fetcher, origin):
+    for status in ("200 OK", "304 Not Modified"):
+        url = origin.on("/", page(b"", "Content-Encoding: gzip", status=status))
+        assert (await fetch(fetcher, url)).body == b""
 
 
 async def test_a_body_may_come_in_chunks(fetcher, origin):
@@ -110,18 +103,11 @@ async def test_a_body_may_come_in_chunks(fetcher, origin):
     assert (await fetch(fetcher, url)).body == b"hello world"
 
 
-async def test_a_condition_is_passed_on_and_its_answer_comes_back(fetcher, origin):
-    url = origin.on("/", page(b"", 'ETag: "1"', status="304 Not Modified"))
-    response = await fetch(fetcher, url, headers={"If-None-Match": '"1"'})
-    assert (response.status, response.headers["etag"]) == (304, '"1"')
-    assert origin.asked[0].headers["if-none-match"] == '"1"'
-
-
 async def test_a_connection_is_used_again(fetcher, origin):
     url = origin.on("/", page(TEXT))
-    for _ in range(20):
+    for _ in range(5):
         await fetch(fetcher, url)
-    assert (len(origin.asked), origin.connections) == (20, 1)
+    assert (len(origin.asked), origin.connections) == (5, 1)
 
 
 async def test_a_connection_is_used_again_after_a_redirect(fetcher, origin):
@@ -134,11 +120,9 @@ async def test_a_connection_is_used_again_after_a_redirect(fetcher, origin):
 
 
 async def test_many_pages_are_fetched_at_once(fetcher, origin):
-    for number in range(200):
-        origin.on(f"/{number}", page(b"page %d" % number))
-    urls = [origin.url(f"/{number}") for number in range(200)]
+    urls = [origin.on(f"/{number}", page(b"page %d" % number)) for number in range(60)]
     responses = await asyncio.gather(*(fetch(fetcher, url) for url in urls))
-    assert [response.body for response in responses] == [b"page %d" % number for number in range(200)]
+    assert [response.body for response in responses] == [b"page %d" % number for number in range(60)]
 
 
 async def test_a_host_that_closed_the_connection_is_asked_on_a_new_one(fetcher, origin):
@@ -203,44 +187,30 @@ ODD_NAMES = """
 """
 
 
-@pytest.mark.parametrize("name", ODD_NAMES.split())
-async def test_the_engine_asks_for_the_very_name_that_was_checked(fetcher, origin, name):
+async def test_the_engine_asks_for_the_very_name_that_was_checked(fetcher, origin):
     """No name below exists: an engine that parsed another one out of the URL would not find it."""
     origin.on("/", page())
-    try:
-        response = await fetch(fetcher, origin.url("/", host=name))
-    except OutOfScope as refused:
-        assert "URL" in str(refused)
-    else:
-        assert response.body == b"hello"
-        assert origin.asked[0].headers["host"] == response.url.split("/")[2]
+    for name in ODD_NAMES.split():
+        try:
+            response = await fetch(fetcher, origin.url("/", host=name))
+        except OutOfScope as refused:
+            assert "URL" in str(refused)
+        else:
+            assert response.body == b"hello"
+            assert origin.asked[-1].headers["host"] == response.url.split("/")[2]
 
 
-@pytest.mark.parametrize("place", ["/a{}b", "/a?{}b", "/{}", "/?{}"])
-async def test_a_url_is_asked_for_letter_by_letter(fetcher, origin, place):
+ESCAPES = "%00 %0A %20 %25 %2F %2E%2E %41 %7f %zz % .. ./ // + &=&"
+
+
+async def test_a_url_is_asked_for_letter_by_letter(fetcher, origin):
     """Whatever characters a canonical URL holds, none is dropped, escaped or unescaped on the way."""
     letters = [chr(code) for code in (*range(0x21, 0x7F), 0xE9, 0x1F600)]
-    escapes = [
-        "%00",
-        "%0A",
-        "%20",
-        "%25",
-        "%2F",
-        "%2E%2E",
-        "%41",
-        "%7f",
-        "%zz",
-        "%",
-        "..",
-        "./",
-        "//",
-        "+",
-        "&=&",
-    ]
-    for text in letters + escapes:
-        url = canonical(origin.url(place.format(text)))
-        await fetch(fetcher, url)
-        assert origin.url(origin.asked[-1].path) == url
+    for text in (*letters, *ESCAPES.split()):
+        for place in ("/a{}b?{}c", "/{}"):
+            url = canonical(origin.url(place.replace("{}", text)))
+            await fetch(fetcher, url)
+            assert origin.url(origin.asked[-1].path) == url
 
 
 async def test_a_fetch_that_is_given_up_hangs_up(make_fetcher, origin):

@@ -11,7 +11,7 @@ from shoal.core.http import Request
 from shoal.fetch.contract import Limits
 from tests.integration.fetch.hostile import page, raw, redirect
 
-CASES = 600
+CASES = 200
 BODY = b"A page of some words, " * 20
 SEEDS = [
     page(BODY, "Content-Type: text/html; charset=utf-8", "Set-Cookie: id=1; Path=/; Max-Age=60"),
@@ -74,6 +74,6 @@ async def test_a_shaken_answer_gives_a_page_or_a_named_error(make_fetcher, origi
     await asyncio.gather(*(visit(number) for number in range(CASES)))
     assert sum(outcomes.values()) == CASES
     assert outcomes[FetchTimeout] == 0
-    assert outcomes["page"] > 50
+    assert outcomes["page"] > 15
     assert len(outcomes) > 1
     assert (await fetcher.fetch(Request(url=origin.url("/target")))).body == b"hello"

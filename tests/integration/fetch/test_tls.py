@@ -101,7 +101,7 @@ async def test_a_real_server_is_understood(engine, make_fetcher, certificate, ng
 
 async def test_many_pages_are_fetched_over_few_connections(make_fetcher, certificate, nginx):
     fetcher = make_fetcher(authorities=certificate.file)
-    responses = await asyncio.gather(*(fetch(fetcher, nginx.url(), seconds=60) for _ in range(100)))
+    responses = await asyncio.gather(*(fetch(fetcher, nginx.url(), seconds=60) for _ in range(30)))
     assert {response.body.decode() for response in responses} == {PAGE}
 
 

@@ -81,7 +81,7 @@ async def at_once(*doing):
     return await asyncio.gather(*map(one, doing))
 
 
-async def look(scene, run_id, queue, *commands, how=("--json",)):
+async def look(scene, run_id, queue, *commands):
     """Look at a run in every way there is; return its dead letters."""
     listed = await scene.type("dead", "list", run_id, "--json", "--queue", queue)
     shown = [["dead", "show", run_id, letter["id"]] for letter in listed.rows[:2]]
@@ -89,7 +89,7 @@ async def look(scene, run_id, queue, *commands, how=("--json",)):
     looks = [[*one, run_id] if one[0] in ("status", "partitions") else one for one in words]
     await at_once(
         scene.type("metrics", "--queue", queue),
-        *(scene.type(*one, *how, "--queue", queue) for one in looks),
+        *(scene.type(*one, "--json", "--queue", queue) for one in looks),
     )
     return listed.rows
 
@@ -106,8 +106,7 @@ async def scraped(scene, port):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", ["human", "json"])
-async def test_targets_and_steps_that_fail_and_workers_that_die(scene, site, strict, gruff, form):
+async def test_targets_and_steps_that_fail_and_workers_that_die(scene, site, strict, gruff):
     queue, port, secret = "sqlite:///shoal.db", free_port(), scene.canaries["query"]
     paths = ["/ok", "/500", "/raise", "/die", f"/raise?key={secret}"]
     # A host that says 403 is left alone for a while, so that it is not the one with the other pages.
@@ -116,7 +115,7 @@ async def test_targets_and_steps_that_fail_and_workers_that_die(scene, site, str
         f"--url=https://127.0.0.1:{gruff}/no-tls",
         f"--url={strict.url}/403",
     ]
-    logs = ["--log-dir", "logs", "--log-format", form, *DEBUG]
+    logs = ["--log-dir", "logs", "--log-format", "json", *DEBUG]
     reading = asyncio.create_task(scraped(scene, port))
     done = await scene.type(
         *("run", "shop.py", "--json", "--trace", "--metrics", f"127.0.0.1:{port}", "--out", "items.jsonl"),
@@ -124,7 +123,7 @@ async def test_targets_and_steps_that_fail_and_workers_that_die(scene, site, str
     )
     reading.cancel()
     run_id = json.loads(done.out.splitlines()[-1])["run_id"]
-    letters = await look(scene, run_id, queue, how=["--json"] if form == "json" else [])
+    letters = await look(scene, run_id, queue)
     await scene.type("export", run_id, "--to", "items.csv", "--envelope", "--queue", queue)
     assert {"ValueError", "HttpStatus", "Blocked", "WorkerDied", "ConnectFailed", "TlsFailed"} == {
         letter["error"].partition(":")[0] for letter in letters
@@ -210,13 +209,12 @@ async def test_proxies_that_fail(scene, site, gruff):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", ["env:SHOP_TOKENS header=X-Token", "file:tokens.txt query=key"])
-async def test_tokens_that_are_refused(scene, site, place):
+async def test_tokens_that_are_refused(scene, site):
     scene.give("tokens.txt", scene.canaries["token_of_file"])
     queue = "sqlite:///shoal.db"
     await scene.type(
         *("run", "shop.py", "--json", "--queue", queue, "--run", "r", "--set", "ttl=2s"),
-        *("--tokens", f"{place} hosts={site.url}", "--log-dir", "logs", *DEBUG),
+        *("--tokens", f"file:tokens.txt query=key hosts={site.url}", "--log-dir", "logs", *DEBUG),
         *urls_of(site, "/401", "/403", "/500", "/raise"),
     )
     assert any("/401" in path for path in site.visits)
@@ -262,13 +260,12 @@ async def test_a_listening_worker_and_a_caller_with_another_secret(scene, site):
 
 
 @pytest.mark.long
-async def test_queues_that_are_away_or_refuse(scene, site, postgres_url, redis):
+async def test_queues_that_are_away_or_refuse(scene, site, postgres_url):
     """Each is asked with a password that it does not know, and where nobody listens."""
     dead = free_port()
     with RedisServer(password="the right one") as locked:
         addresses = {
             "postgres": f"postgresql://shoal:{{}}@127.0.0.1:{dead}/shoal",
-            "redis": f"redis://:{{}}@127.0.0.1:{dead}/0",
             "redis_locked": f"redis://:{{}}@127.0.0.1:{locked.port}/0",
             "amqp": f"amqp://guest:{{}}@127.0.0.1:{dead}/?state=redis://:{{}}@127.0.0.1:{dead}/0",
             "postgres_missing": postgres_url.replace("shoal@", "nobody:{}@"),
@@ -287,7 +284,6 @@ async def test_queues_that_are_away_or_refuse(scene, site, postgres_url, redis):
                 for url in urls
             ),
             *(scene.type("status", "--json", "--queue", url, **PATIENCE) for url in answering),
-            *(scene.type("check", SHOAL_QUEUE=url, **PATIENCE) for url in answering),
         )
     said = b"".join(scene.written.values())
     for words in (b"Waiting for the queue", b"cannot be reached", b"refused", b"Did you mean"):
@@ -296,7 +292,7 @@ async def test_queues_that_are_away_or_refuse(scene, site, postgres_url, redis):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["postgres", "redis", "rabbitmq"])
+@pytest.mark.parametrize("kind", ["postgres", "rabbitmq"])
 async def test_queues_that_work_and_know_the_password(scene, site, kind, request):
     secret = scene.canaries["queue_password"]
     if kind == "postgres":
@@ -305,9 +301,7 @@ async def test_queues_that_work_and_know_the_password(scene, site, kind, request
         await fails_on(scene, site, url.replace("shoal@", f"shoal:{secret}@"), lambda: rows(server, name))
         return
     with RedisServer(password=secret, append=True) as server:
-        url = server.url()
-        if kind == "rabbitmq":
-            url = request.getfixturevalue("rabbitmq").with_state(url)
+        url = request.getfixturevalue("rabbitmq").with_state(server.url())
         await fails_on(scene, site, url, lambda: b"".join(files(server.folder).values()))
 
 
@@ -323,20 +317,8 @@ def rows(server, database):
 async def fails_on(scene, site, url, dump):
     """Let a run fail in several ways on a queue, and read all that the queue holds."""
     await scene.type(
-        *(
-            "run",
-            "shop.py",
-            "--json",
-            "--queue",
-            url,
-            "--run",
-            "r",
-            "--log-dir",
-            "logs",
-            *DEBUG,
-            "--cache",
-            "5m",
-        ),
+        *("run", "shop.py", "--json", "--queue", url, "--run", "r", "--log-dir", "logs"),
+        *(*DEBUG, "--cache", "5m"),
         *("--out", "items.jsonl", *urls_of(site, "/ok", "/500", "/raise", "/die")),
     )
     letters = await look(scene, "r", url, ["workers"], ["check", "shop.py"])
@@ -403,13 +385,12 @@ async def test_settings_that_are_right_are_not_shown_in_the_commands_to_type_nex
 
 
 @pytest.mark.long
-async def test_places_for_results_that_fail(scene, site, postgres_url):
+async def test_places_for_results_that_fail(scene, site):
     queue = "sqlite:///shoal.db"
     for number, target in enumerate(
         [
             f"postgresql://shop:{{}}@127.0.0.1:{free_port()}/shop?table=items",
-            postgres_url.replace("shoal@", "nobody:{}@") + "?table=items",
-            postgres_url.replace("shoal@", "shoal:{}@"),  # no table is named
+            "postgresql://shop:{}@127.0.0.1/shop",  # no table is named
         ]
     ):
         url = target.replace("{}", scene.canaries[f"export_{number}"])
@@ -423,24 +404,14 @@ async def test_places_for_results_that_fail(scene, site, postgres_url):
 
 WRONG = [
     ["--url=http://me:{}@127.0.0.1/"],
-    ["--url=http://{}@127.0.0.1/"],
     ["--set", "headers=Authorization: {}"],
     ["--set", 'headers={{"Authorization": "{}\\n"}}'],
-    ["--set", 'headers={{"Bad Name": "{}"}}'],
-    ["--set", 'headers={{"Cookie": 5, "Authorization": "{}"}}'],
     ["--proxies", "http://me:{}@127.0.0.1:99999"],
-    ["--proxies", "ftp://me:{}@127.0.0.1:80"],
-    ["--proxies", "me:{}@127.0.0.1:80"],
-    ["--set", "proxies=http://me:{}@127.0.0.1:80 strategy=nonsense"],
-    ["--set", 'proxies=["http://me:{}@127.0.0.1:x"]'],
     ["--tokens", "{} hosts=127.0.0.1"],
-    ["--set", 'tokens={{"from": ["{}"]}}'],
     ["--set", 'tokens={{"from": ["two words {}"], "hosts": "127.0.0.1"}}'],
     ["--queue", "postgresql://me:{}@host:port/x"],
     ["--queue", "amqp://me:{}@127.0.0.1/"],
-    ["--queue", "redis://:{}@127.0.0.1/notanumber"],
     ["--out", "mysql://me:{}@127.0.0.1/x"],
-    ["--out", "postgresql://me:{}@127.0.0.1/x?table=a;b"],
     ["--sitemap", "http://me:{}@127.0.0.1/sitemap.xml"],
 ]
 

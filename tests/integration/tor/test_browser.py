@@ -14,7 +14,7 @@ from tests.conftest import or_skip
 from tests.integration.tor.conftest import UP
 from tests.servers.process import find_program
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.long]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.full]
 
 
 @pytest.fixture

@@ -171,6 +171,7 @@ async def circuits(tor):
     return found
 
 
+@pytest.mark.full
 @pytest.mark.timeout(400)
 async def test_an_onion_service_is_reached(tor, target, lookups):
     host = await open_onion(tor, target.port)

@@ -12,7 +12,7 @@ from typing import Any
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import StoredItem
 from shoal.core.text import shorten
-from shoal.export.contract import Writer
+from shoal.export.contract import ExportOptions, Writer
 from shoal.export.table import as_text, check_width, describe_columns, mismatch_error, row
 from shoal.export.target import OutputTarget
 
@@ -35,22 +35,14 @@ class CsvWriter(Writer):
     A text that a spreadsheet would run as a formula gets a leading apostrophe, unless `raw`.
     """
 
-    def __init__(
-        self,
-        target: OutputTarget,
-        *,
-        columns: Sequence[str] | None = None,
-        envelope: bool = False,
-        raw: bool = False,
-        header: Sequence[str] | None = None,
-    ) -> None:
-        """`header` is that of a file which is appended to: the items must have the same columns."""
+    def __init__(self, target: OutputTarget, options: ExportOptions) -> None:
         self._target = target
-        self._existing = header
-        self._chosen = bool(columns)
-        self._columns = dict.fromkeys(columns or ())
-        self._envelope = envelope
-        self._text = _unchanged if raw else escape_formula
+        # Of a file that is appended to: the items must have the same columns.
+        self._existing = read_header(target.name) if options.appends else None
+        self._chosen = bool(options.columns)
+        self._columns = dict.fromkeys(options.columns or ())
+        self._envelope = options.envelope
+        self._text = str if options.raw else escape_formula
         self._has_header = False
         self.needs_survey = not self._chosen
 
@@ -124,10 +116,6 @@ def escape_formula(text: str) -> str:
     if ";" in text or "\t" in text:
         text = _BEHIND_SEPARATOR.sub(r"\1'", text)
     return f"'{text}" if _BEGINS.match(text) else text
-
-
-def _unchanged(text: str) -> str:
-    return text
 
 
 def read_header(path: str) -> list[str] | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from shoal.core.errors import ExportFailed
 from shoal.core.model import StoredItem
-from shoal.export.contract import Writer
+from shoal.export.contract import ExportOptions, Writer
 from shoal.export.target import OutputTarget
 
 _encoder = msgspec.json.Encoder()
@@ -18,9 +18,9 @@ _encoder = msgspec.json.Encoder()
 class JsonlWriter(Writer):
     """Writes the data of each item as a line; with `envelope`, also where and when it was found."""
 
-    def __init__(self, target: OutputTarget, *, envelope: bool = False) -> None:
+    def __init__(self, target: OutputTarget, options: ExportOptions) -> None:
         self._target = target
-        self._line = _with_envelope if envelope else _data_only
+        self._line = _with_envelope if options.envelope else _data_only
 
     def write(self, items: Sequence[StoredItem]) -> None:
         self._put(_encoder.encode_lines([self._line(item) for item in items]))
@@ -38,12 +38,10 @@ class JsonlWriter(Writer):
 class GzipJsonlWriter(JsonlWriter):
     """JSON lines, gzip-compressed."""
 
-    def __init__(self, target: OutputTarget, *, envelope: bool = False) -> None:
-        super().__init__(target, envelope=envelope)
+    def __init__(self, target: OutputTarget, options: ExportOptions) -> None:
+        super().__init__(target, options)
         # No name and time in the header, so the same items give the same file.
-        raw = cast(Any, target)
-
-        self._gzip = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+        self._gzip = gzip.GzipFile(filename="", mode="wb", fileobj=cast(Any, target), mtime=0)
 
     def close(self) -> None:
         self._gzip.close()

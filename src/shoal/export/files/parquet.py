@@ -8,7 +8,7 @@ from typing import Any
 
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import StoredItem
-from shoal.export.contract import Writer
+from shoal.export.contract import ExportOptions, Writer
 from shoal.export.files.nested import NO_VALUE, NestedType, common_type, convert_nested, type_of
 from shoal.export.table import VALUE, Kind, Row, check_width, mismatch_error, row
 from shoal.export.target import OutputTarget, translate_os_errors
@@ -25,14 +25,12 @@ class ParquetWriter(Writer):
 
     needs_survey = True
 
-    def __init__(
-        self, target: OutputTarget, *, columns: Sequence[str] | None = None, envelope: bool = False
-    ) -> None:
+    def __init__(self, target: OutputTarget, options: ExportOptions) -> None:
         self._arrow, self._parquet = _pyarrow(target.name)
         self._target = target
-        self._chosen = bool(columns)
-        self._types = dict.fromkeys(columns or (), NO_VALUE)
-        self._envelope = envelope
+        self._chosen = bool(options.columns)
+        self._types = dict.fromkeys(options.columns or (), NO_VALUE)
+        self._envelope = options.envelope
         self._is_surveyed = self._has_items = False
         self._file: Any = None
         self._group: list[Any] = []

@@ -74,6 +74,17 @@ def quote_name(name: str) -> str:
     return '"' + name.replace("\0", _REPLACED).replace('"', '""') + '"'
 
 
+def quote_names(names: Iterable[str]) -> str:
+    """Return a list of names quoted for SQL."""
+    return ", ".join(map(quote_name, names))
+
+
+def conflict_action(columns: Iterable[str], key: Collection[str]) -> str:
+    """Return what an upsert does with the columns of a row that exists."""
+    changes = [f"{quote_name(name)} = excluded.{quote_name(name)}" for name in columns if name not in key]
+    return f"DO UPDATE SET {', '.join(changes)}" if changes else "DO NOTHING"
+
+
 def _byte_length(name: str) -> int:
     return len(name.encode(errors="replace"))
 

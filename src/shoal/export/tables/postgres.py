@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from shoal.core.errors import ExportFailed, ExportUnavailable, InvalidSetting, ShoalError
 from shoal.export.table import Kind
 from shoal.export.tables.address import TableAddress
-from shoal.export.tables.columns import ColumnType, NameRules, quote_name
+from shoal.export.tables.columns import ColumnType, NameRules, conflict_action, quote_name, quote_names
 from shoal.export.tables.database import Table, TableColumn
 from shoal.registry.extras import install_command
 
@@ -237,14 +237,10 @@ def upsert_statement(table: str, columns: Sequence[TableColumn], key: Sequence[s
     values = {column.name: f"c{number}::{column.type}" for number, column in enumerate(columns, 1)}
     keys = ", ".join(values[name] for name in key)
     sent = ", ".join(f"c{number}" for number in range(1, len(columns) + 1))
-    changes = ", ".join(
-        f"{quote_name(name)} = excluded.{quote_name(name)}" for name in names if name not in key
-    )
-    act = f"UPDATE SET {changes}" if changes else "NOTHING"
     return (
-        f"INSERT INTO {table} ({_list(names)}) SELECT DISTINCT ON ({keys}) {', '.join(values.values())}"
+        f"INSERT INTO {table} ({quote_names(names)}) SELECT DISTINCT ON ({keys}) {', '.join(values.values())}"
         f" FROM unnest({', '.join(arrays)}) WITH ORDINALITY AS sent ({sent}, position)"
-        f" ORDER BY {keys}, position DESC ON CONFLICT ({_list(key)}) DO {act}"
+        f" ORDER BY {keys}, position DESC ON CONFLICT ({quote_names(key)}) {conflict_action(names, key)}"
     )
 
 
@@ -277,7 +273,7 @@ class PostgresTable(Table):
         # In the transaction of the rows, so that nobody sees an empty table.
         with self._translated():
             self._link.begin()
-        self._change(f"CREATE TABLE {self.name} ({columns}, PRIMARY KEY ({_list(key)}))")
+        self._change(f"CREATE TABLE {self.name} ({columns}, PRIMARY KEY ({quote_names(key)}))")
 
     def add(self, kinds: Mapping[str, Kind]) -> None:
         # Not IF NOT EXISTS: another client may add the same column with another type in the meantime.
@@ -315,7 +311,7 @@ class PostgresTable(Table):
         try:
             yield
         except self._link.driver.InvalidColumnReferenceError as error:
-            command = f"CREATE UNIQUE INDEX ON {self.name} ({_list(key)})"
+            command = f"CREATE UNIQUE INDEX ON {self.name} ({quote_names(key)})"
             reason = f"has no unique index on the key. Run: {command}; or use another table"
             raise InvalidSetting(self.location, reason) from error
 
@@ -336,7 +332,3 @@ def _qualified(address: TableAddress) -> str:
         if not 0 < len(part.encode()) <= MAX_NAME_LENGTH:
             raise InvalidSetting("table", f"must have 1 to {MAX_NAME_LENGTH} bytes, got {part!r}")
     return ".".join(map(quote_name, parts))
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(map(quote_name, names))

@@ -11,7 +11,7 @@ import apsw
 from shoal.core.errors import ExportFailed, InvalidSetting
 from shoal.export.table import Kind
 from shoal.export.tables.address import TableAddress
-from shoal.export.tables.columns import ColumnType, NameRules, quote_name
+from shoal.export.tables.columns import ColumnType, NameRules, conflict_action, quote_name, quote_names
 from shoal.export.tables.database import Table, TableColumn
 from shoal.export.target import check_path
 
@@ -108,7 +108,7 @@ class SqliteTable(Table):
 
     def create(self, kinds: Mapping[str, Kind], key: Sequence[str]) -> None:
         columns = ", ".join(f"{quote_name(name)} {_type(kind)}" for name, kind in kinds.items())
-        self._run(f"CREATE TABLE {self.name} ({columns}, PRIMARY KEY ({_list(key)}))")
+        self._run(f"CREATE TABLE {self.name} ({columns}, PRIMARY KEY ({quote_names(key)}))")
 
     def add(self, kinds: Mapping[str, Kind]) -> None:
         for name, kind in kinds.items():
@@ -131,13 +131,10 @@ class SqliteTable(Table):
         self, columns: Sequence[TableColumn], key: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
         names = [column.name for column in columns]
-        changes = ", ".join(
-            f"{quote_name(name)} = excluded.{quote_name(name)}" for name in names if name not in key
-        )
-        insert = f"INSERT INTO {self.name} ({_list(names)}) VALUES ({', '.join('?' * len(names))})"
-        act = f"UPDATE SET {changes}" if changes else "NOTHING"
+        insert = f"INSERT INTO {self.name} ({quote_names(names)}) VALUES ({', '.join('?' * len(names))})"
+        conflict = f"ON CONFLICT ({quote_names(key)}) {conflict_action(names, key)}"
         with translate_errors(self.location), self._keyed(key):
-            self._link.begin().executemany(f"{insert} ON CONFLICT ({_list(key)}) DO {act}", rows)
+            self._link.begin().executemany(f"{insert} {conflict}", rows)
 
     def commit(self) -> None:
         with translate_errors(self.location):
@@ -157,7 +154,7 @@ class SqliteTable(Table):
         except apsw.SQLError as error:
             if "ON CONFLICT clause does not match" not in str(error):
                 raise
-            command = f"CREATE UNIQUE INDEX books_key ON {self.name} ({_list(key)})"
+            command = f"CREATE UNIQUE INDEX books_key ON {self.name} ({quote_names(key)})"
             reason = f"has no unique index on the key. Run: {command}; or use another table"
             raise InvalidSetting(self.location, reason) from error
 
@@ -176,7 +173,3 @@ def _column_type(declared: str) -> ColumnType:
     if "BLOB" in name or not name:
         return ColumnType.ANY
     return ColumnType.FLOAT if any(part in name for part in ("REAL", "FLOA", "DOUB")) else ColumnType.NUMERIC
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(map(quote_name, names))

@@ -231,10 +231,6 @@ class Tab:
         """The URL of the request in progress; empty while it is idle."""
         return self._navigation.request.url if self._navigation else ""
 
-    def fail(self, error: ShoalError) -> None:
-        """Fail its navigation, because the browser is gone."""
-        self._fail(error)
-
     def _on_event(self, method: str, event: Event, size: int) -> None:
         self._count_event(size)
         match method:
@@ -259,9 +255,9 @@ class Tab:
             case "Page.javascriptDialogOpening":
                 self.call("Page.handleJavaScriptDialog", accept=False)
             case "Inspector.targetCrashed":
-                self._fail(PageCrashed("The page crashed in the browser"))
+                self.fail(PageCrashed("The page crashed in the browser"))
             case "Inspector.detached":
-                self._fail(PageCrashed(str(event.get("reason") or "The browser detached from the page")))
+                self.fail(PageCrashed(str(event.get("reason") or "The browser detached from the page")))
             case _:
                 pass
 
@@ -298,12 +294,12 @@ class Tab:
         self._event_count += 1
         self._event_bytes += size
         if self._event_count == MAX_EVENTS:
-            self._fail(TooLarge(f"The page causes more than {MAX_EVENTS:,} events"))
+            self.fail(TooLarge(f"The page causes more than {MAX_EVENTS:,} events"))
         elif (
             self._navigation
             and self._event_bytes > TRAFFIC * self._navigation.limits.max_body >= self._event_bytes - size
         ):
-            self._fail(TooLarge("The events of the page are larger than the limit; see max_body"))
+            self.fail(TooLarge("The events of the page are larger than the limit; see max_body"))
 
     def _count_bytes(self, count: int, *, is_document: bool) -> None:
         """Count decompressed bytes of a body; fail a page that has too many."""
@@ -314,11 +310,12 @@ class Tab:
         self._document_bytes += count if is_document else 0
         max_bytes = navigation.limits.max_body
         if self._document_bytes > max_bytes:
-            self._fail(TooLarge(f"The body is larger than the limit of {max_bytes:,} bytes"))
+            self.fail(TooLarge(f"The body is larger than the limit of {max_bytes:,} bytes"))
         elif self._body_bytes > TRAFFIC * max_bytes:
-            self._fail(TooLarge("The page and what it loads are larger than the limit; see max_body"))
+            self.fail(TooLarge("The page and what it loads are larger than the limit; see max_body"))
 
-    def _fail(self, error: ShoalError) -> None:
+    def fail(self, error: ShoalError) -> None:
+        """Fail its navigation; the tab is not used again."""
         self.is_broken = True
         self._changed.set()
         if self._navigation:

@@ -18,7 +18,7 @@ from shoal.core.errors import (
     TlsFailed,
     TooLarge,
 )
-from shoal.core.http import Headers, Identity, Proxy
+from shoal.core.http import Headers, Request
 from shoal.core.request_options import POST
 from shoal.core.text import shorten
 from shoal.fetch.contract import KIB, Limits
@@ -58,17 +58,14 @@ class AioHttpEngine:
         self,
         target: AllowedTarget,
         headers: Mapping[str, str],
-        proxy: Proxy | None,
-        identity: Identity | None,
         post: bytes | None,
         method: str,
-        *,
-        may_repeat: bool = True,
+        request: Request,
     ) -> "AioHttpResponse":
         """Send to one of the target's addresses; raises FetchError."""
-        if proxy:
+        if request.proxy:
             raise InvalidSetting("engine", "'aiohttp' does not support proxies; use 'wreq'")
-        if identity and identity.profile:
+        if request.identity and request.identity.profile:
             raise InvalidSetting("engine", "'aiohttp' cannot emulate a browser; use 'wreq'")
         self._session = self._session or self._open()
         self._pins.put(target)

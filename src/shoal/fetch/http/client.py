@@ -21,7 +21,7 @@ from shoal.core.errors import (
     OutOfScope,
     TooLarge,
 )
-from shoal.core.http import BodySink, Cookies, Headers, Hop, Identity, OnBytes, Proxy, Request, Response
+from shoal.core.http import BodySink, Cookies, Headers, Hop, OnBytes, Request, Response
 from shoal.core.model import NOTHING
 from shoal.core.request_options import HEAD, POST, after_redirect
 from shoal.core.secrets import current_secrets
@@ -130,16 +130,14 @@ class HttpEngine(Protocol):
         self,
         target: AllowedTarget,
         headers: Mapping[str, str],
-        proxy: Proxy | None,
-        identity: Identity | None,
         post: bytes | None,
         method: str,
-        *,
-        may_repeat: bool = True,
+        request: Request,
     ) -> ResponseHead:
         """Send a GET to the target's addresses, or through the proxy; with `post`, the method with this body.
 
-        `may_repeat` allows to send a GET again over another connection. Raises FetchError.
+        `request` is what the fetcher was asked for: its proxy and identity hold for all hops. Without its
+        `on_sent`, a GET may be sent again over another connection. Raises FetchError.
         """
         ...
 
@@ -251,15 +249,7 @@ class RedirectingClient:
         secrets = current_secrets()
         if secrets and (headers or request.proxy):
             secrets.sent(headers, request.proxy.url if request.proxy else None)
-        response = await self._engine.send(
-            target,
-            headers,
-            request.proxy,
-            request.identity,
-            post,
-            method,
-            may_repeat=request.on_sent is None,
-        )
+        response = await self._engine.send(target, headers, post, method, request)
         if lines := response.all("set-cookie"):
             jar.store(target.url, target.host, map(as_text, lines))
             if secrets:

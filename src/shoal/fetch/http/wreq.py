@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import wreq
 
 from shoal.core.errors import BrokenAnswer, OutOfScope
-from shoal.core.http import Headers, Identity, OnBytes, Proxy
+from shoal.core.http import Headers, OnBytes, Request
 from shoal.core.request_options import HEAD, METHODS, POST
 from shoal.fetch.contract import Limits
 from shoal.fetch.egress import AllowedTarget
@@ -64,14 +64,12 @@ class WreqEngine:
         self,
         target: AllowedTarget,
         headers: Mapping[str, str],
-        proxy: Proxy | None,
-        identity: Identity | None,
         post: bytes | None,
         method: str,
-        *,
-        may_repeat: bool = True,
+        request: Request,
     ) -> "WreqResponse":
         """Send to one of the target's addresses, or through the proxy; raises FetchError."""
+        proxy, identity = request.proxy, request.identity
         profile = identity.profile if identity and identity.profile else ""
         client = self._proxy_client(profile) if proxy else self._client(target, profile)
         options: dict[str, Any] = {"headers": headers} if headers else {}
@@ -79,7 +77,7 @@ class WreqEngine:
             options["proxy"] = wreq.Proxy.all(proxy.url)
         try:
             if post is None:
-                response = await _get(client, target.url, options, may_repeat=may_repeat)
+                response = await _get(client, target.url, options, may_repeat=request.on_sent is None)
             else:
                 options |= _with_body(target.url, headers, post, method)
                 response = await client.request(_METHODS[method], target.url, **options)

@@ -1,7 +1,6 @@
 """Where a worker's proxies come from, and when they change."""
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from shoal.core.errors import InvalidSetting, ShoalError
 from shoal.core.http import Proxy
 from shoal.core.proxies import MAX_PROXIES, Provider, ProxyRules, read_file, read_proxy_list
+from shoal.core.tasks import call_function
 from shoal.core.text import shorten
 
 CHECK_INTERVAL_SECONDS = 2.0  # between two checks of a file
@@ -55,11 +55,7 @@ class ProxySource:
     async def _call_provider(self, provider: Provider) -> Sequence[Proxy]:
         try:
             async with asyncio.timeout(PROVIDER_TIMEOUT_SECONDS):
-                if inspect.iscoroutinefunction(provider):
-                    found = await provider()
-                else:
-                    found = await asyncio.to_thread(provider)
-                    found = await found if inspect.isawaitable(found) else found
+                found = await call_function(provider)
         except TimeoutError:
             raise InvalidSetting(
                 "proxies", f"function did not return within {PROVIDER_TIMEOUT_SECONDS:g} s"

@@ -1,7 +1,5 @@
 """An API token, where it is sent, and where it comes from."""
 
-import asyncio
-import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import msgspec
 
 from shoal.core.errors import InvalidSetting
+from shoal.core.tasks import call_function
 from shoal.core.urls import origin_of
 
 MAX_TOKENS = 10_000
@@ -164,10 +163,7 @@ def _text(file: Path) -> str:
 
 async def _call_provider(provider: Provider) -> Any:
     try:
-        if inspect.iscoroutinefunction(provider):
-            return await provider()
-        found = await asyncio.to_thread(provider)
-        return await found if inspect.isawaitable(found) else found
+        return await call_function(provider)
     except Exception as error:
         # Not its text, which may contain a secret.
         raise InvalidSetting("tokens", f"function raised {type(error).__name__}") from None

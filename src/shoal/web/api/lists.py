@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import StreamingResponse
 
-from shoal.export.contract import Writer
+from shoal.export.contract import ExportOptions, Writer
 from shoal.export.files.csv import CsvWriter
 from shoal.export.files.jsonl import JsonlWriter
 from shoal.export.follow import Items, batches, in_thread, stored_until, survey_items
@@ -91,9 +91,10 @@ async def _chunks(
 
 
 def _writer(buffer: _ChunkBuffer, format: Format, *, envelope: bool, raw: bool) -> Writer:
+    options = ExportOptions(envelope=envelope, raw=raw)
     if format == "csv":
-        return CsvWriter(buffer, envelope=envelope, raw=raw)
-    return JsonlWriter(buffer, envelope=envelope)
+        return CsvWriter(buffer, options)
+    return JsonlWriter(buffer, options)
 
 
 @router.get("/items", tags=RESULTS)

@@ -2,7 +2,7 @@
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidItem
@@ -182,6 +182,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=15)  # each writes a file
 @given(st.lists(JSON, min_size=1, max_size=5))
 async def test_any_nested_items_can_be_written(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("parquet") / "items.parquet"

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from itertools import product
 
 import pytest
 
@@ -49,7 +50,7 @@ class Engine:
         pairs = [(name.replace("_", "-"), value) for name, value in fields.items()]
         self.table.setdefault(url, []).append((status, pairs, body))
 
-    async def send(self, target, headers, proxy, identity, post, method, *, may_repeat=True):
+    async def send(self, target, headers, post, method, request):
         await asyncio.sleep(self.wait)
         self.sent.append((target.url, dict(headers)))
         replies = self.table[target.url]
@@ -191,14 +192,15 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("elsewhere", ELSEWHERE.values(), ids=ELSEWHERE)
-@pytest.mark.parametrize("name", SECRETS)
-async def test_the_callers_headers_do_not_cross_to_another_origin(engine, fetcher, name, elsewhere, status):
-    engine.on(START, status, Location=elsewhere)
-    engine.on(elsewhere)
-    await fetch(fetcher, headers={name: "secret"})
-    assert engine.sent == [(START, {name.lower(): "secret"}), (elsewhere, {})]
+async def test_the_callers_headers_do_not_cross_to_another_origin(engine, fetcher, elsewhere):
+    for status, name in product((301, 302, 303, 307, 308), SECRETS):
+        engine.table.clear()
+        engine.sent.clear()
+        engine.on(START, status, Location=elsewhere)
+        engine.on(elsewhere)
+        await fetch(fetcher, headers={name: "secret"})
+        assert engine.sent == [(START, {name.lower(): "secret"}), (elsewhere, {})]
 
 
 async def test_once_they_are_left_behind_they_do_not_come_back(engine, fetcher):
@@ -229,7 +231,7 @@ async def test_what_the_fetcher_sets_is_not_the_callers(engine, fetcher, name):
 @pytest.mark.parametrize(
     "headers",
     [
-        {"X": "a\r\nEvil: b"},
+        {"X": "secret\r\nEvil: b"},
         {"X": "a\nb"},
         {"X": "a\0"},
         {"X Y": "a"},
@@ -239,15 +241,9 @@ async def test_what_the_fetcher_sets_is_not_the_callers(engine, fetcher, name):
     ],
 )
 async def test_a_header_that_would_become_two_is_refused(engine, fetcher, headers):
-    with pytest.raises(InvalidSetting, match="cannot be sent"):
+    with pytest.raises(InvalidSetting, match="cannot be sent") as caught:
         await fetch(fetcher, headers=headers)
-    assert not engine.sent
-
-
-async def test_the_refusal_does_not_show_the_value(engine, fetcher):
-    with pytest.raises(InvalidSetting) as caught:
-        await fetch(fetcher, headers={"Authorization": "secret\n"})
-    assert "secret" not in str(caught.value)
+    assert "secret" not in str(caught.value) and not engine.sent
 
 
 async def test_the_callers_cookies_and_the_kept_ones_go_together(engine, fetcher):

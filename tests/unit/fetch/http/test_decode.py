@@ -90,18 +90,18 @@ def test_the_limit_is_exact(size):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "bomb"),
+    ("encoding", "pack"),
     [
-        ("gzip", gzip_bomb(5_000)),
-        ("deflate", deflate_bomb(5_000)),
-        ("gzip, gzip, gzip", chained(5_000, 3)),
+        ("gzip", gzip_bomb),
+        ("deflate", deflate_bomb),
+        ("gzip, gzip, gzip", lambda mib: chained(mib, 3)),
     ],
     ids=["gzip", "deflate", "chained"],
 )
-def test_a_bomb_is_cut_off_at_the_limit(encoding, bomb):
+def test_a_bomb_is_cut_off_at_the_limit(encoding, pack):
     whole = DecodedBody(decoders([encoding]), MIB)
     with pytest.raises(TooLarge):
-        whole.feed(bomb)
+        whole.feed(pack(500))
     assert len(whole._body) <= MIB + STEP
 
 
