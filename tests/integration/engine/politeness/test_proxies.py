@@ -21,10 +21,10 @@ from tests.integration.fetch.false_proxy import FalseProxy
 from tests.servers.process import free_port
 from tests.servers.proxies import MicroSocks, SlowLine, TinyProxy
 
-PAGES = int(os.environ.get("SHOAL_PAGES", "1500"))
+PAGES = int(os.environ.get("SHOAL_PAGES", "3600"))
 # Below the number of workers: each leaves a proxy alone for a while after one request has timed out, and
 # one or two workers may get too few tasks to meet every proxy.
-THRESHOLD, WORKERS = 3, 5
+THRESHOLD, WORKERS = 6, 10
 ROUNDS = 3  # of a measurement at most, for the machine may have other things to do at times
 NEVER = 1_000_000  # failures: nothing is ever benched
 LOGIN = ("visitor", "s3cret-pa55")
@@ -119,17 +119,17 @@ def failures_of(status):
 
 
 @pytest.mark.long
-async def test_twenty_five_proxies_of_which_ten_are_bad_serve_five_workers(bench, rack, origin):
-    rack.add_good(15)
-    await rack.add_slow(3)
-    rack.add_refusing(2)
-    rack.add_dead(5)
+async def test_fifty_proxies_of_which_twenty_are_bad_serve_ten_workers(bench, rack, origin):
+    rack.add_good(30)
+    await rack.add_slow(5)
+    rack.add_refusing(5)
+    rack.add_dead(10)
     # At this pace the run is long enough for enough requests to time out by each of the slow ones.
     code = scraper(rack.write(), rate="200/s")
     summary = await bench.run(code, urls(origin, PAGES), workers=WORKERS)
     assert_all_came(summary, PAGES)
     found = await statuses(bench, summary.run.id)
-    assert len(found) == 25
+    assert len(found) == 50
     for name in rack.bad():
         status = found[name]
         assert status.state in ("benched", "blocked"), (name, status)
