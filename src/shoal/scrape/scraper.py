@@ -5,7 +5,6 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from difflib import get_close_matches
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
@@ -16,7 +15,7 @@ from shoal.core.model import INVALID_SEED, NOTHING, SEED_STEP, RunSettings, Task
 from shoal.core.retry_policy import RetryPolicy
 from shoal.core.text import shorten
 from shoal.core.urls import canonical
-from shoal.core.values import read_positive_duration
+from shoal.core.values import hint, read_positive_duration
 from shoal.scrape.harvest import Harvest
 from shoal.scrape.hooks import HookFunction, ScraperHooks
 from shoal.scrape.items import validator_for
@@ -403,9 +402,7 @@ class Scraper:
     def _unknown_step(self, name: Any) -> str:
         if not isinstance(name, str):
             return f"step must be a step of {self.name!r} or its name, got {shorten(repr(name))}"
-        close = get_close_matches(name, self.steps, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(self.steps) or 'none'}."
-        return f"{self.name!r} has no step {shorten(repr(name))}. {hint}"
+        return f"{self.name!r} has no step {shorten(repr(name))}. {hint(name, self.steps)}"
 
 
 def _read(key: str, value: Any) -> Any:

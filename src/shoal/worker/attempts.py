@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -13,7 +14,7 @@ import msgspec
 
 from shoal.core.errors import InvalidInput, StepEnded, StepTimeout
 from shoal.core.events import STARTS_LATE, as_event
-from shoal.core.http import BodySink, LiveTab, Request, Response
+from shoal.core.http import BodySink, LiveTab, OnHop, OnRequest, Request, Response
 from shoal.core.model import ZERO, Lease, Outcome, RunSettings, Task
 from shoal.core.redact import Redact, redacted
 from shoal.core.request_options import POST
@@ -29,8 +30,8 @@ from shoal.scrape.scraper import Scraper
 from shoal.scrape.step import Step, Subject
 from shoal.worker.background import Background
 from shoal.worker.counters import TaskCounts, WorkerCounters
+from shoal.worker.failures.brake import PrivateHostCheck
 from shoal.worker.failures.pages import FailedPageStore
-from shoal.worker.fetchers.private_refusals import PrivateHostCheck
 from shoal.worker.files.downloads import Downloads
 from shoal.worker.hook_calls import HookCalls, is_cancelled
 from shoal.worker.ipc.step_markers import StepMarkers
@@ -321,7 +322,7 @@ class StepRequests:
         """Return the response to a request, whatever its status; raises FetchError, RobotsDenied."""
         if attempt.is_over:
             raise InvalidInput("A step has called request after its end; await it in the step")
-        request = self._build(attempt, task, timeout)
+        request = self._build_for_step(attempt, task, timeout)
         settings, number, hooks = self._scraper.settings, attempt.number, self._scraper.hooks
         if hooks.request:
             changed = await self._hooks.change_request(request, task, number, settings.lease)
@@ -360,27 +361,42 @@ class StepRequests:
         finally:
             attempt.has_request &= not is_own
 
-    def _build(self, attempt: TaskAttempt, task: Task, timeout: timedelta | None) -> Request:
-        assert task.url is not None
-        settings, options, number = self._scraper.settings, task.request, attempt.number
-        site = settings.sites.find(task.url)
-        headers = headers_towards(settings, task.url, origin=attempt.task.url)
+    def build(
+        self,
+        task: Task,
+        number: int,
+        headers: Mapping[str, str],
+        *,
+        timeout: timedelta | None,
+        on_hop: OnHop,
+        on_sent: OnRequest | None = None,
+    ) -> Request:
+        """Return the request of a task; without a timeout it has that of its site or of the scraper."""
+        assert task.url is not None, "handler() has checked it"
+        settings, options = self._scraper.settings, task.request
         return Request(
             url=task.url,
             headers={**headers, **options.headers} if options else headers,
-            timeout=timeout
-            or self._scraper.handler(attempt.task).timeout
-            or site.timeout
-            or settings.timeout,
-            on_hop=partial(self._check_hop, attempt),
+            timeout=timeout or settings.sites.find(task.url).timeout or settings.timeout,
+            on_hop=on_hop,
             on_bytes=lambda size: self._waits.reserve_memory(number, size),
             post=options.post if options else None,
             method=options.method if options else POST,
-            is_foreign=not settings.scope.allows(task.url, origin=attempt.task.url),
-            on_sent=attempt.mark_sent
-            if self._scraper.at_most_once(self._scraper.handler(attempt.task))
-            else None,
+            on_sent=on_sent,
         )
+
+    def _build_for_step(self, attempt: TaskAttempt, task: Task, timeout: timedelta | None) -> Request:
+        assert task.url is not None
+        settings, origin, step = self._scraper.settings, attempt.task.url, self._scraper.handler(attempt.task)
+        request = self.build(
+            task,
+            attempt.number,
+            headers_towards(settings, task.url, origin=origin),
+            timeout=timeout or step.timeout,
+            on_hop=partial(self._check_hop, attempt),
+            on_sent=attempt.mark_sent if self._scraper.at_most_once(step) else None,
+        )
+        return replace(request, is_foreign=not settings.scope.allows(task.url, origin=origin))
 
     async def wait_for_turn(self, url: str) -> None:
         """Wait until a host may get a request that has no lease of it."""

@@ -100,7 +100,7 @@ class HookCalls:
         try:
             markers.set_loop(number)
             try:
-                result = hook.function(first, task) if hook.takes_both else hook.function(first)
+                result = hook.call(first, task)
             finally:
                 markers.set_loop(0)
             if result is not None and hasattr(result, "__await__"):

@@ -16,7 +16,7 @@ from shoal.core.model import SECOND, Task
 from shoal.core.redact import Redact, shown_url
 from shoal.core.revisits import RevisitReason
 from shoal.core.secrets import hidden
-from shoal.core.tasks import exact_time, repeat
+from shoal.core.tasks import repeat
 from shoal.core.text import printable, shorten
 from shoal.queue.contract import Queue, SharedNotes
 from shoal.scrape.links.filter import OUT_OF_SCOPE, TOO_DEEP, TRAP, LinkFilter
@@ -36,8 +36,7 @@ TRAPS, DEPTH, TEST = "traps", "depth", "test"  # what makes a run partial
 MISSING = frozenset({404, 410})
 MAX_LENGTH = 100  # characters of a reason of SkipTask
 MAX_REASONS = 50  # of one worker: a reason that holds a price or an id would fill the record
-PAGES_INTERVAL = SECOND  # of the counts of pages and files, which change seldom
-LINKS_INTERVAL = 5 * SECOND  # of all others
+COUNTS_INTERVAL = 2 * SECOND
 COUNTS_TTL = timedelta(days=365)
 LOST = (
     "A worker was killed before it wrote its last counts. Items and tasks are exact. Missing pages, links "
@@ -160,13 +159,12 @@ class LeftOutCounts:
         self._queue, self._link_filter, self._tally = queue, link_filter, tally
         self._run_id, self._worker_id = run_id, worker_id
         self._written: WorkerLeftOut | None = None
-        self._written_at = 0.0
         self._cuts_noted: set[str] = set()
         self.is_complete = False
 
     async def run(self) -> None:
         """Write the counts periodically if they have changed, until cancelled."""
-        await repeat(self._write_changes, PAGES_INTERVAL, at_once=True)
+        await repeat(self._write_changes, COUNTS_INTERVAL, at_once=True)
 
     async def write_last(self) -> None:
         """Write the counts, and that they are the last ones."""
@@ -174,10 +172,8 @@ class LeftOutCounts:
         self.is_complete = True
 
     async def _write_changes(self) -> None:
-        now, before = self._count(), self._written
-        is_due = exact_time() - self._written_at >= LINKS_INTERVAL.total_seconds()
-        if before is None or _of_pages(now) != _of_pages(before) or (is_due and now != before):
-            await self._write(now)
+        if (counts := self._count()) != self._written:
+            await self._write(counts)
 
     async def _write(self, counts: WorkerLeftOut) -> None:
         is_empty = not (counts.links or counts.missing.count or counts.files.total)
@@ -185,7 +181,7 @@ class LeftOutCounts:
         note = None if is_empty and counts.is_final else msgspec.json.encode(counts)
         topic = left_out_topic(self._run_id)
         await self._queue.write_notes(topic, {self._worker_id: note}, ttl=COUNTS_TTL)
-        self._written, self._written_at = counts, exact_time()
+        self._written = counts
         await self._note_cuts(counts.links)
 
     def _count(self, *, is_final: bool = False) -> WorkerLeftOut:
@@ -252,14 +248,43 @@ def _kind(reason: str) -> str:
     return TRAP if reason.startswith(TRAP) else reason
 
 
-def _of_pages(counts: WorkerLeftOut) -> object:
-    """Return the counts that concern pages and files: unlike links, they are part of the numbers shown."""
-    pages = {
-        reason: count
-        for reason, (count, _) in counts.links.items()
-        if reason in NOT_PAGES or reason.startswith(SKIPPED)
-    }
-    return pages, counts.missing.count, counts.files.total
-
-
 _decode = msgspec.json.Decoder(WorkerLeftOut).decode
+
+TRAPS_INTERVAL = SECOND / 2  # a fast fleet fetches hundreds of pages meanwhile
+MAX_TRIES = 5
+TRAPS_TTL = timedelta(days=1)
+
+
+def trap_topic(run_id: str) -> str:
+    """Return the note topic of the pages of each trap that a run has fetched."""
+    return f"trap pages {run_id}"
+
+
+class TrapCountSync:
+    """Adds the counts of one worker to those of the run: one note for each trap, with the total."""
+
+    def __init__(self, queue: SharedNotes, link_filter: LinkFilter, run_id: str) -> None:
+        self._queue, self._link_filter, self._topic = queue, link_filter, trap_topic(run_id)
+
+    async def run(self) -> None:
+        """Share the counts periodically until cancelled."""
+        await repeat(self.share, TRAPS_INTERVAL)
+
+    async def share(self) -> None:
+        """Share the counts once; those that other workers keep writing first wait for the next time."""
+        for trap, pages in self._link_filter.unshared().items():
+            for _ in range(MAX_TRIES):
+                if await self._add(trap, pages):
+                    break
+
+    async def _add(self, trap: str, pages: int) -> bool:
+        """Add pages to the total of a trap; return False if another worker wrote it at the same time."""
+        note = (await self._queue.notes(self._topic, [trap])).get(trap)
+        total = (int(note.value) if note else 0) + pages
+        stamp = note.stamp if note else None
+        if not await self._queue.swap_note(
+            self._topic, trap, str(total).encode(), stamp=stamp, ttl=TRAPS_TTL
+        ):
+            return False
+        self._link_filter.set_shared(trap, pages, total)
+        return True

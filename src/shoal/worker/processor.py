@@ -12,10 +12,9 @@ from msgspec import structs
 
 from shoal.core.errors import NoProxyLeft, NotAPage, NotNow, PrivateAddress, QueueError, StepEnded
 from shoal.core.failures import message_of
-from shoal.core.http import OnHop, OnRequest, Request, Response
+from shoal.core.http import Request, Response
 from shoal.core.model import SEED_STEP, Bury, Done, Fate, Lease, Outcome, Release, Run, Task
 from shoal.core.redact import shown_address
-from shoal.core.request_options import POST
 from shoal.core.retry_policy import AT_MOST_ONCE
 from shoal.core.secrets import begin_secrets, hidden
 from shoal.core.tasks import exact_time, forget_cancellation
@@ -51,7 +50,7 @@ from shoal.worker.files.downloads import UNCHANGED, Downloads, FileSink, as_down
 from shoal.worker.hook_calls import HookCalls, apply_decision
 from shoal.worker.left_out import REUSED, SKIPPED
 from shoal.worker.outcomes import OutcomeJudge
-from shoal.worker.prefetch import ScheduledLease, host_of
+from shoal.worker.prefetch import LeaseKey, ScheduledLease, host_of, key_of
 from shoal.worker.recrawl import EarlierVisits, VisitStore
 from shoal.worker.telemetry.observer import fetch_observed
 
@@ -78,7 +77,7 @@ class TaskProcessor:
         if scraper.at_most_once(scraper.first) and SEED_STEP not in scraper.steps:
             self._once.add(SEED_STEP)
         self.no_proxy_until = 0.0  # by the worker's clock: what is claimed before would only be postponed
-        self._unsettled: dict[tuple[str, int], TaskCounts] = {}  # by task and lease token
+        self._unsettled: dict[LeaseKey, TaskCounts] = {}
         deadlines = Deadlines()
         self._hooks = HookCalls(scraper.hooks, tools.markers, deadlines, is_stopping)
         self._requests = StepRequests(scraper, tools, self._hooks, waits, tally)
@@ -139,7 +138,9 @@ class TaskProcessor:
             self._settings.scope.check(url, origin=task.url)
             await self._check_known_robots(url)
 
-        return await fetcher.lookup(self._build_request(task, step, number, self._headers_of(task), on_hop))
+        headers = self._headers_of(task)
+        request = self._requests.build(task, number, headers, timeout=step.timeout, on_hop=on_hop)
+        return await fetcher.lookup(request)
 
     async def _check_known_robots(self, url: str) -> None:
         """Raise if robots.txt forbids a page, or would have to be fetched first."""
@@ -156,12 +157,12 @@ class TaskProcessor:
             observer.on_begin(start.lease)
         outcome = await self._process(attempt)
         if attempt.counts:
-            self._unsettled[start.lease.task_id, start.lease.token] = attempt.counts
+            self._unsettled[key_of(start.lease)] = attempt.counts
         return outcome if attempt.asked else structs.replace(outcome, asked=False)
 
     def count_settled(self, outcome: Outcome, fate: Fate) -> None:
         """Count what a task has left out, now that it is settled."""
-        if counts := self._unsettled.pop((outcome.lease.task_id, outcome.lease.token), None):
+        if counts := self._unsettled.pop(key_of(outcome.lease), None):
             self._tally.count_left_out(outcome, fate, counts)
 
     async def _process(self, attempt: TaskAttempt) -> Outcome:
@@ -372,8 +373,13 @@ class TaskProcessor:
         url = task.url
         assert url is not None, "handler() has checked it"
         on_sent = attempt.mark_sent if self.at_most_once(task) else None
-        request = self._build_request(
-            task, step, number, headers, lambda url: self._check_hop(attempt, url), on_sent
+        request = self._requests.build(
+            task,
+            number,
+            headers,
+            timeout=step.timeout,
+            on_hop=lambda url: self._check_hop(attempt, url),
+            on_sent=on_sent,
         )
         if attempt.sink:
             origin = read_plan(task).origin
@@ -405,29 +411,6 @@ class TaskProcessor:
     def _headers_of(self, task: Task) -> Mapping[str, str]:
         assert task.url is not None, "handler() has checked it"
         return self._settings.headers_for(task.url)
-
-    def _build_request(
-        self,
-        task: Task,
-        step: Step,
-        number: int,
-        headers: Mapping[str, str],
-        on_hop: OnHop,
-        on_sent: OnRequest | None = None,
-    ) -> Request:
-        assert task.url is not None, "handler() has checked it"
-        site = self._settings.sites.find(task.url)
-        options = task.request
-        return Request(
-            url=task.url,
-            headers={**headers, **options.headers} if options else headers,
-            timeout=step.timeout or site.timeout or self._settings.timeout,
-            on_hop=on_hop,
-            on_bytes=lambda size: self._waits.reserve_memory(number, size),
-            post=options.post if options else None,
-            method=options.method if options else POST,
-            on_sent=on_sent,
-        )
 
     async def _fetch_or_reuse(self, fetcher: Fetcher, request: Request, attempt: TaskAttempt) -> Response:
         """Return the cached page, or fetch it from its host if its turn has come."""

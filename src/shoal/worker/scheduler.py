@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 
 from shoal.core.model import Grant, Lease, Outcome, Release
 from shoal.worker.ipc.protocol import ExitReason
-from shoal.worker.polling import NextClaim, Polling
 from shoal.worker.prefetch import LeaseKey, PrefetchBuffer, ScheduledLease, key_of
 from shoal.worker.slots import ConcurrencySlots
 
@@ -51,6 +50,93 @@ class NumberedStart(NamedTuple):
     start: ScheduledLease
 
 
+# Other workers and producers may add tasks at any time. One worker of a pool finds them soon and wakes the
+# others, which rest while they hold nothing: the polls of thousands would be most of the store's work.
+MAX_POLL_INTERVAL_SECONDS, MAX_RESTING_INTERVAL_SECONDS = 2.0, 30.0
+POLL_JITTER = 0.2  # of an interval: workers that were started together must not poll together
+FIRST_BACKOFF, GROWTH = 0.02, 3.0  # seconds; short, because the end of the run may be near
+MAX_MISSES = 20  # that are counted; enough to reach any maximum
+# With a gap most claims that follow a settlement find nothing, so they wait for more settlements.
+MAX_PAUSE, PAUSE_SHARE = 0.25, 0.25  # seconds; of the gap
+MAX_NEEDED_DELAY_SECONDS = 0.05  # seconds
+MIN_WAIT = 0.001  # seconds
+EARLY = 0.002  # seconds by which a timer may fire too early
+
+
+class NextClaim(NamedTuple):
+    """What a worker does before its next claim."""
+
+    wait: float = 0.0  # seconds, unless something happens
+    yield_for: float = 0.0  # seconds before that in which nothing but a freed host makes it claim
+    refresh_plan: bool = False
+    end: ExitReason | None = None
+
+
+class Polling:
+    """Decides when to claim again after a claim that found nothing: exponential backoff with jitter.
+
+    The store says when the next host is free. A worker whose last claim found something comes on time for it.
+    One that came in vain comes later by a random time, which grows with each such claim: thousands of workers
+    that wait for the same host would otherwise claim at the same moment, all but one of them in vain.
+    """
+
+    def __init__(
+        self,
+        gap: timedelta,
+        *,
+        may_rest: bool = False,
+        is_needed: bool = False,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        """A worker may rest if another one of its pool looks for the same tasks.
+
+        One that `is_needed` never comes much later: it has proxies that no other one has.
+        """
+        self._max_interval = MAX_RESTING_INTERVAL_SECONDS if may_rest else MAX_POLL_INTERVAL_SECONDS
+        self.uniform, self._is_needed = uniform, is_needed
+        self.has_pauses = False  # between tasks: each worker has one, so all are needed for a free host
+        self._planned: float | None = None  # when to claim again, unless something happens
+        # Claims in a row that came when they were planned, and found nothing. A new worker begins with one:
+        # thousands that start together must not come together for the first host either.
+        self._misses = 1
+        self.set_gap(gap)
+
+    def set_gap(self, gap: timedelta) -> None:
+        """Set the gap between two requests to a host."""
+        self._gap = gap.total_seconds()
+
+    def poll_soon(self) -> None:
+        """Forget that nothing was found: something was, or may be now."""
+        self._misses, self._planned = 0, None
+
+    def on_nothing(self, grant: Grant, sent_at: float, now: float, *, is_holding: bool) -> NextClaim:
+        """Record a claim that found nothing, and return when to claim again."""
+        # A claim that a settlement brought forward says nothing about who else waits for the same hosts, nor
+        # does the first one after a success.
+        if self._planned is not None and sent_at >= self._planned - EARLY:
+            self._misses = min(self._misses + 1, MAX_MISSES)
+        wait = self._next_wait(grant, is_holding=is_holding)
+        self._planned = now + wait
+        pause = min(wait, MAX_PAUSE, PAUSE_SHARE * self._gap) if is_holding else 0.0
+        return NextClaim(wait - pause, pause)
+
+    def _next_wait(self, grant: Grant, *, is_holding: bool) -> float:
+        backoff = FIRST_BACKOFF * GROWTH**self._misses
+        longest = MAX_POLL_INTERVAL_SECONDS if is_holding else self._max_interval
+        # A worker that holds leases need not poll soon: each of them wakes it when it is settled.
+        interval = longest if is_holding else min(backoff, longest)
+        due = None if grant.next_due is None else grant.next_due.total_seconds()
+        if due is None or due > max(interval, MAX_POLL_INTERVAL_SECONDS):
+            return interval * self.uniform(1 - POLL_JITTER, 1)
+        # Without a gap a worker that holds leases may be the only one that can handle what it waits for.
+        is_on_time = not self._misses or (is_holding and not self._gap)
+        delay = 0.0 if is_on_time else min(backoff, longest)
+        if self._is_needed or self.has_pauses:
+            share = PAUSE_SHARE * self._gap or MAX_NEEDED_DELAY_SECONDS
+            delay = min(delay, MAX_NEEDED_DELAY_SECONDS, share)
+        return max(due + self.uniform(0, delay), MIN_WAIT)
+
+
 class Scheduler:
     """Decides for one worker; knows every lease that the worker holds."""
 
@@ -67,20 +153,19 @@ class Scheduler:
         polling: Polling | None = None,
         suspects: Mapping[str, int] | None = None,
         starts_early: bool = False,
-        uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.slots = ConcurrencySlots(concurrency, max_in_flight)
         self._given_concurrency = concurrency
         self._prefetch = PrefetchBuffer(gap, starts_early=starts_early)
         self._lease, self.gap, self._rest_until = lease.total_seconds(), gap, 0.0
-        self._batch, self._share, self._uniform = batch, share, uniform
+        self._batch, self._share = batch, share
         self._numbers: dict[LeaseKey, int] = {}  # of every lease that it holds
         self._started: dict[int, Lease] = {}  # not finished yet, by number
         self._missed = set[LeaseKey]()  # started tasks that end without a request for their page
         self._suspects = suspects or {}
         self._limits: dict[int, int] = {}  # of the suspects that it holds, by number
         self._ended = set[int]()  # tasks that have ended and are not settled yet; only if there are suspects
-        self.polling = polling or Polling(gap, uniform=uniform)
+        self.polling = polling or Polling(gap)
         self._set_pause(pause)
         self._stop: Stop | None = None
 
@@ -242,7 +327,7 @@ class Scheduler:
         self._missed.discard(key_of(lease))
         if self._pause and not has_missed and (outcome.asked or not isinstance(outcome, Release)):
             shortest, longest = (bound.total_seconds() for bound in self._pause)
-            self._rest_until = now + self._uniform(shortest, longest)
+            self._rest_until = now + self.polling.uniform(shortest, longest)
 
     def should_settle_now(self, outcome: Outcome) -> bool:
         """Return whether an outcome is settled without waiting for others."""
@@ -289,7 +374,7 @@ class Scheduler:
     def _set_pause(self, pause: Pause | None) -> None:
         # A worker that pauses between tasks handles one at a time.
         self.slots.set_concurrency(1 if pause else self._given_concurrency)
-        self.polling.set_pauses(has_pauses=pause is not None)
+        self.polling.has_pauses = pause is not None
         self._pause = pause
 
     @property

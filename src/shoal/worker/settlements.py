@@ -14,6 +14,7 @@ from shoal.core.failures import error_text
 from shoal.core.model import MINUTE, Bury, Done, Fate, Lease, Outcome, Task
 from shoal.core.tasks import exact_time, wait_for_event
 from shoal.queue.contract import Queue, WorkQueue
+from shoal.worker.prefetch import LeaseKey, key_of
 from shoal.worker.queue_retry import FINAL, TRANSIENT, QueueRetry
 from shoal.worker.telemetry.observer import Observer
 
@@ -51,7 +52,7 @@ class Settler:
         self._queue, self._on_settled, self._observers = queue, on_settled, observers
         self._give_up_after = give_up_after.total_seconds()
         self._retry = QueueRetry("settle its tasks", give_up_after)
-        self._failures: dict[tuple[str, int], _SettleFailure] = {}
+        self._failures: dict[LeaseKey, _SettleFailure] = {}
         self._max_batch = MAX_BATCH
         self.retry_at: float | None = None  # by the loop's clock, if there is something to retry
         self.is_down = False  # the last attempt settled nothing
@@ -132,12 +133,12 @@ class Settler:
                 observer.on_settle(outcome, fate, began, ended)
         self._max_batch = min(2 * self._max_batch, MAX_BATCH)
         for outcome in piece:
-            self._failures.pop(_key(outcome), None)
+            self._failures.pop(key_of(outcome.lease), None)
         return fates
 
     def _record_failure(self, piece: Sequence[Outcome], error: Exception) -> None:
         self._keep_for_retry(piece, error)
-        for failure in (self._failures[_key(outcome)] for outcome in piece):
+        for failure in (self._failures[key_of(outcome.lease)] for outcome in piece):
             if isinstance(error, TRANSIENT):
                 failure.since = None
             elif failure.is_last:
@@ -147,7 +148,7 @@ class Settler:
 
     def _keep_for_retry(self, piece: Sequence[Outcome], error: Exception) -> None:
         for outcome in piece:
-            failure = self._failures.setdefault(_key(outcome), _SettleFailure(outcome, error))
+            failure = self._failures.setdefault(key_of(outcome.lease), _SettleFailure(outcome, error))
             failure.error = error
 
 
@@ -157,10 +158,6 @@ def _split_invalid(piece: Sequence[Outcome], error: InvalidInput) -> list[list[O
         return [[Bury(piece[0].lease, error)]]
     # Reversed, because `extendleft` reverses them again.
     return [[outcome] for outcome in reversed(piece)]
-
-
-def _key(outcome: Outcome) -> tuple[str, int]:
-    return outcome.lease.task_id, outcome.lease.token
 
 
 BATCH = 100
@@ -259,18 +256,18 @@ class WaitingCallers:
     """Passes the outcome of each lease to its caller as soon as the queue has settled it."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[str, int], asyncio.Future[Verdict]] = {}
-        self._follow: dict[tuple[str, int], Sequence[Task]] = {}
+        self._waiting: dict[LeaseKey, asyncio.Future[Verdict]] = {}
+        self._follow: dict[LeaseKey, Sequence[Task]] = {}
 
     def wait_for(self, lease: Lease) -> asyncio.Future[Verdict]:
         """Return the future outcome of a lease and its fate."""
         future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        self._waiting[lease.task_id, lease.token] = future
+        self._waiting[key_of(lease)] = future
         return future
 
     def withhold_links(self, outcome: Outcome) -> Outcome:
         """Return an outcome as the queue gets it: a call is for one page, and starts no crawl."""
-        key = outcome.lease.task_id, outcome.lease.token
+        key = key_of(outcome.lease)
         if key not in self._waiting or not isinstance(outcome, Done):
             return outcome
         self._follow[key] = outcome.follow
@@ -278,7 +275,7 @@ class WaitingCallers:
 
     def resolve(self, outcome: Outcome, fate: Fate) -> None:
         """Pass an outcome to the caller of its lease, if there is one, together with the page's links."""
-        key = outcome.lease.task_id, outcome.lease.token
+        key = key_of(outcome.lease)
         follow = self._follow.pop(key, ())
         future = self._waiting.pop(key, None)
         if future and not future.done():

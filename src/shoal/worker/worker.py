@@ -30,15 +30,13 @@ from shoal.worker.ipc.protocol import (
     WorkerConfig,
     WorkerProgress,
 )
-from shoal.worker.left_out import LeftOutCounts
+from shoal.worker.left_out import LeftOutCounts, TrapCountSync
 from shoal.worker.partitions import PartitionShare
-from shoal.worker.polling import NextClaim, Polling
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.processor import TaskProcessor
 from shoal.worker.queue_retry import QueueRetry
-from shoal.worker.scheduler import NumberedLease, Scheduler, Stop
+from shoal.worker.scheduler import NextClaim, NumberedLease, Polling, Scheduler, Stop
 from shoal.worker.settlements import Settlements, Verdict, WaitingCallers
-from shoal.worker.trap_counts import TrapCountSync
 
 PROGRESS_INTERVAL = timedelta(seconds=0.5)
 LAST_WRITE_TIMEOUT = timedelta(seconds=30)

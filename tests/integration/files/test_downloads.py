@@ -43,7 +43,8 @@ def item_of(*calls):
 @pytest.mark.parametrize("engine", ["wreq", "aiohttp"])
 async def test_an_item_has_the_records_of_its_files(site, tmp_path, engine):
     shop = make_shop(item_of(lambda page: page.download("/img/1.png"), lambda page: page.download("/gone")))
-    result = await shop.run([f"{site.url}/gallery/0"], files=tmp_path, engine=engine)
+    queue = f"sqlite:///{tmp_path}/q.db"
+    result = await shop.run([f"{site.url}/gallery/0"], files=tmp_path / "files", engine=engine, queue=queue)
     body = content_of("/img/1.png")
     checksum = sha256(body).hexdigest()
     (item,) = result.items
@@ -57,6 +58,9 @@ async def test_an_item_has_the_records_of_its_files(site, tmp_path, engine):
         "status": 200,
     }
     assert gone["path"] is None and gone["status"] == 404 and "404" in gone["error"]
+    async with open_queue(queue) as opened:
+        assert [item.url async for item in opened.items(result.run_id)] == [f"{site.url}/gallery/0"]
+    tmp_path /= "files"
     assert (tmp_path / record["path"]).read_bytes() == body and stored(tmp_path) == [record["path"]]
     assert as_json(FilesRow.of(result.files)) == {
         "stored": 1,
@@ -131,14 +135,6 @@ async def test_a_file_that_has_not_changed_is_not_sent_again(site, tmp_path):
     assert tags[0] is None and tags[1] is not None and tags[2] is None
 
 
-async def test_an_item_with_files_has_the_url_of_its_page(site, tmp_path):
-    calls = [lambda page: page.download("/img/1.png"), lambda page: page.download("/img/2.png")]
-    queue, page = f"sqlite:///{tmp_path}/q.db", f"{site.url}/gallery/0"
-    result = await make_shop(item_of(*calls)).run([page], files=tmp_path / "f", queue=queue)
-    async with open_queue(queue) as opened:
-        assert [item.url async for item in opened.items(result.run_id)] == [page]
-
-
 async def test_an_item_with_too_many_files_is_rejected_and_the_others_of_its_page_are_kept(site, tmp_path):
     def gallery(page):
         yield {"n": 1, "files": [page.download(f"/img/{number}.png") for number in range(1_001)]}
@@ -209,27 +205,21 @@ async def test_secret_headers_of_the_scraper_do_not_go_to_another_host(site, tmp
 
 
 SCRIPT = """\
-from shoal import Scraper, open_queue
-from shoal.core.errors import StorageFailed
-from shoal.fleet.status.rows.row import as_json
-from shoal.fleet.status.rows.runs import FilesRow
-from shoal.worker.files.store import Spool
-shop = Scraper("shop", rate=None, per_host=8, robots=False, allow_private="127.0.0.1", 
-    retry={{"delay": "10ms"}})
+from shoal import Scraper
+rules = {"rate": None, "per_host": 8, "robots": False, "retry": {"delay": "10ms"}}
+shop = Scraper("shop", allow_private="127.0.0.1", **rules)
 @shop.step
 def gallery(page):
     for number, image in enumerate(page.css("img")):
-        yield {{"n": number, "image": page.download(image, types=["image/*"])}}
+        yield {"n": number, "image": page.download(image, types=["image/*"])}
 if __name__ == "__main__":
-    {limit}
     shop.main()
 """
 
 
-def run_shop(folder, *words, limit="pass", wait=True, queue=None):
-    (folder / "shop.py").write_text(SCRIPT.format(limit=limit))
-    where = ["--queue", queue] if queue else []
-    command = [sys.executable, "shop.py", "run", *words, "--json", "--files", "files", *where]
+def run_shop(folder, *words, wait=True):
+    (folder / "shop.py").write_text(SCRIPT)
+    command = [sys.executable, "shop.py", "run", *words, "--json", "--files", "files"]
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -242,43 +232,23 @@ def run_shop(folder, *words, limit="pass", wait=True, queue=None):
     return (*process.communicate(timeout=110), process.returncode) if wait else process
 
 
-def check_killed(site, folder, count, queue=None):
-    """Kill every process of a run amid its downloads, resume it, and check all files."""
-    process = run_shop(folder, "--url", f"{site.url}/gallery/{count}", wait=False, queue=queue)
+def test_a_run_that_is_killed_amid_downloads_leaves_no_part_of_a_file(site, tmp_path):
+    count, files = 60, tmp_path / "files"
+    process = run_shop(tmp_path, "--url", f"{site.url}/gallery/{count}", wait=False)
     while sum(path.startswith("/img/") for path, _ in site.requests) < count // 3:
         assert process.poll() is None, process.communicate()
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    files = folder / "files"
     for file in files.glob("*.png"):
         assert sha256(file.read_bytes()).hexdigest() == file.stem  # none is partial
-    _, err, code = run_shop(folder, "--resume", "newest", "--out", "items.jsonl", queue=queue)
+    _, err, code = run_shop(tmp_path, "--resume", "newest", "--out", "items.jsonl")
     assert code == 0, err
-    items = [msgspec.json.decode(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+    items = [msgspec.json.decode(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
     assert sorted(item["n"] for item in items) == list(range(count))
     for item in items:
         assert sha256((files / item["image"]["path"]).read_bytes()).hexdigest() == item["image"]["sha256"]
     assert len(stored(files)) == count
-
-
-def test_a_worker_that_is_killed_leaves_no_part_of_a_file(site, tmp_path):
-    check_killed(site, tmp_path, 60)
-
-
-def test_a_killed_run_on_a_broker_leaves_no_part_of_a_file(site, tmp_path, rabbitmq_url):
-    check_killed(site, tmp_path, 60, rabbitmq_url)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("backend", ["postgres", "redis", "rabbitmq"])
-def test_hundreds_of_images_survive_a_kill_on_a_server(site, tmp_path, request, backend):
-    check_killed(site, tmp_path, 200, request.getfixturevalue(f"{backend}_url"))
-
-
-@pytest.mark.long
-def test_hundreds_of_images_survive_a_kill(site, tmp_path):
-    check_killed(site, tmp_path, 200)
 
 
 async def test_a_full_disk_makes_dead_letters_and_after_a_replay_nothing_is_missing(

@@ -55,7 +55,7 @@ def names(bucket):
     return [entry["Key"] for entry in bucket.list_objects_v2(Bucket="shop").get("Contents", [])]
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "csv", "parquet"])
+@pytest.mark.parametrize("suffix", ["jsonl.gz", "parquet"])
 def test_an_export_is_visible_when_it_is_complete(bucket, suffix):
     writer = open_writer(f"s3://shop/a/items.{suffix}", existing="refuse")
     writer.survey(items(3))
@@ -179,8 +179,8 @@ def test_files_of_one_name_never_replace_one_another(bucket):
             store.discard(spool)
 
     with ThreadPoolExecutor(8) as threads:
-        names = list(threads.map(keep, range(24)))
-    assert len(set(names)) == 24
+        names = list(threads.map(keep, range(12)))
+    assert len(set(names)) == 12
     for number, name in enumerate(names):
         body = bucket.get_object(Bucket="shop", Key=f"images/{name}")["Body"].read()
         assert body == b"%d" % number * 100

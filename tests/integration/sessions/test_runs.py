@@ -67,7 +67,7 @@ async def test_a_session_that_was_logged_out_logs_in_again_without_using_an_atte
         witness = bench.witness
 
         def meddle(snapshot, pool):
-            if snapshot.stats.completed > 20 and not shop.strangers:
+            if snapshot.stats.completed > 10 and not shop.strangers:
                 shop.log_out_all()
 
         witness.on_saw = meddle
@@ -80,25 +80,21 @@ async def test_a_session_that_was_logged_out_logs_in_again_without_using_an_atte
 ENDINGS = {
     "redirect": make_page(302, "", "Location: /login?next=/p"),
     "form": make_page(200, LOGIN_FORM),
-    "401": make_page(401, "log in first"),
-    "403": make_page(403, "members only"),
-    "json": make_page(200, '{"error": "Please log in"}'),
     "status 400": make_page(400, '{"error": "Please log in"}'),
 }
 
 
-@pytest.mark.parametrize("size", [1, *long(5)])
-@pytest.mark.parametrize("ending", list(ENDINGS))
+@pytest.mark.parametrize(("ending", "size"), [("redirect", 1), ("form", 2), *long(("status 400", 1))])
 async def test_however_a_site_ends_sessions_every_page_is_fetched_by_a_member(bench, ending, size):
     lifetimes = random.Random(f"{ending} {size}")
     async with MembersShop(ending=ENDINGS[ending], lifetime=lambda: lifetimes.randint(3, 25)) as shop:
         settings = f"sessions={size}, block='Please log in', robots=True, per_host=1"
-        summary = await run(bench, shop, 120, settings)
+        summary = await run(bench, shop, 60, settings)
         items = await bench.items(summary.run.id)
     stats = summary.snapshot.stats
-    assert sorted(item["title"] for item in items) == sorted(f"/p/{number}" for number in range(120))
-    assert (stats.completed, stats.dead) == (120, 0)
-    assert len(shop.logins) > 120 // 25
+    assert sorted(item["title"] for item in items) == sorted(f"/p/{number}" for number in range(60))
+    assert (stats.completed, stats.dead) == (60, 0)
+    assert len(shop.logins) > 60 // 25
     assert shop.strangers <= len(shop.logins)
 
 

@@ -11,7 +11,7 @@ from tests.integration.tokens.limited import LimitedApi
 TOKENS = [f"secret-token-{number}" for number in range(5)]
 WINDOW = 4.0  # seconds
 WINDOWS = int(os.environ.get("SHOAL_TOKEN_WINDOWS", "3"))
-BACKENDS = ["sqlite", "redis", *(["postgres", "rabbitmq"] if "SHOAL_TOKEN_WINDOWS" in os.environ else [])]
+BACKENDS = ["sqlite", *(["redis", "postgres", "rabbitmq"] if "SHOAL_TOKEN_WINDOWS" in os.environ else [])]
 SCRAPER = """
     api = Scraper("api", rate=None, robots=False, retries=0, {settings})
 

@@ -1,7 +1,5 @@
 """Links and downloads that a step creates and does not yield are found before a run."""
 
-from functools import wraps
-
 from shoal import Scraper
 from shoal.fleet.status.doctor import CheckStatus, examine
 from shoal.scrape.step import discarded_calls
@@ -44,18 +42,6 @@ def test_what_is_yielded_collected_or_returned_is_not_named():
     assert found(lambda page: [page.follow("/a")]) == []
 
 
-def test_a_decorated_step_is_read_and_one_without_source_is_left_alone():
-    @wraps(loses)
-    def wrapped(*args):
-        return loses(*args)
-
-    assert len(found(wrapped)) == 2
-    names = {}
-    exec("def step(page):\n    page.follow('/a')\n", names)
-    assert found(names["step"]) == []
-    assert found(print) == []
-
-
 def test_a_step_with_decorators_and_one_inside_a_class_are_read():
     def same(function):
         return function
@@ -75,11 +61,6 @@ def test_a_step_with_decorators_and_one_inside_a_class_are_read():
     line = decorated.__code__.co_firstlineno
     assert f"test_discarded.py:{line + 3}" in found(decorated)[0]
     assert len(found(Shop().step)) == 1
-
-
-def test_the_source_is_not_tokenized(monkeypatch):
-    monkeypatch.setattr("tokenize.generate_tokens", None)
-    assert len(found(loses)) == 2
 
 
 async def test_the_check_names_them(tmp_path):

@@ -22,24 +22,18 @@ def run(function, **more):
 
 @pytest.mark.parametrize("word", ["callback", "cb_kwargs", "meta", "formdata", "dont_filter", "errback"])
 def test_a_keyword_of_scrapy_is_refused_with_the_right_one(word):
-    for verb in ("follow", "post"):
+    def parse(page):
+        yield page.follow("/1", **{word: 1})
 
-        def parse(page, verb=verb):
-            more = {"body": b""} if verb == "post" else {}
-            yield getattr(page, verb)("/1", **{word: 1}, **more)
-
-        with pytest.raises(InvalidInput, match=rf"{word}= is a word of Scrapy\. Write "):
-            run(parse)
+    with pytest.raises(InvalidInput, match=rf"{word}= is a word of Scrapy\. Write "):
+        run(parse)
 
 
 @pytest.mark.parametrize(
     ("word", "instead"),
     [
         ("data", "form="),
-        ("data", "body="),
         ("content", "body="),
-        ("header", "headers="),
-        ("cookie", "cookies="),
         ("auth", "tokens"),
         ("allow_redirects", "scope"),
     ],
@@ -78,13 +72,10 @@ def test_params_are_added_to_the_query_of_the_url(href, params, url):
     [
         ("page.xpath('//h1/b/text()').get()", "lamp"),
         ("page.xpath('//h1//text()').getall()", ["Red ", "lamp"]),
-        ("page.xpath('//h1//text()').extract()", ["Red ", "lamp"]),
         ("page.xpath('//a/@href').extract_first()", "/1"),
         ("page.xpath('//i/text()').get('none')", "none"),
-        ("page.xpath('//i/text()').getall()", []),
         ("page.xpath('string(//h1)').get()", "Red lamp"),
         ("page.css('h1').xpath('./b/text()').get()", "lamp"),
-        ("page.css('h1').xpath('./b')[0].text()", "lamp"),
         ("page.css('h1').css('b')[0].text()", "lamp"),
         ("page.urljoin('one')", "https://example.com/shop/one"),
         ("page.urljoin('mailto:a@b.c')", "mailto:a@b.c"),
@@ -116,7 +107,6 @@ def test_a_method_that_was_not_called_is_named():
     ("code", "instead"),
     [
         ("page.css('h1::text')", r"page\.text\('h1'\) .*\[node\.text\(\) for node in page\.css\('h1'\)\]"),
-        ("page.css_first('h1 ::text')", r"page\.text\('h1'\)"),
         ("page.text('::text')", r"page\.text\('\*'\)"),
         ("page.css('a::attr(href)')", r"page\.attr\('a', 'href'\) .*\[node\.attr\('href'\)"),
         ("page.css_first('h1').css('b::text')", r"page\.text\('b'\)"),
@@ -134,18 +124,12 @@ def test_a_selector_of_scrapy_is_refused_with_the_line_to_write(code, instead):
     ("code", "instead"),
     [
         ("page.css('h1').get()", "page.text"),
-        ("page.css('h1').getall()", r"\[node.text\(\) for node"),
         ("page.css('h1').re_first('x')", "re.search"),
-        ("page.css_first('h1').re('x')", "re.search"),
         ("page.css('a').attrib['href']", "page.attr"),
-        ("page.re('x')", "re.findall"),
         ("page.xpath('//h1/text()').re('x')", "re.findall"),
         ("page.css('h1').extract()", r"\[node.text\(\) for node"),
-        ("page.css('h1').extract_first()", "page.text"),
         ("page.status_code", "page.status"),
-        ("page.content", "page.body"),
         ("page.find('h1')", "page.css_first"),
-        ("page.css_first('h1').find_all('b')", "node.css"),
         ("page.meta['rank']", "page.payload"),
         ("page.follow_all('a')", "for link in page.links"),
     ],

@@ -135,7 +135,7 @@ def test_a_task_finds_its_step(books):
     assert books.handler(Task(url="https://a.test/")).name == "listing"
     with pytest.raises(InvalidTask, match=r"'books' has no step 'bok'. Did you mean 'book'"):
         books.handler(Task(url="https://a.test/", step="bok"))
-    with pytest.raises(InvalidTask, match="Known are listing, book"):
+    with pytest.raises(InvalidTask, match="Known: 'listing', 'book'"):
         books.handler(Task(url="https://a.test/", step="zzz"))
     with pytest.raises(InvalidTask, match="step 'book' fetches pages, but the task has no URL"):
         books.handler(Task(step="book", payload={"a": 1}))

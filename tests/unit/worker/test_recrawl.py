@@ -184,20 +184,6 @@ async def test_an_unchanged_page_does_not_write_its_harvest_again(notes):
     assert written and not any(b"Hat" in value for value in written)
 
 
-async def test_without_again_no_harvest_is_read(notes):
-    await visit(notes, "1", page(fields=TAG), harvest_of("Hat"))
-    read, read_notes = [], notes.notes
-
-    async def record(topic, keys=None):
-        found = await read_notes(topic, keys)
-        read.extend(found.values())
-        return found
-
-    notes.notes = record
-    assert (await VisitStore(notes, "shop", "2", again=False).read(TASK)).visit
-    assert read and not any(b"Hat" in note.value for note in read)
-
-
 def test_a_visit_survives_encoding():
     before = PageVisit(run="2", finding=PageChange.CHANGED, validators={"if-none-match": "x"}, body=b"1")
     assert read_visit(encode(before)) == before

@@ -22,13 +22,13 @@ from shoal.scrape.scraper import Scraper
 from shoal.worker.attempts import ProcessorTools
 from shoal.worker.ipc.protocol import Message, SupervisorChannel, WorkerConfig
 from shoal.worker.ipc.step_markers import StepMarkers, make_file
-from shoal.worker.polling import MAX_MISSES
 from shoal.worker.prefetch import ScheduledLease
 from shoal.worker.process.dead_worker import StepLimit
 from shoal.worker.process.forkserver import ForkServer
 from shoal.worker.process.heartbeat import HeartbeatSender
 from shoal.worker.process.supervisor import WorkerSupervisor
 from shoal.worker.run_settings import SUPERVISED_INTERVAL, SettingsFollower, read_note
+from shoal.worker.scheduler import MAX_MISSES
 from shoal.worker.worker import Worker
 from tools.bench.fleet.workload import SCRAPER, latency, outcome_of
 

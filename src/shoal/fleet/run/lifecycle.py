@@ -20,13 +20,12 @@ from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import write_args
 from shoal.scrape.scraper import Scraper
 from shoal.worker.failures.pages import forget_failed_pages
-from shoal.worker.left_out import forget_cuts, left_out_topic
+from shoal.worker.left_out import forget_cuts, left_out_topic, trap_topic
 from shoal.worker.page_limit import BUDGETS, PageLimit, raise_page_limit
 from shoal.worker.partitions import topic_of as partitions_topic
 from shoal.worker.recrawl import topic as index_topic
 from shoal.worker.revisits import write_plan
 from shoal.worker.run_settings import forget_settings
-from shoal.worker.trap_counts import trap_topic
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,8 @@ from shoal.core.model import LOWEST_PRIORITY, Task
 from shoal.core.redact import bare_url
 from shoal.core.secrets import secret_headers
 from shoal.core.urls import canonical
-from shoal.scrape.links.paging import PagedList, has_one_next, paging_depth
 from shoal.scrape.links.traps import MIN_NEW, TrapRules
-from shoal.scrape.links.url_parts import strip_session
+from shoal.scrape.links.url_parts import PagedList, has_one_next, paging_depth, strip_session
 from shoal.scrape.settings.scraper import ScraperSettings
 
 OUT_OF_SCOPE, TOO_DEEP = "out of scope", "too deep"

@@ -12,8 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from shoal.core.model import Task
-from shoal.scrape.links.paging import is_page_number
-from shoal.scrape.links.url_parts import UrlParts, url_parts
+from shoal.scrape.links.url_parts import UrlParts, is_page_number, url_parts
 
 LIMIT = 12_000  # pages: more than thirty years of days
 

@@ -66,9 +66,8 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether a value of the field is as expected."""
         match self.kind:
             case "range":
-                is_number = isinstance(value, int | float) and not isinstance(value, bool)
                 low, high = self.least, self.most
-                return is_number and (low is None or value >= low) and (high is None or value <= high)
+                return _is_number(value) and (low is None or value >= low) and (high is None or value <= high)
             case "pattern":
                 return isinstance(value, str) and re.fullmatch(self.pattern, value) is not None
             case "type":

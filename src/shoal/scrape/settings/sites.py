@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Any, Literal
 
 from shoal.core.errors import InvalidSetting
@@ -12,7 +11,7 @@ from shoal.core.model import NOTHING
 from shoal.core.proxies import ProxyRules
 from shoal.core.redact import is_secret_header
 from shoal.core.text import shorten
-from shoal.core.values import rate_of
+from shoal.core.values import hint, rate_of
 from shoal.scrape.settings.declaration import Reader, absolute_words
 from shoal.scrape.settings.proxies import has_password
 
@@ -105,8 +104,8 @@ def _read_pattern(key: str, pattern: Any) -> str:
     text = pattern.lower() if isinstance(pattern, str) else ""
     rest = text.removeprefix("*.") if text != ANY else "host"
     if not rest or not rest.isprintable() or any(sign in rest for sign in "*/ @?#"):
-        hint = "'example.com', '*.example.com' (with its subdomains), 'example.com:8080' or '*'"
-        raise InvalidSetting(key, f"{shorten(repr(pattern))} is not a pattern of hosts. Write {hint}")
+        forms = "'example.com', '*.example.com' (with its subdomains), 'example.com:8080' or '*'"
+        raise InvalidSetting(key, f"{shorten(repr(pattern))} is not a pattern of hosts. Write {forms}")
     return text
 
 
@@ -123,9 +122,9 @@ def _read_site(key: str, pattern: str, value: Any, readers: Mapping[str, Reader]
         if name == "per_host":
             raise InvalidSetting(f"{place}.per_host", NO_PER_HOST)
         if name not in readers:
-            close = get_close_matches(str(name), readers, n=1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"Known are {', '.join(sorted(readers))}."
-            raise InvalidSetting(f"{place}.{name}", f"cannot be set for a site. {hint}")
+            raise InvalidSetting(
+                f"{place}.{name}", f"cannot be set for a site. {hint(str(name), sorted(readers))}"
+            )
         found["delay" if name == "rate" else name] = readers[name](f"{place}.{name}", one)
     return SiteSettings(**found)
 

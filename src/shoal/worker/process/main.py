@@ -32,6 +32,7 @@ from shoal.queue.run_args import stored_args
 from shoal.scrape.load import load_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.worker.attempts import ProcessorTools
+from shoal.worker.failures.brake import PrivateHostCheck
 from shoal.worker.failures.tracebacks import TracebackFormatter, refuse_breakpoints
 from shoal.worker.fetchers.chain import (
     open_downloads,
@@ -41,7 +42,6 @@ from shoal.worker.fetchers.chain import (
     open_revisits,
     open_robots,
 )
-from shoal.worker.fetchers.private_refusals import PrivateHostCheck
 from shoal.worker.hook_calls import open_resources
 from shoal.worker.ipc.protocol import (
     SETTINGS_CHANGED,
@@ -68,8 +68,9 @@ from shoal.worker.run_settings import (
 )
 from shoal.worker.scheduler import Stop
 from shoal.worker.secrets import all_secrets
-from shoal.worker.telemetry.observer import MetricsObserver
-from shoal.worker.telemetry.setup import open_observers
+from shoal.worker.telemetry.events import EventReporter, forward_logs
+from shoal.worker.telemetry.observer import MetricsObserver, Observer
+from shoal.worker.telemetry.tracing import Tracing, open_provider
 from shoal.worker.turns import HostTurns
 from shoal.worker.worker import Worker
 
@@ -244,6 +245,26 @@ async def open_worker(
             log.info("Settings of the run were changed: %s", ", ".join(changes))
 
     return worker, SettingsFollower(queue, run.id, known, change_settings)
+
+
+def open_observers(
+    stack: AsyncExitStack, config: WorkerConfig, channel: SupervisorChannel, metrics: MetricsObserver | None
+) -> list[Observer]:
+    """Return the observers for logs, metrics and traces; the stack flushes what is not sent yet."""
+    observers: list[Observer] = [metrics] if metrics else []
+    if config.log_level < Level.OFF:
+
+        def send(event: Event) -> None:
+            channel.send(LoggedEvent(event))
+
+        reporter = EventReporter(send, config.log_level)
+        forward_logs(reporter.forward, config.log_level)
+        observers.append(reporter)
+    if config.trace:
+        provider = open_provider()
+        stack.callback(provider.shutdown)
+        observers.append(Tracing(provider.get_tracer("shoal"), config.run_id, config.worker_id))
+    return observers
 
 
 def report_warning(channel: SupervisorChannel, text: str) -> None:

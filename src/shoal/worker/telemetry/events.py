@@ -30,7 +30,7 @@ from shoal.core.failures import TRACEBACK, error_text
 from shoal.core.model import Bury, Done, Fate, Lease, Outcome, Release, Retry
 from shoal.core.redact import shown_url
 from shoal.core.secrets import hidden
-from shoal.worker.prefetch import host_of
+from shoal.worker.prefetch import LeaseKey, host_of, key_of
 from shoal.worker.telemetry.observer import Observer
 
 Send = Callable[[Event], None]
@@ -42,7 +42,7 @@ class EventReporter(Observer):
     def __init__(self, send: Send, level: int) -> None:
         self._send, self._level = send, level
         self._away_since: float | None = None
-        self._began: dict[tuple[str, int], float] = {}  # tasks in progress
+        self._began: dict[LeaseKey, float] = {}  # tasks in progress
 
     def report(self, level: int, name: str, **fields: Any) -> None:
         """Send an event."""
@@ -64,7 +64,7 @@ class EventReporter(Observer):
             self.report(Level.INFO, QUEUE_BACK, away_seconds=away)
 
     def on_begin(self, lease: Lease) -> None:
-        self._began[lease.task_id, lease.token] = time.monotonic()
+        self._began[key_of(lease)] = time.monotonic()
         if self._level <= Level.INFO:
             self.report(Level.INFO, TASK_BEGUN, **_describe(lease))
 
@@ -74,7 +74,7 @@ class EventReporter(Observer):
         self.report(Level.WARNING, name, error=type(error).__name__, message=str(error))
 
     def on_settle(self, outcome: Outcome, fate: Fate, began: float, ended: float) -> None:
-        start = self._began.pop((outcome.lease.task_id, outcome.lease.token), None)
+        start = self._began.pop(key_of(outcome.lease), None)
         took = {} if start is None else {"seconds": round(began - start, 3)}
         if fate is Fate.STALE:
             kind = type(outcome).__name__.lower()

@@ -13,7 +13,7 @@ from shoal.core.model import Fate, Lease, Outcome
 from shoal.core.redact import bare_url
 from shoal.core.values import read_choice
 from shoal.registry.extras import install_command
-from shoal.worker.prefetch import host_of
+from shoal.worker.prefetch import LeaseKey, host_of, key_of
 from shoal.worker.telemetry.observer import Observer
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Tracing(Observer):
         self._tracer = tracer
         self._common = {"shoal.run": run_id, "shoal.worker": worker_id}
         self._fetches: dict[str, tuple[Span, int | None]] = {}  # by URL
-        self._handled: dict[tuple[str, int], Span] = {}  # by task and token
+        self._handled: dict[LeaseKey, Span] = {}
         self._offset = time.time() - time.monotonic()
 
     def on_fetch(self, url: str, began: float, ended: float, status: int | None) -> None:
@@ -46,13 +46,13 @@ class Tracing(Observer):
         _trim(self._fetches)
 
     def on_step_end(self, lease: Lease, began: float, ended: float) -> None:
-        self._handled[lease.task_id, lease.token] = Span(began, ended)
+        self._handled[key_of(lease)] = Span(began, ended)
         _trim(self._handled)
 
     def on_settle(self, outcome: Outcome, fate: Fate, began: float, ended: float) -> None:
         lease = outcome.lease
         fetch, status = self._fetches.pop(lease.task.url or "", (None, None))
-        handle = self._handled.pop((lease.task_id, lease.token), None)
+        handle = self._handled.pop(key_of(lease), None)
         parts = {"fetch": fetch, "handle": handle, "settle": Span(began, ended)}
         known = {name: span for name, span in parts.items() if span}
         self._write(lease, type(outcome).__name__.lower(), fate, status, known)

@@ -167,21 +167,21 @@ async def test_a_benched_proxy_returns_after_its_time(bench, rack, origin):
 
 
 @pytest.mark.long
-async def test_the_fleet_shares_what_it_knows_on_every_backend(any_bench, rack, origin):
+async def test_the_fleet_shares_what_it_knows(bench, rack, origin):
     rack.add_good(2)
     rack.add_refusing(1)
     rack.add_dead(1)
     code = scraper(rack.write(), threshold=3, rate="200/s")
-    summary = await any_bench.run(code, urls(origin, 150), workers=2)
+    summary = await bench.run(code, urls(origin, 150), workers=2)
     assert_all_came(summary, 150)
-    found = await statuses(any_bench, summary.run.id)
+    found = await statuses(bench, summary.run.id)
     assert {name: found[name].state for name in rack.bad()} == {
         rack.dead[0]: "benched",
         rack.refusing[0].shown: "blocked",
     }
     assert all(3 <= failures_of(found[name]) < 5 for name in rack.bad())
     assert sum(found[proxy.shown].pages for proxy in rack.good) == 150
-    where = {"folder": any_bench.folder, "SHOAL_QUEUE": any_bench.queue_url}
+    where = {"folder": bench.folder, "SHOAL_QUEUE": bench.queue_url}
     told, table = await asyncio.gather(
         typed("proxies", summary.run.id, "--json", **where), typed("proxies", **where)
     )
@@ -249,7 +249,7 @@ async def test_a_hosts_gap_may_be_kept_for_each_exit_by_itself(bench, rack, orig
     assert moments[-1] - begun < len(moments) * 0.5 / 2  # by one exit it would take twice as long at least
 
 
-@pytest.mark.alone
+@pytest.mark.full
 async def test_fifty_proxies_are_nearly_as_fast_as_none(bench, rack):
     """At a host that takes its time, as hosts do: fifty proxies and the host share this processor."""
     rack.add_good(50)

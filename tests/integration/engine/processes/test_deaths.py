@@ -22,7 +22,7 @@ SHORT = timedelta(seconds=1)
 def scraper(trouble, *, settings="", kind="async def"):
     """Return a scraper whose step gets into trouble on the pages called /bad…"""
     return f"""
-    import asyncio, ctypes, os, re, signal, time
+    import asyncio, os, re, signal, time
 
     trouble = Scraper("trouble", rate=None, robots=False, retries=1, {settings})
 
@@ -49,14 +49,12 @@ async def outcome(bench, summary):
 
 
 @pytest.mark.parametrize(
-    ("trouble", "word"),
+    ("trouble", "word", "kind"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
-        ("os._exit(3)", "exit code 3"),
-        *long(("ctypes.string_at(0)", "SIGSEGV"), ("os.abort()", "SIGABRT")),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL", "async def"),
+        *long(("os._exit(3)", "exit code 3", "def")),
     ],
 )
-@pytest.mark.parametrize("kind", ["async def", *long("def")])
 async def test_a_step_that_ends_its_process_costs_its_own_task_and_no_other(
     bench, origin, trouble, word, kind
 ):
@@ -104,20 +102,19 @@ async def test_a_step_that_takes_too_much_memory_costs_its_own_task_and_no_other
 
 @pytest.mark.long
 @pytest.mark.timeout(260)
-@pytest.mark.parametrize(("kind", "wait"), [("async def", "await asyncio.sleep"), ("def", "time.sleep")])
 async def test_of_many_running_steps_only_those_whose_memory_grows_become_dead_letters(
-    bench, origin, monkeypatch, kind, wait
+    bench, origin, monkeypatch
 ):
     monkeypatch.setattr(dead_worker, "MEMORY_BESIDE_PAGES", 400 << 20)
     monkeypatch.setattr(dead_worker, "MEMORY_PER_PAGE_BYTE", 0)
     code = scraper(
-        f"""taken = []
+        """taken = []
             for _ in range(100):
                 taken.append(b"x" * (5 << 20))
-                {wait}(0.02)
-            {wait}(60)
-        {wait}(3)""",
-        kind=kind,
+                time.sleep(0.02)
+            time.sleep(60)
+        time.sleep(3)""",
+        kind="def",
     )
     async with asyncio.timeout(240):
         summary = await bench.run(code, pages(origin, good=16), workers=2)
@@ -128,15 +125,16 @@ async def test_of_many_running_steps_only_those_whose_memory_grows_become_dead_l
 
 
 @pytest.mark.parametrize("kind", ["async def", *long("def")])
-@pytest.mark.parametrize("error", ["SystemExit(4)", "asyncio.CancelledError", "GeneratorExit"])
 async def test_an_exception_that_is_meant_to_end_a_program_fails_the_task_and_nothing_else(
-    bench, origin, error, kind
+    bench, origin, kind
 ):
+    one_of = "raise (SystemExit(4), asyncio.CancelledError, GeneratorExit)[int(page.url[-1])]"
     async with asyncio.timeout(60):
-        summary = await bench.run(scraper(f"raise {error}", kind=kind), pages(origin, good=6, bad=1))
+        summary = await bench.run(scraper(one_of, kind=kind), pages(origin, good=6, bad=3))
     items, letters = await outcome(bench, summary)
     assert items == Counter({f"good{number}": 1 for number in range(6)})
-    assert set(letters) == {"bad0"} and "StepEnded" in letters["bad0"]
+    assert set(letters) == {"bad0", "bad1", "bad2"}
+    assert all("StepEnded" in error for error in letters.values())
     assert origin.visits["/bad0"] == 2  # retries=1
 
 
@@ -147,12 +145,7 @@ HOLDS_THE_LOCK = r"re.match(r'(a+)+$', 'a' * 60 + 'b')"  # of the interpreter
     ("trouble", "kind"),
     [
         (HOLDS_THE_LOCK, "def"),
-        *long(
-            ("await asyncio.sleep(1000)", "async def"),
-            ("time.sleep(1000)", "async def"),
-            ("time.sleep(1000)", "def"),
-            (HOLDS_THE_LOCK, "async def"),
-        ),
+        *long(("time.sleep(1000)", "async def"), ("time.sleep(1000)", "def")),
     ],
 )
 async def test_a_step_that_hangs_is_given_up_at_its_deadline(bench, origin, trouble, kind):
@@ -197,13 +190,13 @@ async def test_killed_workers_are_replaced_and_nothing_is_lost_or_stored_twice(b
             killed.append(pool.in_hand)
 
     bench.witness.on_saw = kill_one
-    urls = [f"{origin.url}/good{number}" for number in range(1_500)]
+    urls = [f"{origin.url}/good{number}" for number in range(900)]
     summary = await bench.run(scraper("pass"), urls, workers=2)
     items, letters = await outcome(bench, summary)
     assert len(killed) >= 2
-    assert items == Counter({f"good{number}": 1 for number in range(1_500)}) and not letters
+    assert items == Counter({f"good{number}": 1 for number in range(900)}) and not letters
     # The supervisor hears of a claim a little later: a worker may have had as many again as it can handle.
-    assert sum(origin.visits.values()) - 1_500 <= sum(killed) + CONCURRENCY
+    assert sum(origin.visits.values()) - 900 <= sum(killed) + CONCURRENCY
 
 
 async def test_a_worker_that_cannot_start_is_given_up_with_its_last_words(bench, origin, monkeypatch):
@@ -246,22 +239,21 @@ async def test_workers_that_live_for_a_moment_and_settle_something_are_not_given
             threading.Timer(0.25, os.kill, (os.getpid(), signal.SIGKILL)).start()
         yield {"url": page.url}
     """
-    summary = await bench.run(code, [f"{origin.url}/{number}" for number in range(150)])
+    summary = await bench.run(code, [f"{origin.url}/{number}" for number in range(100)])
     items, letters = await outcome(bench, summary)
-    assert items == Counter({str(number): 1 for number in range(150)}) and not letters
+    assert items == Counter({str(number): 1 for number in range(100)}) and not letters
     deaths = [line for line in bench.witness.said_lines if "starting another" in line]
     assert len(deaths) > MAX_RESTARTS
 
 
-@pytest.mark.parametrize("workers", [2, *long(1)])
 async def test_a_step_that_kills_every_worker_is_given_up_after_five_tasks_and_buries_no_run(
-    bench, origin, monkeypatch, workers
+    bench, origin, monkeypatch
 ):
     monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
     code = scraper("os.abort()").replace("retries=1", "retries=9")
     urls = [f"{origin.url}/bad{number}" for number in range(60)]
     async with asyncio.timeout(120):
-        summary = await bench.run(code, urls, workers=workers, concurrency=1)
+        summary = await bench.run(code, urls, workers=2, concurrency=1)
     assert summary.ending.failed
     assert "CrashLoop: " in summary.ending.failures[-1] and "SIGABRT" in summary.ending.failures[-1]
     assert len(bench.witness.said_lines) < 30
@@ -272,12 +264,12 @@ async def test_a_step_that_kills_every_worker_is_given_up_after_five_tasks_and_b
 @pytest.mark.long
 async def test_tasks_that_kill_their_workers_among_good_ones_stop_nobody(bench, origin, monkeypatch):
     monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
-    mixed = [f"{origin.url}/{'bad' if number % 5 == 4 else 'good'}{number}" for number in range(40)]
+    mixed = [f"{origin.url}/{'bad' if number % 5 == 4 else 'good'}{number}" for number in range(30)]
     code = scraper("os.abort()").replace("retries=1", "retries=0")
     async with asyncio.timeout(90):
         summary = await bench.run(code, mixed, concurrency=1)
     items, letters = await outcome(bench, summary)
-    assert len(items) == 32 and len(letters) == 8 and not summary.ending.failures
+    assert len(items) == 24 and len(letters) == 6 and not summary.ending.failures
 
 
 async def test_the_first_stop_finishes_what_is_in_hand(bench, origin):
@@ -326,12 +318,12 @@ async def test_at_most_once_a_page_is_requested_once_whichever_process_is_killed
             os.kill(pool.pids[0], signal.SIGKILL)
 
     bench.witness.on_saw = kill_all
-    urls = [f"{origin.url}/good{number}" for number in range(400)]
+    urls = [f"{origin.url}/good{number}" for number in range(200)]
     code = scraper("pass").replace("retries=1, ", 'delivery="at_most_once", ')
     summary = await bench.run(code, urls, concurrency=20)
     items, letters = await outcome(bench, summary)
     assert killed and set(origin.visits.values()) == {1}
-    assert len(items) + len(letters) == 400 and set(items.values()) == {1}
+    assert len(items) + len(letters) == 200 and set(items.values()) == {1}
     assert letters and all("WorkerDied" in error for error in letters.values())
 
 
@@ -354,18 +346,16 @@ def crashes_while_it_fetches(trouble, **changes):
     {code}"""
 
 
-@pytest.mark.parametrize("workers", [1, *long(3)])
 async def test_a_response_that_crashes_the_http_client_costs_its_own_task_and_no_other(
-    bench, origin, monkeypatch, workers
+    bench, origin, monkeypatch
 ):
     monkeypatch.setattr("shoal.fleet.run.pool.MIN_RESTART_DELAY_SECONDS", 0.01)
-    urls = pages(origin, good=200, bad=2)
     async with asyncio.timeout(100):
-        summary = await bench.run(crashes_while_it_fetches("os.abort()"), urls, workers=workers)
+        summary = await bench.run(crashes_while_it_fetches("os.abort()"), pages(origin, good=80, bad=1))
     items, letters = await outcome(bench, summary)
-    assert items == Counter({f"good{number}": 1 for number in range(200)})
-    assert set(letters) == {"bad0", "bad1"} and not summary.ending.failures
-    assert all("SIGABRT while it had no other task in progress" in error for error in letters.values())
+    assert items == Counter({f"good{number}": 1 for number in range(80)})
+    assert set(letters) == {"bad0"} and not summary.ending.failures
+    assert "SIGABRT while it had no other task in progress" in letters["bad0"]
     assert any("tasks were in progress: they run" in line for line in bench.witness.said_lines)
 
 
@@ -389,11 +379,11 @@ async def test_a_step_that_leaves_what_ends_the_process_after_its_task_costs_its
     Settlements.put = put_and_crash
     {scraper("pass")}"""
     async with asyncio.timeout(100):
-        summary = await bench.run(code, pages(origin, good=20, bad=2))
+        summary = await bench.run(code, pages(origin, good=20, bad=1))
     items, letters = await outcome(bench, summary)
     assert items == Counter({f"good{number}": 1 for number in range(20)})
-    assert set(letters) == {"bad0", "bad1"} and not summary.ending.failures
-    assert all("its step has left a thread or an object that does" in error for error in letters.values())
+    assert set(letters) == {"bad0"} and not summary.ending.failures
+    assert "its step has left a thread or an object that does" in letters["bad0"]
 
 
 @pytest.mark.long
@@ -405,9 +395,9 @@ async def test_a_response_that_freezes_the_http_client_costs_its_own_task_and_no
         "retries=1", "retries=0"
     )
     async with asyncio.timeout(100):
-        summary = await bench.run(code, pages(origin, good=40, bad=1))
+        summary = await bench.run(code, pages(origin, good=10, bad=1))
     items, letters = await outcome(bench, summary)
-    assert items == Counter({f"good{number}": 1 for number in range(40)})
+    assert items == Counter({f"good{number}": 1 for number in range(10)})
     assert set(letters) == {"bad0"} and "frozen" in letters["bad0"]
 
 

@@ -162,8 +162,9 @@ async def test_debugging_refuses_options_that_it_would_ignore_and_obeys_a_typed_
 
 async def test_a_failure_is_found_and_fixed_from_its_dead_letter(folder, site):
     urls = ["--url", f"{site.url}/break", "--url", f"{site.url}/"]
-    done = await typed("run", "shop.py", *urls, "--run", "mine", "--json", folder=folder)
-    assert done.row["dead"] == 2
+    done = await typed("run", "shop.py", *urls, "--run", "mine", folder=folder)
+    assert f"First of 3 JSONDecodeError: {site.url}/price\n" in done.err
+    assert '    File "prices.py", line 5, in read_price\n' in done.err
     listed = (await typed("dead", "list", "mine", "--json", folder=folder)).rows
     refused, failed = sorted(listed, key=lambda letter: letter["attempts"])
     assert refused["attempts"] == 1
@@ -190,18 +191,10 @@ async def test_a_failure_is_found_and_fixed_from_its_dead_letter(folder, site):
     )
     assert '{"price":7}' in tried
     assert "'A shop'" in tried
-    known = await typed("dead", "shell", "mine", failed["id"], folder=folder)
-    assert known.code == Exit.OK, known.err  # the run remembers its file
     (folder / "shop.py").rename(folder / "moved.py")
     unknown = await typed("dead", "shell", "mine", failed["id"], folder=folder)
     assert unknown.code == Exit.USAGE
     assert f"shoal dead shell mine {failed['id']} FILE.py" in unknown.err
-
-
-async def test_a_run_ends_with_the_first_error_of_each_class(folder, site):
-    done = await typed("run", "shop.py", "--url", f"{site.url}/", folder=folder)
-    assert f"First of 3 JSONDecodeError: {site.url}/price\n" in done.err
-    assert '    File "prices.py", line 5, in read_price\n' in done.err
 
 
 async def test_the_shell_fetches_and_runs_steps(folder, site):

@@ -22,7 +22,7 @@ from tests.integration import fork_workers
 from tests.integration.engine.origin import Answer
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def started_for_real(monkeypatch):
     """Other tests fork it from a process that has imported all that it needs."""
     monkeypatch.setattr(forkserver, "_start", fork_workers._start_for_real)
@@ -105,7 +105,7 @@ async def test_the_exit_code_of_a_worker_is_reported(fork_server, descriptors):
 
 
 async def test_a_sigterm_right_after_the_fork_ends_a_worker_regularly(fork_server, descriptors):
-    for _ in range(20):
+    for _ in range(5):
         ends = descriptors()
         worker = await ends.spawn(fork_server)
         os.kill(worker.pid, signal.SIGTERM)
@@ -154,7 +154,9 @@ async def test_a_frozen_worker_whose_fork_server_has_died_is_killed(fork_server,
     assert await new.wait() == 1
 
 
-async def test_ctrl_c_does_not_end_a_fork_server_that_still_imports(fork_server, descriptors):
+async def test_ctrl_c_does_not_end_a_fork_server_that_still_imports(
+    started_for_real, fork_server, descriptors
+):
     started = fork_server.pid
     os.kill(started, signal.SIGINT)  # as the terminal does, to the whole group
     ends = descriptors()
@@ -202,7 +204,7 @@ async def test_a_run_with_more_workers_than_files_says_so_and_blames_no_fork_ser
     assert "The fork server" not in caplog.text
 
 
-def test_a_frozen_fork_server_does_not_keep_a_program_from_ending(monkeypatch):
+def test_a_frozen_fork_server_does_not_keep_a_program_from_ending(started_for_real, monkeypatch):
     monkeypatch.setattr(forkserver, "CLOSE_TIMEOUT", 0.2 * SECOND)
     with ForkServer() as fork_server:
         os.kill(fork_server.pid, signal.SIGSTOP)
@@ -212,7 +214,7 @@ def test_a_frozen_fork_server_does_not_keep_a_program_from_ending(monkeypatch):
     assert not is_process_running(fork_server.pid)
 
 
-async def test_a_run_goes_on_when_its_fork_server_and_a_worker_are_killed(bench, origin):
+async def test_a_run_goes_on_when_its_fork_server_and_a_worker_are_killed(started_for_real, bench, origin):
     origin.answer = lambda path: Answer(after=0.1)  # so that it goes on for a second at least
     killed = []
 
@@ -230,9 +232,9 @@ async def test_a_run_goes_on_when_its_fork_server_and_a_worker_are_killed(bench,
     async def page(page: Page):
         yield {"url": page.url}
     """
-    summary = await bench.run(code, [f"{origin.url}/{number}" for number in range(1_500)], workers=2)
+    summary = await bench.run(code, [f"{origin.url}/{number}" for number in range(900)], workers=2)
     assert killed and any("vanished" in line for line in bench.witness.said_lines), bench.witness.said_lines
-    assert summary.snapshot.stats.items == summary.snapshot.stats.completed == 1_500
+    assert summary.snapshot.stats.items == summary.snapshot.stats.completed == 900
 
 
 async def test_a_run_goes_on_when_several_fork_servers_in_a_row_are_killed(bench, monkeypatch):

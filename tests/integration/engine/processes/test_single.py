@@ -1,4 +1,4 @@
-"""Single mode: one process at a time works on a scraper, by whatever way it is started, on every queue."""
+"""Single mode: one process at a time works on a scraper, by whatever way it is started."""
 
 import asyncio
 import socket
@@ -35,8 +35,8 @@ NOBODY = "elsewhere-1-abcd"
 
 
 @pytest.fixture
-async def queue(any_bench):
-    async with open_queue(any_bench.queue_url) as queue:
+async def queue(bench):
+    async with open_queue(bench.queue_url) as queue:  # the lock is a note, which every queue keeps alike
         yield queue
 
 

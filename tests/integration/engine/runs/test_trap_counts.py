@@ -10,7 +10,7 @@ from shoal.queue.open import open_queue
 from shoal.scrape.links import traps
 from shoal.scrape.links.filter import LinkFilter
 from shoal.scrape.settings.scraper import ScraperSettings
-from shoal.worker.trap_counts import TrapCountSync
+from shoal.worker.left_out import TrapCountSync
 
 WORKERS, LIMIT = 4, 300
 

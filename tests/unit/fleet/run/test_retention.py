@@ -12,10 +12,9 @@ from shoal.fleet.run.lifecycle import purge
 from shoal.fleet.run.retention import RetentionRule, apply_keep, purge_old
 from shoal.queue.sqlite.queue import SqliteQueue
 from shoal.scrape.scraper import Scraper
-from shoal.worker.left_out import left_out_topic
+from shoal.worker.left_out import left_out_topic, trap_topic
 from shoal.worker.page_limit import BUDGETS, raise_page_limit
 from shoal.worker.recrawl import topic
-from shoal.worker.trap_counts import trap_topic
 
 DAY = timedelta(days=1)
 NOW = datetime.now(UTC)

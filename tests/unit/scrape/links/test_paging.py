@@ -38,8 +38,8 @@ def walk(link_filter, links_of, pages, *, dropped=None):
 
 def test_the_next_page_of_a_list_is_as_deep_as_the_list():
     books = [(f"https://a.test/book/{n}", "book") for n in range(20)]
-    depths = walk(make_filter(), lambda page, n: linked(page, *books, (LIST.format(n), "list")), 1_500)
-    assert depths == [1] * 1_499
+    depths = walk(make_filter(), lambda page, n: linked(page, *books, (LIST.format(n), "list")), 300)
+    assert depths == [1] * 299
 
 
 def test_a_page_with_two_links_to_its_own_step_is_one_level():
@@ -69,9 +69,8 @@ def crawl_tree(links_of, filters=1, **settings):
     return depths
 
 
-@pytest.mark.parametrize("filters", [1, 4])
-def test_a_tree_of_pages_with_two_links_each_ends_at_max_depth(filters):
-    depths = crawl_tree(lambda url: [f"{url}/0", f"{url}/1"], filters, max_depth=4)
+def test_a_tree_of_pages_with_two_links_each_ends_at_max_depth():
+    depths = crawl_tree(lambda url: [f"{url}/0", f"{url}/1"], filters=4, max_depth=4)
     assert len(depths) == 2**5 - 1
     assert max(depths) == 4
 

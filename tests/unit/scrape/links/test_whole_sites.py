@@ -9,7 +9,7 @@ from tests.cases import long
 from tests.unit.scrape.generated_sites import GENERATED
 from tests.unit.scrape.links.fleet_crawl import HOME, FleetCrawl
 
-LIMIT = 600  # in place of thousands
+LIMIT = 200  # in place of thousands
 WORKERS = 4
 
 
@@ -57,13 +57,13 @@ def paged(url):
     page = int(url.partition("page=")[2] or 1)
     if "/item/" in url:
         return [HOME]
-    following = [f"{HOME}list?page={n}" for n in (page - 1, page + 1) if 0 < n <= 100]
+    following = [f"{HOME}list?page={n}" for n in (page - 1, page + 1) if 0 < n <= 40]
     return [*following, *(f"{HOME}item/{page * 10 + n}" for n in range(10))]
 
 
 ORDINARY = {
-    "shop": tree(40, 40),
-    "pages with parts": tree(10, 10, 12, 3),  # twice as many pages with parts as the limit
+    "shop": tree(20, 20),
+    "pages with parts": tree(7, 7, 9, 3),  # six times as many pages with parts as the limit
     "categories": categories,
     "encyclopaedia": encyclopaedia,
     "forum": forum,
@@ -141,7 +141,7 @@ SHORT_ENDLESS = ("maze of 2", "relative loop", "next_month")
 @pytest.mark.parametrize("site", [*SHORT_ENDLESS, *long(*sorted(ENDLESS.keys() - set(SHORT_ENDLESS)))])
 def test_a_site_without_end_is_left(site):
     links_of, trap = ENDLESS[site]
-    most = 10 * LIMIT  # of filters, the URLs with one and two parameters are finite, and fetched as well
+    most = 30 * LIMIT  # of filters, the URLs with one and two parameters are finite, and fetched as well
     crawl = FleetCrawl(links_of, workers=WORKERS).run(most)
     assert len(crawl.visited) < most
     assert f"trap: {trap}" in crawl.dropped if trap else crawl.dropped

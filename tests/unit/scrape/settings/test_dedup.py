@@ -12,12 +12,6 @@ from shoal.scrape.settings.storage import DedupSettings
 MONTH = timedelta(days=30)
 
 
-@pytest.mark.parametrize("off", [None, False, "off", "no", "none", "OFF"])
-def test_off(off):
-    assert ScraperSettings.read(dedup="30d").replace(dedup=off).dedup is None
-    assert Scraper("news", dedup=off).run_settings().dedup is None
-
-
 @pytest.mark.parametrize("month", ["30d", MONTH, MONTH.total_seconds(), {"lifetime": "30d"}, "lifetime=30d"])
 def test_a_lifetime(month):
     assert ScraperSettings.read(dedup=month).dedup == DedupSettings(lifetime=MONTH)
@@ -61,10 +55,6 @@ def test_pages_that_are_visited_again_are_not_left_out_at_the_same_time():
     for other in ({"again": "newest"}, {"recrawl": True}):
         with pytest.raises(InvalidSetting, match="dedup skips"):
             ScraperSettings.read(dedup="30d", **other)
-
-
-def test_a_playback_leaves_nothing_out(tmp_path):
-    assert ScraperSettings.read(dedup="30d", playback=str(tmp_path)).dedup is None
 
 
 def scraper_with(dedup):

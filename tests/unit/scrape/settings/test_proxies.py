@@ -21,11 +21,6 @@ def read(value):
     return read_proxies("proxies", value)
 
 
-@pytest.mark.parametrize("value", [None, False, "off", "None", "no"])
-def test_proxies_may_be_turned_off(value):
-    assert read(value) is None
-
-
 def test_a_file_is_named_as_text_as_a_path_or_with_rules(file):
     assert read(str(file)) == read(file) == read({"from": file}) == ProxyRules(file=file)
     spelled = read(f"{file} strategy=least-used threshold=5 duration=30m direct=yes share=slice rotate=task")

@@ -110,13 +110,6 @@ def test_a_longer_delay_raises_the_default_cap():
     assert policy.backoff(1, 0.5) == policy.backoff(2, 0.5) == 1200 * SECOND
 
 
-def test_a_playback_never_tries_again(tmp_path):
-    record = tmp_path / "pages.warc.gz"
-    record.touch()
-    settings = shop(retry={"HttpStatus": {"attempts": 9}}).replace(playback=str(record)).settings
-    assert settings.run_settings().max_attempts == 1
-
-
 def test_statuses_and_usual_words_name_rules():
     retry = read_retry("retry", {"5xx": {"attempts": 5}, 429: {"delay": "1m"}, "timeout": {"attempts": 2}})
     assert retry.rules == {

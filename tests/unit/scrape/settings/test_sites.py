@@ -72,7 +72,7 @@ def test_without_sites_nothing_is_set():
         ),
         (
             {"example.com": {"tor": True}},
-            r"Known are delay, fetch, headers, proxies, rate, timeout",
+            r"Known: 'delay', 'fetch', 'headers', 'proxies', 'rate', 'timeout'",
         ),
         ({"example.com": {"per_host": 1}}, r"per_host cannot be set for a site: .* or the site a rate"),
         ({"example.com": {"proxies": ["127.0.0.1"]}}, r"proxies entry 1: has no valid port"),

@@ -39,11 +39,6 @@ def test_a_function_gives_them():
     assert read({"from": list, "hosts": "api.example.com"}).provider is list
 
 
-@pytest.mark.parametrize("off", [None, False, "off", "none"])
-def test_none_are_meant_by_saying_so(off):
-    assert read(off) is None
-
-
 @pytest.mark.parametrize(
     ("value", "said"),
     [

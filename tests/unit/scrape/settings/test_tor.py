@@ -14,16 +14,6 @@ def torrc(tmp_path, monkeypatch):
     return tmp_path / "bridges.torrc"
 
 
-@pytest.mark.parametrize("off", [None, False, "off", "no", "none", "OFF"])
-def test_off(off):
-    assert ScraperSettings.read(tor=off).tor is None
-
-
-@pytest.mark.parametrize("on", [True, "on", "yes", "ON", {}, TorSettings()])
-def test_on(on):
-    assert ScraperSettings.read(tor=on).tor == TorSettings()
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -59,7 +49,3 @@ def test_tor_and_proxies_do_not_go_together():
         ScraperSettings.read(tor=True, proxies=["http://127.0.0.1:1"])
     settings = ScraperSettings.read(proxies=["http://127.0.0.1:1"])
     assert settings.replace(tor=True, proxies="off").tor
-
-
-def test_a_playback_needs_no_tor(tmp_path):
-    assert ScraperSettings.read(tor=True, playback=str(tmp_path)).tor is None

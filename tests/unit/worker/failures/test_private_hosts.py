@@ -5,7 +5,7 @@ import pytest
 from shoal.core.errors import InvalidInput, QueueError
 from shoal.core.model import Counts, HostStatus, Stats
 from shoal.fetch.egress import Egress
-from shoal.worker.fetchers.private_refusals import PrivateHostCheck
+from shoal.worker.failures.brake import PrivateHostCheck
 
 PRIVATE = "10.0.0.1"
 
