@@ -22,6 +22,9 @@ DECLARED_WITHIN = 1024  # bytes, by the HTML standard
 SAMPLE = 16 << 10  # bytes used for detection, which takes about 0.1 ms per 1,000
 
 _MARKS = (
+    # UTF-32 first: its little-endian mark begins with that of UTF-16.
+    (b"\xff\xfe\x00\x00", "utf-32le"),
+    (b"\x00\x00\xfe\xff", "utf-32be"),
     (b"\xef\xbb\xbf", "utf-8"),
     (b"\xff\xfe", "utf-16le"),
     (b"\xfe\xff", "utf-16be"),
@@ -35,6 +38,8 @@ _XML = re.compile(rb"""\s*<\?xml\s[^>]{0,400}?encoding\s*=\s*["']([^"'>]+)""", r
 _DECLARING = re.compile(rb"charset", re.IGNORECASE)
 _SHIFTED = b"\x1b$"  # seven-bit Japanese, which would be taken for ASCII
 _SINGLE_BYTE = ("windows-125", "iso-8859", "koi8")
+# The standard decodes these to nothing, because scripts were hidden in them; Shoal never executes a script.
+_RETIRED = {"iso-2022-kr": "iso2022_kr", "csiso2022kr": "iso2022_kr", "hz-gb-2312": "hz"}
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f\ufffd]")
 
 
@@ -73,6 +78,8 @@ def read_text(body: bytes, content_type: str = "") -> tuple[str, str]:
 def known_name(label: str) -> str | None:
     """Return the encoding of a label by the WHATWG standard, in lower case; None if it is unknown."""
     label = label.strip().lower()
+    if label in _RETIRED:
+        return label
     try:
         name = turbohtml.parse(b"", encoding=label).encoding if _LABEL.fullmatch(label) else None
     except LookupError:
@@ -154,7 +161,11 @@ def _is_mostly_utf8(body: bytes, *, times: int) -> bool:
 
 
 def _decode(body: bytes, name: str) -> str:
-    return body.decode(f"whatwg-{name}").removeprefix("\ufeff")
+    if name.startswith("utf-32") or name in _RETIRED:
+        text = body.decode(_RETIRED.get(name, name), errors="replace")
+    else:
+        text = body.decode(f"whatwg-{name}")
+    return text.removeprefix("\ufeff")
 
 
 if sys.platform == "linux":

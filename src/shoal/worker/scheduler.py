@@ -131,9 +131,10 @@ class Polling:
         # Without a gap a worker that holds leases may be the only one that can handle what it waits for.
         is_on_time = not self._misses or (is_holding and not self._gap)
         delay = 0.0 if is_on_time else min(backoff, longest)
-        if self._is_needed or self.has_pauses:
-            share = PAUSE_SHARE * self._gap or MAX_NEEDED_DELAY_SECONDS
-            delay = min(delay, MAX_NEEDED_DELAY_SECONDS, share)
+        if self.has_pauses:
+            delay = min(delay, MAX_POLL_INTERVAL_SECONDS)
+        if self._is_needed:
+            delay = min(delay, MAX_NEEDED_DELAY_SECONDS, PAUSE_SHARE * self._gap)
         return max(due + self.uniform(0, delay), MIN_WAIT)
 
 

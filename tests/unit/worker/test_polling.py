@@ -117,7 +117,7 @@ def test_a_worker_with_proxies_of_its_own_never_comes_much_later(is_holding):
 def test_a_worker_that_pauses_between_tasks_does_not_rest_while_a_host_is_free():
     clock = Clock(gap=SECOND, may_rest=True)
     clock.polling.has_pauses = True
-    assert max(clock.find_nothing() for _ in range(20)) == 0.25 + MAX_NEEDED_DELAY_SECONDS
+    assert max(clock.find_nothing() for _ in range(20)) == 0.25 + MAX_POLL_INTERVAL_SECONDS
     assert clock.find_nothing(Grant()) == MAX_RESTING_INTERVAL_SECONDS, "no host has a task"
     clock.polling.has_pauses = False
     assert clock.find_nothing() == 0.25 + MAX_RESTING_INTERVAL_SECONDS

@@ -16,6 +16,7 @@ RUSSIAN = "Съешь же ещё этих мягких французских �
 JAPANESE = "これは日本語の文章です。漢字とひらがなとカタカナを含みます。"
 CHINESE = "这是一个用中文写的句子。里面有很多汉字。"
 KOREAN = "이것은 한국어로 쓴 문장입니다. 한글이 많이 있습니다."
+GREEK = "γρήγορη καφέ αλεπού πηδάει πάνω από το τεμπέλικο σκυλί"
 POLISH = "Zażółć gęślą jaźń, proszę państwa"
 
 
@@ -45,14 +46,20 @@ DOCUMENTS = {
         "windows-1251",
     ),
     "header latin-1 means windows-1252": (b"\x80 5", html("iso-8859-1"), "€ 5", "windows-1252"),
+    "header koi8-r": (RUSSIAN.encode("koi8-r"), html("KOI8-R"), RUSSIAN, "koi8-r"),
     "header shift_jis": (JAPANESE.encode("cp932"), html("Shift_JIS"), JAPANESE, "shift_jis"),
+    "header x-sjis": (JAPANESE.encode("cp932"), html("x-sjis"), JAPANESE, "shift_jis"),
     "header euc-jp": (JAPANESE.encode("euc-jp"), html("euc-jp"), JAPANESE, "euc-jp"),
     "header iso-2022-jp": (JAPANESE.encode("iso2022_jp"), html("iso-2022-jp"), JAPANESE, "iso-2022-jp"),
     "header gb2312 means gbk": (CHINESE.encode("gbk"), html("gb2312"), CHINESE, "gbk"),
     "header gb18030": (CHINESE.encode("gb18030"), html("gb18030"), CHINESE, "gb18030"),
     "header big5": ("這是中文".encode("big5"), html("big5"), "這是中文", "big5"),
     "header euc-kr": (KOREAN.encode("euc-kr"), html("euc-kr"), KOREAN, "euc-kr"),
+    "header ks_c_5601-1987": (KOREAN.encode("cp949"), html("ks_c_5601-1987"), KOREAN, "euc-kr"),
     "header iso-8859-2": (POLISH.encode("iso8859-2"), html("latin2"), POLISH, "iso-8859-2"),
+    "header windows-1253": (GREEK.encode("cp1253"), html("windows-1253"), GREEK, "windows-1253"),
+    "header ibm866": (RUSSIAN.encode("cp866"), html("cp866"), RUSSIAN, "ibm866"),
+    "header macintosh": ("é".encode("mac-roman"), html("macintosh"), "é", "macintosh"),
     "header utf-16le": (JAPANESE.encode("utf-16le"), html("utf-16le"), JAPANESE, "utf-16le"),
     "header utf-16be": (GERMAN.encode("utf-16be"), html("utf-16be"), GERMAN, "utf-16be"),
     "header utf-16 without a mark is little-endian": (
@@ -61,6 +68,9 @@ DOCUMENTS = {
         GERMAN,
         "utf-16le",
     ),
+    # retired by the standard, read all the same
+    "header iso-2022-kr": (KOREAN.encode("iso2022_kr"), html("iso-2022-kr"), KOREAN, "iso-2022-kr"),
+    "header hz-gb-2312": (CHINESE.encode("hz"), html("hz-gb-2312"), CHINESE, "hz-gb-2312"),
     # marks
     "mark utf-8": (codecs.BOM_UTF8 + GERMAN.encode(), "", GERMAN, "utf-8"),
     "mark utf-8 against the header": (codecs.BOM_UTF8 + GERMAN.encode(), html("shift_jis"), GERMAN, "utf-8"),
@@ -72,7 +82,10 @@ DOCUMENTS = {
         "<p>ü",
         "utf-16le",
     ),
+    "mark utf-32le": (codecs.BOM_UTF32_LE + GERMAN.encode("utf-32le"), "", GERMAN, "utf-32le"),
+    "mark utf-32be": (codecs.BOM_UTF32_BE + GERMAN.encode("utf-32be"), "", GERMAN, "utf-32be"),
     "mark utf-16 and half a character": (codecs.BOM_UTF16_LE + b"a\x00b", "", "a", "utf-16le"),
+    "mark utf-32 and half a character": (codecs.BOM_UTF32_LE + b"a\x00\x00\x00b\x00", "", "a", "utf-32le"),
     "only a mark": (codecs.BOM_UTF8, "", "", "utf-8"),
     "markup in utf-16 without a mark": ("<p>ü</p>".encode("utf-16le"), "", "<p>ü</p>", "utf-16le"),
     "markup in utf-16be without a mark": ("<p>ü</p>".encode("utf-16be"), "", "<p>ü</p>", "utf-16be"),
@@ -149,6 +162,7 @@ DOCUMENTS = {
     "overlong zero": (b"\xc0\x80 and more", "", " and more", "windows-1252"),
     "lone surrogate": (b"\xed\xa0\x80" + GERMAN.encode(), html("utf-8"), GERMAN, "utf-8"),
     "lone surrogate in utf-16": (codecs.BOM_UTF16_LE + b"\x00\xd8a\x00", "", "a", "utf-16le"),
+    "lone surrogate in utf-32": (codecs.BOM_UTF32_LE + b"\x00\xd8\x00\x00a\x00\x00\x00", "", "a", "utf-32le"),
     "beyond unicode": (b"\xf4\x90\x80\x80 x", html("utf-8"), " x", None),
     "zero bytes": (b"a\x00b", "", "a\x00b", "utf-8"),
     "a zero byte in a tag": (b"<\x00script>", "", "<\x00script>", "utf-8"),
@@ -171,6 +185,10 @@ def test_a_document_is_read_and_the_choice_recorded(name):
     assert "\ufeff" not in text
     assert encoding in (None, chosen)
     assert not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def test_there_are_documents_of_every_sort():
+    assert len(DOCUMENTS) >= 60
 
 
 def test_the_page_tells_which_encoding_was_chosen():
