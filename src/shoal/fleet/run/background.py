@@ -88,7 +88,7 @@ class BackgroundWorkers:
     async def wait(self, timeout: timedelta | None = None) -> None:
         """Wait until they have ended."""
         if self._task:
-            await asyncio.wait([self._task], timeout=timeout and timeout.total_seconds())
+            await asyncio.wait([self._task], timeout=timeout.total_seconds() if timeout else None)
 
     async def close(self) -> None:
         """Close the host of workers that have ended."""

@@ -21,8 +21,10 @@ from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.rows.row import as_json
 
 # Of what `shoal status --json` says of a run.
-REPORTED = ("outcome", "outcome_reason", "findings", "compared_with", "not_followed", "missing", "files")
-REPORTED += ("hooks", "scraper_stats")
+REPORTED = (
+    *("outcome", "outcome_reason", "findings", "compared_with", "not_followed", "missing", "files"),
+    *("hooks", "scraper_stats"),
+)
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
