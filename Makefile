@@ -129,7 +129,7 @@ histories: setup ## Let many clients work on one store in random ways, and judge
 fuzz: $(VENV)/installed ## Read 500,000 mutated pages with every extractor, in processes of their own; ARGS='--pages 20000'
 	$(BIN)/python -m tools.fuzz $(ARGS)
 
-nights: setup ## Scrape a shop that changes from night to night, and see what the runs say; ARGS='changes', 'ordinary', 'revisits' or 'cpu'
+nights: setup ## Scrape a shop that changes from night to night, and see what the runs say; ARGS='changes', 'ordinary' or 'revisits'
 	PYTHONPATH=. $(BIN)/python -m tools.nights $(or $(ARGS),changes)
 
 soak: setup ## Let a simulated fleet work on PostgreSQL for two hours, and see which tables grow; ARGS='--minutes 10'

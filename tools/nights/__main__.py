@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.integration.engine.origin import Origin
 from tools.bench.talk import say
-from tools.nights import cpu, revisits
+from tools.nights import revisits
 from tools.nights.changes import NOTICED, ORDINARY, Change
 from tools.nights.runs import Store
 from tools.nights.scraper import PRICES_MUST_BE_NUMBERS
@@ -73,12 +73,10 @@ async def pass_nights(
 def main() -> int:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(prog="python -m tools.nights", description=__doc__)
-    parser.add_argument("what", choices=("changes", "ordinary", "revisits", "cpu"))
+    parser.add_argument("what", choices=("changes", "ordinary", "revisits"))
     parser.add_argument("--products", type=int, default=200, metavar="N")
     parser.add_argument("--nights", type=int, default=60, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="of cpu, default 5")
-    parser.add_argument("--bytes", type=int, default=40_000, metavar="N", help="of a page of cpu")
     parser.add_argument("--keep", metavar="2m", help="of ordinary nights: delete runs that are older")
     parser.add_argument("--queue", default="", help="of ordinary nights; default SQLite")
     parser.add_argument("--only", metavar="TEXT", help="changes whose name contains it")
@@ -88,9 +86,6 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="shoal-nights-") as name:
         folder = Path(name)
-        if options.what == "cpu":
-            asyncio.run(cpu.measure(folder, options.products, options.rounds, options.bytes))
-            return 0
         if options.what == "changes":
             wrong = asyncio.run(show_changes(folder, options.products, options.only))
         else:

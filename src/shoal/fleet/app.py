@@ -40,10 +40,9 @@ from shoal.fleet.partitions.membership import admit
 from shoal.fleet.partitions.table import read_table
 from shoal.fleet.project.file import Project
 from shoal.fleet.project.scrapers import load
-from shoal.fleet.run.background import BackgroundWorkers, LocalPools, LogObserver
+from shoal.fleet.run.background import LocalPools
 from shoal.fleet.run.enqueue import ends_as_nothing_new
 from shoal.fleet.run.feed import InvalidSeeds, OnInvalid
-from shoal.fleet.run.host import RunHost
 from shoal.fleet.run.lifecycle import discarded_if_refused, is_new
 from shoal.fleet.run.open_run import StartOptions, lock_of, open_run
 from shoal.fleet.run.retention import PurgeReport, RetentionRule, purge_old
@@ -116,7 +115,7 @@ class App:
     def __init__(self, queue: Queue, queue_url: str, project: Project) -> None:
         self.queue = queue
         self.queue_url, self.project = queue_url, project  # the address may contain a password
-        self._stack, self._workers = AsyncExitStack(), list[BackgroundWorkers]()
+        self._stack = AsyncExitStack()
         self._balancers, self._names = Balancers(queue), dict[str, str]()
         self.local_workers = LocalPools(queue)
         self.schedules = Schedules(queue, project)
@@ -172,8 +171,8 @@ class App:
             raise InvalidInput("A run has one id: give `resume` or `run_id`")
         if not seeds and given.again in (None, AUTO):
             seeds = declared_seeds(self.project, job)
-        for earlier in self._workers if workers else ():
-            await earlier.wait_if_drained(job.scraper.name)
+        if workers:
+            await self.local_workers.wait_for_drained(job.scraper.name)
         run_id = given.run_id if given.resume in (None, NEWEST, AUTO) else given.resume
         options = StartOptions(
             run_id=run_id,
@@ -196,11 +195,7 @@ class App:
                 if with_workers and has_work:
                     async with discarded_if_refused(self.queue, run, is_new=opened.is_new, keeps_empty=True):
                         await admit(self.queue, run.id, job.sharing)
-                    host = RunHost(self.queue, job, run, LogObserver(), lock=opened.lock)
-                    workers = BackgroundWorkers(host)
-                    await self._stack.enter_async_context(workers)
-                    self._workers = [one for one in self._workers if one.is_working] + [workers]
-                    check = workers.check
+                    check = (await self.local_workers.add(job, run, lock=opened.lock)).check
         except Exception as error:
             if run and not await is_new(self.queue, run.id):  # else it was deleted, or never made
                 _name_run(error, run)
@@ -394,12 +389,9 @@ class App:
         job = self.job(scraper, settings=changes, workers=workers, args=dict(args or {}))
         job = listening_job(job, at, announce)
         run = await bound_standing_run(self.queue, job)
-        listening = BackgroundWorkers(RunHost(self.queue, job, run, LogObserver()))
-        await self._stack.enter_async_context(listening)
+        check = (await self.local_workers.add(job, run)).check
         await until_listening(self.queue, job.scraper.name, workers)
-        return RunHandle(
-            self.queue, run, routes=self.project.routes, job_of=lambda run: job, check=listening.check
-        )
+        return RunHandle(self.queue, run, routes=self.project.routes, job_of=lambda run: job, check=check)
 
     async def scrape(
         self,

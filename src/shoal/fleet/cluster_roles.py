@@ -19,12 +19,11 @@ from shoal.core.events import read_level
 from shoal.core.model import Run, RunState, Stats, WorkerState
 from shoal.core.tasks import repeat, wait_for_event
 from shoal.core.values import hint, read_choice, read_positive_duration
-from shoal.fleet import lock as single
 from shoal.fleet.app import App
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.job import Job
 from shoal.fleet.left_to_others import LeftToOthers, left_to_others
-from shoal.fleet.places import take_places
+from shoal.fleet.lock import FILLING, ScraperLock, take_places
 from shoal.fleet.project.cluster import PLACEHOLDERS, fill_pattern
 from shoal.fleet.project.config import DEFAULT_HEARTBEAT, Config
 from shoal.fleet.project.file import FILES, Project, ProjectScraper
@@ -68,7 +67,7 @@ class RoleObserver:
         """Handle the counts of a run, which are read again and again."""
 
     def on_message(self, text: str) -> None:
-        """Handle an event that the user should know of."""
+        """Handle an event, or a line of a step's output, that the user should know of."""
 
 
 class MessageObserver(RoleObserver):
@@ -85,9 +84,9 @@ class MessageObserver(RoleObserver):
 SILENT = RoleObserver()
 
 
-def enqueue_lock(queue: Queue, scraper: str, run_id: str | None = None) -> single.ScraperLock:
+def enqueue_lock(queue: Queue, scraper: str, run_id: str | None = None) -> ScraperLock:
     """Return the lock that a coordinator holds."""
-    return single.ScraperLock(queue, scraper, [single.FILLING], run_id=run_id)
+    return ScraperLock(queue, scraper, [FILLING], run_id=run_id)
 
 
 async def find_interrupted(queue: QueueReports, scraper: str) -> Run | None:
@@ -297,11 +296,10 @@ class WorkerHost:
         *,
         runs: Sequence[str] = (),
         count: int | None = None,  # the most workers of a scraper on all machines
-        on_output: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._queue, self._observer = queue, observer
         self._jobs = [replace(job, joins=True) for job in jobs]
-        self._runs, self._count, self._on_output = runs, count, on_output
+        self._runs, self._count = runs, count
         self._pools: set[WorkerPool] = set()
         self._past, self._past_restarts = WorkerCounters(), 0  # of worker pools that have ended
         self._metrics = PoolMetrics(self)
@@ -412,7 +410,7 @@ class WorkerHost:
         job, notice = await use_settings(self._queue, job, run)
         async with AsyncExitStack() as stack:
             lock = await stack.enter_async_context(lock_of(self._queue, job, run.id))
-            places: list[single.ScraperLock] = []
+            places: list[ScraperLock] = []
             if self._count is not None:
                 places = await take_places(stack, self._queue, job, self._count)
                 job = replace(job, workers=len(places))
@@ -433,10 +431,8 @@ class WorkerHost:
             )
         return ending
 
-    async def _host(
-        self, job: Job, run: Run, lock: single.ScraperLock, places: Sequence[single.ScraperLock]
-    ) -> PoolExit:
-        observer = _HostObserver(self._observer, self._on_output)
+    async def _host(self, job: Job, run: Run, lock: ScraperLock, places: Sequence[ScraperLock]) -> PoolExit:
+        observer = _HostObserver(self._observer)
         async with RunHost(self._queue, job, run, observer, lock=lock, metrics=self._metrics) as host:
             self._pools.add(host.pool)
             for place in places:  # after a loss this machine joins again, with what is free
@@ -454,8 +450,8 @@ class WorkerHost:
 class _HostObserver(RunObserver):
     """Passes what happens to the workers on one run to the observer of all runs."""
 
-    def __init__(self, observer: RoleObserver, on_output: Callable[[str], None]) -> None:
-        self._observer, self._on_output = observer, on_output
+    def __init__(self, observer: RoleObserver) -> None:
+        self._observer = observer
 
     def on_start(self, run: Run, pool: WorkerPool) -> None:
         self._observer.on_join(run)
@@ -464,7 +460,7 @@ class _HostObserver(RunObserver):
         self._observer.on_message(text)
 
     def on_output(self, line: str) -> None:
-        self._on_output(line)
+        self._observer.on_message(line)
 
 
 def _combine(before: PoolExit | None, ending: PoolExit) -> PoolExit:

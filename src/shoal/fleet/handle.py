@@ -168,20 +168,6 @@ class TaskWaiter:
                 self.items[item.task_id].append(item.data)
 
 
-async def outcomes(
-    queue: Queue, run_id: str, ids: Sequence[str | None], snapshots: AsyncIterator[Snapshot], *, strict: bool
-) -> TaskWaiter:
-    """Wait until all of these tasks have ended; a strict wait ends at the first failure."""
-    waiting = TaskWaiter(queue, run_id, ids)
-    await waiting.check()
-    async for snapshot in snapshots:
-        await waiting.update(snapshot, is_last=snapshot.is_over)
-        if waiting.is_over or (strict and waiting.errors):
-            return waiting
-    await waiting.update(snapshot, is_last=True)
-    return waiting
-
-
 def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(ids), CHUNK):
         yield ids[start : start + CHUNK]
@@ -512,10 +498,17 @@ class RunHandle:
     ) -> TaskWaiter:
         """Wait until these tasks have ended: `items` by id of the completed ones, `errors` of the others.
 
-        None, the id of a task that was refused, is left out.
+        None, the id of a task that was refused, is left out. A strict wait ends at the first failure.
         """
+        waiting = TaskWaiter(self.queue, self.id, ids)
         async with asyncio.timeout(timeout.total_seconds() if timeout else None):
-            waiting = await outcomes(self.queue, self.id, ids, self.watch(), strict=strict)
+            await waiting.check()
+            async for snapshot in self.watch():
+                await waiting.update(snapshot, is_last=snapshot.is_over)
+                if waiting.is_over or (strict and waiting.errors):
+                    break
+            else:
+                await waiting.update(snapshot, is_last=True)
         for error in waiting.errors.values():
             error.results = waiting.items
         return waiting

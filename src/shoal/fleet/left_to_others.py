@@ -34,8 +34,9 @@ class Left(NamedTuple):
     def text(self, job: Job, run_id: str) -> str:
         """Return the tasks, and why the job's workers do not run them."""
         counts = Counter[str]()
-        for group, count in self.groups.items():
-            counts[self._name(group)] += count
+        for (step, partition), count in self.groups.items():
+            where = f" in partition {partition}" if partition else " without a partition"
+            counts[f"of {step}" + (where if "partitions" in self.kinds else "")] += count
         parts = [f"{counted(count, 'task')} {name}" for name, count in sorted(counts.items())]
         if (rest := len(parts) - MAX_SHOWN) > 0:
             all_of_them = command_on(job.queue_url, f"partitions {run_id}")
@@ -45,16 +46,6 @@ class Left(NamedTuple):
         if "steps" in self.kinds and not job.steps:
             reasons.append("the code here has no step for")
         return f"{', '.join(parts)}, which {' or '.join(reasons)}"
-
-    def _name(self, group: StepGroup) -> str:
-        step, partition = group
-        if self.kinds == STEPS:
-            return f"of {step}"
-        if not partition:
-            where = "without a partition"
-        else:
-            where = f"{'of' if self.kinds == PARTITIONS else 'in'} partition {partition}"
-        return where if self.kinds == PARTITIONS else f"of {step} {where}"
 
     def limits(self, job: Job) -> list[str]:
         """Return the options that leave the tasks out; none if the job's code is what lacks their steps."""

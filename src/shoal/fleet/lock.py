@@ -1,21 +1,23 @@
 """The lock of single mode: one process at a time enqueues into a scraper's runs, and one works on them.
 
 It is a note in the queue, so it holds on every machine and needs no run: a refused process has created none.
+The places of workers in a cluster, `workers.count` of the project file over all machines, are such locks too.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
-from shoal.core.errors import DutyFailed, QueueError, ScraperBusy
+from shoal.core.errors import DutyFailed, NoPlaceLeft, QueueError, ScraperBusy
 from shoal.core.model import Note
 from shoal.core.procfs import pid_scope
 from shoal.fleet.dead_workers import has_ended, new_worker_id
+from shoal.fleet.job import Job
 from shoal.queue.contract import SharedNotes
 from shoal.worker.background import failure_of
 
@@ -173,3 +175,22 @@ class ScraperLock:
     async def _write(self, key: str, stamp: int | None) -> Note | None:
         value = msgspec.json.encode(_LockHolder(self._me, self._run_id, pid_scope()))
         return await self._queue.swap_note(TOPIC, key, value, stamp=stamp, ttl=LOCK_TTL)
+
+
+async def take_places(stack: AsyncExitStack, queue: SharedNotes, job: Job, count: int) -> list[ScraperLock]:
+    """Take a place for each worker of a job, as far as some of `count` are free; raises NoPlaceLeft.
+
+    Each is a lock that the stack releases. Workers of other steps or partitions have places of their own:
+    otherwise those of one stage could leave none to the next.
+    """
+    kind = " ".join(["worker", *sorted(job.steps or ()), *sorted(job.partitions or ())])
+    places: list[ScraperLock] = []
+    for number in range(1, count + 1):
+        if len(places) == job.workers:
+            break
+        with suppress(ScraperBusy):
+            place = ScraperLock(queue, job.scraper.name, [f"{kind} {number} of"])
+            places.append(await stack.enter_async_context(place))
+    if not places:
+        raise NoPlaceLeft(job.scraper.name, count)
+    return places

@@ -6,7 +6,6 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import NamedTuple
 
 from shoal.core.errors import QueueError
 from shoal.core.model import MINUTE, SECOND
@@ -23,13 +22,6 @@ ATTEMPT_INTERVAL_SECONDS = (10.0, 30.0)
 log = logging.getLogger(__name__)
 
 
-class ReclaimTurn(NamedTuple):
-    """Whether this machine has reclaimed, and the stamp of the note that tells when one has."""
-
-    reclaimed: bool
-    stamp: int | None
-
-
 @asynccontextmanager
 async def maintained(queue: Queue) -> AsyncIterator[None]:
     """Call `reclaim` periodically inside the block."""
@@ -43,8 +35,8 @@ async def maintained(queue: Queue) -> AsyncIterator[None]:
 
 async def reclaim_if_due(
     queue: Queue, *, min_interval: timedelta = MIN_INTERVAL, seen: int | None = None
-) -> ReclaimTurn:
-    """Call `reclaim` unless another machine has just done so.
+) -> int | None:
+    """Call `reclaim` unless another machine has just done so; return the stamp of the note about it.
 
     `seen` is the stamp that the note had `min_interval` ago. If it still has it, nobody has reclaimed since,
     whatever its age is: that stays zero for long after the store's clock was set back.
@@ -52,21 +44,22 @@ async def reclaim_if_due(
     # Coordinated by a note, so that a thousand machines load the store no more than one does.
     last = (await queue.notes(TOPIC, [KEY])).get(KEY)
     if last is not None and last.age < min_interval and last.stamp != seen:
-        return ReclaimTurn(False, last.stamp)
+        return last.stamp
     note = await queue.swap_note(TOPIC, KEY, b"", stamp=last.stamp if last else None, ttl=NOTE_TTL)
     if note is None:
-        return ReclaimTurn(False, None)
+        return None
     await queue.reclaim()
-    return ReclaimTurn(True, note.stamp)
+    return note.stamp
 
 
 async def _maintain(queue: Queue) -> None:
-    wait, turn = random.uniform(0, MAX_FIRST_DELAY_SECONDS), ReclaimTurn(False, None)
+    wait = random.uniform(0, MAX_FIRST_DELAY_SECONDS)
+    stamp: int | None = None
     while True:
         await asyncio.sleep(wait)
         wait = random.uniform(*ATTEMPT_INTERVAL_SECONDS)
         try:
-            turn = await reclaim_if_due(queue, seen=turn.stamp)
+            stamp = await reclaim_if_due(queue, seen=stamp)
         except QueueError as error:
             log.warning("Queue maintenance failed: %s. Retrying in %.0f s.", str(error).rstrip("."), wait)
         except Exception:

@@ -182,7 +182,7 @@ class ScheduleCoordinator:
             return
         job = replace(job, workers=self._workers)
         say = self._observer.on_message
-        host = self._hosts[scraper] = WorkerHost(self._queue, [job], MessageObserver(say), on_output=say)
+        host = self._hosts[scraper] = WorkerHost(self._queue, [job], MessageObserver(say))
         start_in(self._tasks, restarted(f"Working on runs of {scraper!r}", host.serve, say))
 
     def _job(self, scraper: str, role: Role = Role.COORDINATOR, **more: Any) -> Job:

@@ -9,7 +9,7 @@ from shoal.core.model import Task
 from shoal.fleet import cluster_roles
 from shoal.fleet.cluster_roles import RoleObserver, WorkerHost
 from shoal.fleet.job import Job
-from shoal.fleet.places import take_places
+from shoal.fleet.lock import take_places
 from shoal.fleet.run.pool import PoolExit
 from shoal.scrape.scraper import Scraper
 

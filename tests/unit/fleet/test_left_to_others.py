@@ -105,7 +105,7 @@ async def test_a_run_of_some_partitions_ends_when_the_others_are_left_and_names_
     stand.at_work = [worker(partitions=["CA"])]
     await stand.check({("detail", f"P{number}"): 2 for number in range(12)})
     (said,) = stand.said
-    assert stand.stops == 1 and "2 tasks of partition P0, 2 tasks of partition P1" in said
+    assert stand.stops == 1 and "2 tasks of detail in partition P0, 2 tasks of detail in partition P1" in said
     assert "and those of 2 more (all: shoal partitions r), which --partitions CA does not run" in said
     assert said.endswith("To run them: shoal work two.py --run r")
 

@@ -114,15 +114,6 @@ async def test_a_run_has_the_seeds_arguments_and_settings_of_its_schedule_and_wr
     assert json.loads((bench.folder / "out" / f"{run_id}.jsonl").read_text()) == {"name": "eve"}
 
 
-async def test_a_run_whose_seeds_give_no_task_ends_as_empty(bench):
-    bench.write('seeds = { urls_file = "none.txt" }\n')
-    (bench.folder / "none.txt").write_text("# nothing today\n")
-    async with bench.coordinator():
-        await bench.app.schedules.run_now("nightly")
-        one = await bench.until(OccurrenceState.ENDED)
-    assert (one.outcome, one.reason) == ("empty", "its seeds gave no task")
-
-
 @pytest.mark.parametrize("fault", ["seeds", "module"])
 async def test_what_cannot_begin_at_night_is_said_when_the_coordinator_starts(bench, fault):
     broken = {"seeds": ("axis =", "axes ="), "module": ("names.py", "gone.py")}[fault]
@@ -215,18 +206,13 @@ async def test_a_run_that_was_ended_by_hand_meanwhile_is_over(bench, lost):
     assert bool(await bench.queue.runs()) == (lost == "cancelled")
 
 
-async def test_seeds_that_cannot_be_read_fail_the_occurrence_with_the_reason(bench):
-    bench.write('seeds = { urls_file = "nothing.txt" }\n')
-    async with bench.coordinator():
-        await bench.app.schedules.run_now("nightly")
-        one = await bench.until(OccurrenceState.ENDED)
-    assert one.outcome == "failed" and "nothing.txt" in one.reason
-    assert await bench.queue.runs() == []
-
-
 @pytest.mark.parametrize(
     ("seeds", "outcome", "said"),
-    [('urls_file = "empty.txt"', "empty", "no task"), ('url = ["nonsense"]', "failed", "nonsense")],
+    [
+        ('urls_file = "empty.txt"', "empty", "its seeds gave no task"),
+        ('urls_file = "nothing.txt"', "failed", "nothing.txt"),
+        ('url = ["nonsense"]', "failed", "nonsense"),
+    ],
 )
 async def test_a_run_that_gets_no_task_ends_and_leaves_no_run_behind(bench, seeds, outcome, said):
     (bench.folder / "empty.txt").write_text("# none today\n")

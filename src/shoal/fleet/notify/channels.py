@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -23,7 +24,7 @@ from shoal.core.values import hint, read_choice, read_text, read_whole, read_wor
 from shoal.fetch.contract import Limits
 from shoal.fetch.egress import Egress
 from shoal.fetch.http.engines import open_engine
-from shoal.fleet.project.cluster import read_fields, setting
+from shoal.fleet.project.cluster import read_fields, read_subtable, setting
 from shoal.fleet.project.file import Project
 from shoal.registry.registry import Registry
 from shoal.registry.signatures import check_call, is_async
@@ -59,20 +60,6 @@ def _read_events(key: str, value: Any) -> tuple[str, ...]:
     return names
 
 
-def _read_limit(key: str, value: Any) -> int:
-    return read_whole(key, value, least=0)
-
-
-def _read_tls(key: str, value: Any) -> str:
-    return read_choice(key, value, ("starttls", "tls", "none"))
-
-
-def _read_options(key: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidSetting(key, f"must be a table, got {value!r}")
-    return value
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSettings:
     """One table [notify.NAME]: what is sent, about which scrapers, and where to."""
@@ -80,16 +67,17 @@ class ChannelSettings:
     kind: str = setting(read_text, "webhook")
     events: tuple[str, ...] = setting(_read_events, DEFAULT_KINDS)
     scrapers: tuple[str, ...] = setting(read_words, ())  # default: all
-    dead_letters: int = setting(_read_limit, 100)  # of one run, above which the event `dead` is sent
+    # Of one run, above which the event `dead` is sent.
+    dead_letters: int = setting(partial(read_whole, least=0), 100)
     url: str | None = setting(_read_url)
     secret: str | None = setting(_read_secret)  # that signs webhooks
     server: str | None = setting(read_text)  # of mail: HOST:PORT
-    tls: str = setting(_read_tls, "starttls")
+    tls: str = setting(partial(read_choice, known=("starttls", "tls", "none")), "starttls")
     user: str | None = setting(read_text)
     password: str | None = setting(_read_secret)
     sender: str | None = setting(read_text)
     to: tuple[str, ...] = setting(read_words, ())
-    options: Mapping[str, Any] = field(default_factory=dict, metadata={"read": _read_options})  # of a plugin
+    options: Mapping[str, Any] = field(default_factory=dict, metadata={"read": read_subtable})  # of a plugin
 
 
 class NotSent(Exception):

@@ -41,12 +41,17 @@ def setting(read: Read, default: Any = None) -> Any:
     return field(default=default, metadata={"read": read})
 
 
+def read_subtable(key: str, value: Any) -> dict[str, Any]:
+    """Read a table whose keys are checked elsewhere."""
+    if not isinstance(value, dict):
+        raise InvalidSetting(key, f"must be a table, got {value!r}")
+    return value
+
+
 def read_fields(kind: type[T], where: str, given: Any) -> T:
     """Read a table into a dataclass whose fields are its keys; an InvalidSetting names the key."""
     readers: dict[str, Read] = {each.name: each.metadata["read"] for each in fields(kind)}  # type: ignore[arg-type]
-    if not isinstance(given, dict):
-        raise InvalidSetting(where, f"must be a table, got {given!r}")
-    for name in given:
+    for name in read_subtable(where, given):
         if name not in readers:
             raise InvalidSetting(f"{where}.{name}", f"is not known. {hint(name, readers)}")
     return kind(**{name: readers[name](f"{where}.{name}", value) for name, value in given.items()})

@@ -80,11 +80,6 @@ class FieldProfile(msgspec.Struct, frozen=True, kw_only=True):
         """The part of the filled values that have this type."""
         return self.types.get(name, 0) / self.filled if self.filled else 0.0
 
-    @property
-    def distinct_share(self) -> float:
-        """Distinct values by filled ones: 1 if every value is another."""
-        return self.distinct / self.filled if self.filled else 0.0
-
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """How many items break an expectation, and one of them."""

@@ -2,17 +2,16 @@
 
 import asyncio
 import logging
-from contextlib import suppress
 from datetime import timedelta
-from typing import Any
 
 from msgspec.structs import replace
 
-from shoal.core.errors import DutyFailed, InvalidInput, QueueError, ShoalError
+from shoal.core.errors import DutyFailed, InvalidInput, ShoalError
 from shoal.core.model import Run, RunState
 from shoal.core.redact import redactor
 from shoal.fleet.build_job import is_mode
 from shoal.fleet.job import Job
+from shoal.fleet.lock import ScraperLock
 from shoal.fleet.partitions.membership import admit, planned_mode
 from shoal.fleet.run.host import FINISH_TIMEOUT, RunHost
 from shoal.fleet.run.lifecycle import check_not_cancelled, resume
@@ -38,34 +37,23 @@ class LogObserver(RunObserver):
 
 
 class BackgroundWorkers:
-    """Runs the workers of a host until its run is drained or the context ends."""
+    """Runs the workers of a host until its run is drained or they are told to end."""
 
     def __init__(self, host: RunHost) -> None:
         self._host, self.run_id, self.workers = host, host.run.id, host.job.workers
-        self._task: asyncio.Task[Any] | None = None
+        self.scraper, self.has_metrics = host.job.scraper.name, host.job.metrics is not None
+        self._task: asyncio.Task[None] | None = None
         self._error: ShoalError | None = None
-        self._error_was_raised = False
         self._failures: list[str] = []
 
-    async def __aenter__(self) -> None:
+    async def start(self) -> None:
+        """Start them; raises ScraperBusy."""
         await self._host.__aenter__()  # which holds the lock from now on
         self._task = asyncio.create_task(self._work())
-
-    async def __aexit__(self, *exc: object) -> None:
-        assert self._task is not None
-        try:
-            self.release()
-            with suppress(QueueError):
-                await asyncio.wait([self._task])
-                if self._error and not self._error_was_raised:
-                    raise self._error
-        finally:
-            await self._host.__aexit__(None, None, None)
 
     def check(self) -> bool:
         """Return whether the workers have ended; raises the error that ended them, if there was one."""
         if self._error:
-            self._error_was_raised = True
             raise self._error
         if self._failures:
             raise ShoalError(f"The workers of run {self.run_id} have stopped: {self._failures[0]}")
@@ -97,16 +85,22 @@ class BackgroundWorkers:
         while self.is_working and self._host.pool.stops < 2:
             self._host.pool.stop()
 
-    async def wait_if_drained(self, scraper: str) -> None:
-        """Wait for workers on a drained run of this scraper to end: they hold its lock until then."""
-        if self._task is None or self._task.done() or self._host.job.scraper.name != scraper:
-            return
-        if not (await self._host.queue.stats(self.run_id)).remaining:
-            await asyncio.wait([self._task], timeout=END_TIMEOUT.total_seconds())
+    async def wait(self, timeout: timedelta | None = None) -> None:
+        """Wait until they have ended."""
+        if self._task:
+            await asyncio.wait([self._task], timeout=timeout.total_seconds() if timeout else None)
+
+    async def close(self) -> None:
+        """Close the host of workers that have ended."""
+        await self._host.__aexit__(None, None, None)
 
     async def _work(self) -> None:
         try:
-            ending = await self._host.work()
+            try:
+                ending = await self._host.work()
+            finally:
+                if not self.has_metrics:
+                    await self.close()
         except Exception as error:
             failed = DutyFailed(DUTY, error)
             failed.__cause__ = error
@@ -125,13 +119,14 @@ class LocalPools:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._groups: list[BackgroundWorkers] = []
-        self._failures: dict[str, str] = {}  # by run id, the newest last
+        self._failed: dict[str, BackgroundWorkers] = {}  # the last workers of a run, the newest last
         self.starting = asyncio.Lock()  # held while the number that may still start is checked
 
     def count(self, run_id: str | None = None) -> int:
         """Return how many workers run here, on one run or on all."""
         self._forget_ended()
-        return sum(group.workers for group in self._groups if run_id in (None, group.run_id))
+        found = [group for group in self._groups if group.is_working]
+        return sum(group.workers for group in found if run_id in (None, group.run_id))
 
     def is_stopping(self, run_id: str) -> bool:
         """Whether workers of a run were told to stop, and are finishing their tasks."""
@@ -140,14 +135,21 @@ class LocalPools:
 
     def check(self, run_id: str) -> bool:
         """Return whether no worker of a run is here any more; raises why its last ones ended early."""
-        if failure := self.failure(run_id):
-            raise ShoalError(f"The workers of run {run_id} have stopped: {failure}")
-        return not self.count(run_id)
+        is_over = not self.count(run_id)
+        return self._failed[run_id].check() if run_id in self._failed else is_over
 
     def failure(self, run_id: str) -> str:
         """Return why the last workers of a run ended early; empty if they did not."""
         self._forget_ended()
-        return self._failures.get(run_id, "")
+        return self._failed[run_id].failure if run_id in self._failed else ""
+
+    async def add(self, job: Job, run: Run, *, lock: ScraperLock | None = None) -> BackgroundWorkers:
+        """Start the workers of a job on a run; raises ScraperBusy."""
+        group = BackgroundWorkers(RunHost(self._queue, job, run, LogObserver(), lock=lock))
+        await group.start()
+        self._failed.pop(run.id, None)
+        self._groups.append(group)
+        return group
 
     async def start(self, run: Run, job: Job, workers: int) -> None:
         """Start workers on a run, beside those that work on it already, here or elsewhere.
@@ -165,11 +167,14 @@ class LocalPools:
             mode = await planned_mode(self._queue, run.id)
             job = replace(job, partitions=[mode] if mode else job.partitions)
         await admit(self._queue, run.id, job.sharing)
-        job = replace(job, workers=workers, joins=True)
-        group = BackgroundWorkers(RunHost(self._queue, job, run, LogObserver()))
-        await group.__aenter__()
-        self._failures.pop(run.id, None)
-        self._groups.append(group)
+        await self.add(replace(job, workers=workers, joins=True), run)
+
+    async def wait_for_drained(self, scraper: str) -> None:
+        """Wait for workers on a drained run of this scraper to end: they hold its lock until then."""
+        for group in self._groups:
+            is_same = group.scraper == scraper and group.is_working
+            if is_same and not (await self._queue.stats(group.run_id)).remaining:
+                await group.wait(END_TIMEOUT)
 
     def stop(self, run_id: str) -> int:
         """Let the workers of a run finish their running tasks and end; return how many there are."""
@@ -184,8 +189,9 @@ class LocalPools:
         for group in self._groups:
             group.release()
         for group in self._groups:
+            await group.wait()
             try:
-                await group.__aexit__(None, None, None)
+                await group.close()
             except ShoalError as error:
                 log.error("Stopping the workers of run %s: %s", group.run_id, error)
         self._groups = []
@@ -193,7 +199,8 @@ class LocalPools:
     def _forget_ended(self) -> None:
         for group in self._groups:
             if not group.is_working and group.failure:
-                self._failures = {**self._failures, group.run_id: group.failure}
-        self._groups = [group for group in self._groups if group.is_working]
-        for run_id in list(self._failures)[:-MAX_FAILURES]:
-            del self._failures[run_id]
+                self._failed = {**self._failed, group.run_id: group}
+        # The metrics of workers that have ended can be read until the app is closed.
+        self._groups = [group for group in self._groups if group.is_working or group.has_metrics]
+        for run_id in list(self._failed)[:-MAX_FAILURES]:
+            del self._failed[run_id]

@@ -20,6 +20,12 @@ from shoal.fleet.status.findings import RunFindings, read_findings
 from shoal.fleet.status.progress import Snapshot
 from shoal.fleet.status.rows.row import as_json
 
+# Of what `shoal status --json` says of a run.
+REPORTED = (
+    *("outcome", "outcome_reason", "findings", "compared_with", "not_followed", "missing", "files"),
+    *("hooks", "scraper_stats"),
+)
+
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ended, or how far it got."""
@@ -67,15 +73,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "rejected": stats.rejected,
             "state": self.snapshot.state,
             "reason": self.snapshot.reason or None,
-            "outcome": report["outcome"],
-            "outcome_reason": report["outcome_reason"],
-            "findings": report["findings"],
-            "compared_with": report["compared_with"],
-            "not_followed": report["not_followed"],
-            "missing": report["missing"],
-            "files": report["files"],
-            "hooks": report["hooks"],
-            "scraper_stats": report["scraper_stats"],
+            **{name: report[name] for name in REPORTED},
             "failures": list(dict.fromkeys(self.ending.failures)),
             "lost_counts": self.snapshot.lost_counts,
             "seconds": round(self.seconds, 3),

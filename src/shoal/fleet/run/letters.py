@@ -214,17 +214,15 @@ async def edit_letter(
     edit = _edit(run, letter, change, by)
     if edit is None:
         return letter
-    new_id = task_id(run, edit.task)
-    (fate,) = await queue.edit(run_id, [edit])
-    if fate is EditFate.DUPLICATE:
+    report = EditReport()
+    await _write(queue, run, [edit], report, dry_run=False)
+    if report.duplicate:
         drop = shoal_command(f"dead drop {run_id} {letter.id}")
         raise RunConflict(run_id, f"{DUPLICATE}. Drop the letter: {drop}")
-    if fate is EditFate.EDITED:
-        await move_failed_pages(queue, run_id, {letter.id: new_id})
-    if fate is EditFate.CHANGED:
+    if report.changed:
         look = shoal_command(f"dead list {run_id}")
         raise RunConflict(run_id, f"changed the letter meanwhile. Look at it: {look}")
-    return await find_letter(queue, run_id, new_id)
+    return await find_letter(queue, run_id, task_id(run, edit.task))
 
 
 async def check_step(queue: QueueReports, run: Run, step: str | None, job_of: Callable[[Run], Job]) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.core.errors import DutyFailed, HookFailed, InvalidSetting, QueueError, ShoalError
-from shoal.core.model import Run, RunState
+from shoal.core.model import Run
 from shoal.core.tasks import repeat, watched
 from shoal.fleet.dead_workers import new_worker_id
 from shoal.fleet.job import Job
@@ -243,11 +243,6 @@ class WorkerPool:
         if self.hooks and {ExitReason.DRAINED, ExitReason.BUDGET}.intersection(ending.reasons):
             await self.hooks.finish()
 
-    async def _goes_on(self) -> bool:
-        """Return whether the page limit was raised after the workers had found it used."""
-        run, stats = await self._queue.run(self._config.run_id), await self._queue.stats(self._config.run_id)
-        return not self._stops and run.state is RunState.RUNNING and stats.remaining > 0
-
     async def check_settings(self) -> None:
         """Tell the workers when the settings of the run have changed: one read serves all of them.
 
@@ -267,12 +262,10 @@ class WorkerPool:
     async def _run_slots(self, ending: PoolExit) -> None:
         try:
             with self._fork_server or ForkServer() as fork_server:
-                await self._fill_slots(fork_server, ending)
-                while ExitReason.BUDGET in ending.reasons and await self._goes_on():
-                    ending.reasons.clear()
-                    self._is_over, self._slots_left = False, self._count
-                    self._stopping.clear()
-                    await self._fill_slots(fork_server, ending)
+                async with asyncio.TaskGroup() as group:
+                    for number in range(self._first, self._first + self._count):
+                        slot = group.create_task(self._keep_slot_running(fork_server, number, ending))
+                        slot.add_done_callback(self._count_slot)
         except ExceptionGroup as errors:
             first = errors.exceptions[0]
             if isinstance(first, ShoalError):
@@ -285,12 +278,6 @@ class WorkerPool:
                     "Start fewer, or raise its limit: ulimit -n 65536",
                 ) from errors
             raise DutyFailed("Supervising a worker", first) from errors
-
-    async def _fill_slots(self, fork_server: ForkServer, ending: PoolExit) -> None:
-        async with asyncio.TaskGroup() as group:
-            for number in range(self._first, self._first + self._count):
-                slot = group.create_task(self._keep_slot_running(fork_server, number, ending))
-                slot.add_done_callback(self._count_slot)
 
     def _count_slot(self, _slot: asyncio.Task[None]) -> None:
         self._slots_left -= 1

@@ -91,45 +91,35 @@ class OutputFile(msgspec.Struct, frozen=True):
         if last and last.run_id != run_id:
             raise ExportFailed(self.name, f"run {last.run_id} writes to it too", "Export to another file")
 
-    async def begin(self, run_id: str, items: Callable[[], AsyncIterator[StoredItem]]) -> int:
+    async def begin(self, run_id: str, items: Callable[[], AsyncIterator[StoredItem]] | None = None) -> int:
         """Cut what the run has appended before, and return where it begins: at the end for a new one.
 
-        Raises InvalidSetting if others have appended since, of which this queue knows nothing.
+        Raises InvalidSetting if others have appended since, of which this queue knows nothing. Lines are
+        compared with the `items`; rows, which cannot be, must still end the file.
         """
-        self._repair()
+        if items:
+            self._repair()
         last = await self._last()
         size = self.path.stat().st_size if self.path.exists() else 0
         start = min(last.start, size) if last and last.run_id == run_id else size
-        if start < size:
-            own = {hash(msgspec.json.encode(item.data)) async for item in items()}
-            if not await asyncio.to_thread(self._has_only, own, start):
+        if last and start < size:
+            if items:
+                own = {hash(msgspec.json.encode(item.data)) async for item in items()}
+                is_own = await asyncio.to_thread(self._has_only, own, start)
+            else:
+                is_own = last.end == size
+            if not is_own:
                 raise InvalidSetting(
                     self.name,
-                    f"has lines that run {run_id} has not written after those that it has. "
+                    f"has content that run {run_id} has not written after what it has. "
                     "Choose another file, or add --overwrite",
                 )
             os.truncate(self.path, start)
         await self._write(run_id, start)
         return start
 
-    async def begin_rows(self, run_id: str) -> int:
-        """Do the same for a file whose rows cannot be compared with items: nothing may have followed them."""
-        last = await self._last()
-        size = self.path.stat().st_size if self.path.exists() else 0
-        start = size
-        if last and last.run_id == run_id and last.start < size:
-            if last.end != size:
-                raise InvalidSetting(
-                    self.name,
-                    f"has changed since run {run_id} wrote to it. Choose another file, or add --overwrite",
-                )
-            start = last.start
-            os.truncate(self.path, start)
-        await self._write(run_id, start)
-        return start
-
-    async def end_rows(self, run_id: str, start: int) -> None:
-        """Record that the run has written to the end of the file."""
+    async def end(self, run_id: str, start: int) -> None:
+        """Record that the run has written rows to the end of the file."""
         await self._write(run_id, start, self.path.stat().st_size)
 
     def _repair(self) -> None:
@@ -244,9 +234,9 @@ class ResultWriter:
         elif can_follow(path):
             await export(lambda: self._items_after(0), await self._open_live(path))
         else:
-            start = await self._file.begin_rows(self._run_id)
+            start = await self._file.begin(self._run_id)
             await export(lambda: self._items_after(0), open_writer(path, existing="append"))
-            await self._file.end_rows(self._run_id, start)
+            await self._file.end(self._run_id, start)
 
     async def _open_live(self, path: str) -> Writer:
         """Open a file or stdout to be written line by line, from where the run's items begin."""

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -15,7 +16,7 @@ from shoal.core.errors import InvalidSetting
 from shoal.core.model import SECOND, ZERO
 from shoal.core.values import hint, read_choice, read_duration, read_text, spelled
 from shoal.export.tables.address import is_table
-from shoal.fleet.project.cluster import read_fields, read_pattern, setting
+from shoal.fleet.project.cluster import read_fields, read_pattern, read_subtable, setting
 from shoal.fleet.sources.names import read_seeds
 from shoal.scrape.settings.scraper import SETTINGS
 from shoal.worker.run_settings import storable
@@ -23,7 +24,6 @@ from shoal.worker.run_settings import storable
 OVERLAPS = ("skip", "wait", "cancel")
 MISSED = ("once", "skip")
 CRON_FIELDS = 5
-SHORTEST_INTERVAL = SECOND
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PASSWORD = re.compile(r'//[^/?#\s"]*:[^/?#\s"]*@')  # in an address
 _SHOWN = "a schedule is shown to all who may read the queue. Leave it to the scraper"
@@ -47,9 +47,9 @@ def _read_cron(key: str, value: Any) -> str:
     return text
 
 
-def _read_interval(key: str, value: Any) -> str:
-    if read_duration(key, value) < SHORTEST_INTERVAL:
-        raise InvalidSetting(key, f"must be at least {spelled(SHORTEST_INTERVAL)}, got {value!r}")
+def _read_span(key: str, value: Any, *, least: timedelta = ZERO) -> str:
+    if read_duration(key, value) < least:
+        raise InvalidSetting(key, f"must be at least {spelled(least)}, got {value!r}")
     return str(value)
 
 
@@ -74,32 +74,13 @@ def _zone(key: str, name: str) -> tzinfo:
         ) from error
 
 
-def _read_jitter(key: str, value: Any) -> str:
-    read_duration(key, value)
-    return str(value)
-
-
-def _read_overlap(key: str, value: Any) -> str:
-    return read_choice(key, value, OVERLAPS)
-
-
-def _read_missed(key: str, value: Any) -> str:
-    return read_choice(key, value, MISSED)
-
-
-def _read_table(key: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidSetting(key, f"must be a table, got {value!r}")
-    return value
-
-
 def _read_seeds(key: str, value: Any) -> dict[str, Any]:
-    read_seeds(_read_table(key, value), lambda name: f"{key}.{name}")
+    read_seeds(read_subtable(key, value), lambda name: f"{key}.{name}")
     return dict(value)
 
 
 def _read_settings(key: str, value: Any) -> dict[str, Any]:
-    for name, given in _read_table(key, value).items():
+    for name, given in read_subtable(key, value).items():
         if name not in SETTINGS:
             raise InvalidSetting(f"{key}.{name}", f"is not a setting of scrapers. {hint(name, SETTINGS)}")
         SETTINGS[name].read(f"{key}.{name}", given)
@@ -121,12 +102,12 @@ class Schedule:
 
     scraper: str = setting(read_text, "")
     cron: str | None = setting(_read_cron)
-    every: str | None = setting(_read_interval)
+    every: str | None = setting(partial(_read_span, least=SECOND))
     timezone: str = setting(_read_timezone, "UTC")
-    jitter: str = setting(_read_jitter, "0s")
-    overlap: str = setting(_read_overlap, "skip")  # what happens while the run before is not over
-    missed: str = setting(_read_missed, "once")  # what happens after no coordinator was there
-    args: Mapping[str, Any] = field(default_factory=dict, metadata={"read": _read_table})
+    jitter: str = setting(_read_span, "0s")
+    overlap: str = setting(partial(read_choice, known=OVERLAPS), "skip")  # while the run before is not over
+    missed: str = setting(partial(read_choice, known=MISSED), "once")  # after no coordinator was there
+    args: Mapping[str, Any] = field(default_factory=dict, metadata={"read": read_subtable})
     seeds: Mapping[str, Any] = field(default_factory=dict, metadata={"read": _read_seeds})
     settings: Mapping[str, Any] = field(default_factory=dict, metadata={"read": _read_settings})
     out: str | None = setting(_read_output)

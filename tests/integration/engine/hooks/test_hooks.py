@@ -96,32 +96,15 @@ async def decide(failed):
     [
         ("on_request\ndef bad(request): 1 / 0", "ZeroDivisionError"),
         *long(
-            ("on_request\ndef bad(request): return 7", "on_request bad returned a value of type int"),
             ("on_request\ndef bad(request): request.url = 'http://other.test/'", "changed the host"),
-            ("on_request\ndef bad(request): request.headers['a'] = 'x\\r\\ny: z'", "cannot be sent"),
-            ("on_request\ndef bad(request): request.body = 'text'", "it must be bytes"),
             ("on_response\ndef bad(response): raise SystemExit", "on_response bad raised SystemExit"),
-            ("on_response\nasync def bad(response): raise asyncio.CancelledError", "raised CancelledError"),
             ("on_response\nasync def bad(response): await asyncio.sleep(100)", "on_response bad timed out"),
-            (
-                "on_response\ndef bad(response): return replace(response, body='x')",
-                "whose body is of type str",
-            ),
-            ("on_request\ndef bad(request): return request.answer({'a': 1})", "whose body is of type dict"),
-            ("on_response\ndef bad(response): raise TimeoutError('mine')", "TimeoutError: mine"),
-            ("on_item\ndef bad(item): return object()", "on_item bad returned a value of type object"),
         ),
     ],
 )
 async def test_a_hook_that_fails_is_named(bench, origin, hook, error):
     items, dead, _ = await run(bench, origin, f"\n@plain.{hook}\n")
     assert not items and len(dead) == 1 and error in dead[0].error
-
-
-async def test_a_hook_for_errors_that_fails_is_named_and_shows_what_it_was_called_for(bench, origin):
-    origin.answer = lambda path: Answer("", status=500)
-    _, (letter,), _ = await run(bench, origin, "\n@plain.on_error\ndef bad(failed): return 'retry'\n")
-    assert "on_error bad returned a value of type str" in letter.error
 
 
 @pytest.mark.long
@@ -143,17 +126,15 @@ async def test_a_worker_whose_start_fails_says_which_hook_and_why(bench, origin)
     assert not items and not dead and summary.snapshot.stats.remaining == 1
 
 
-@pytest.mark.parametrize("cancel", ["raise asyncio.CancelledError", "asyncio.current_task().cancel()"])
-async def test_a_start_that_is_cancelled_by_the_hook_itself_is_named(bench, origin, cancel):
-    hook = f"\n@plain.on_start\nasync def connect(resources): {cancel}\n"
+async def test_a_start_that_is_cancelled_by_the_hook_itself_is_named(bench, origin):
+    hook = "\n@plain.on_start\nasync def connect(resources): asyncio.current_task().cancel()\n"
     *_, summary = await run(bench, origin, hook)
     assert "The hook on_start connect failed: CancelledError" in summary.ending.failures[0]
 
 
-@pytest.mark.parametrize("kind", ["on_request", "on_item"])
-async def test_code_that_cancels_its_own_task_is_charged_and_not_called_for_ever(bench, origin, kind):
-    hook = f"""
-@plain.{kind}
+async def test_code_that_cancels_its_own_task_is_charged_and_not_called_for_ever(bench, origin):
+    hook = """
+@plain.on_request
 async def bad(_):
     asyncio.current_task().cancel()
     await asyncio.sleep(60)
@@ -178,17 +159,16 @@ async def disconnect(resources):
     assert (tmp_path / "closed").read_text().splitlines() == ["closed"] * 2
 
 
-@pytest.mark.parametrize("wait", ["time.sleep(0.4)", "await asyncio.sleep(0.4)"])
-async def test_a_slow_hook_is_not_called_again_and_again(bench, origin, wait):
+async def test_a_slow_hook_is_not_called_again_and_again(bench, origin):
     """Its request is late for its turn at the host, and is sent all the same, unless one was just sent."""
-    hook = f"""
+    hook = """
 count = 0
 
 @plain.on_request
 async def slow(request):
     global count
     count += 1
-    {wait}
+    time.sleep(0.4)
     request.headers["x-count"] = str(count)
 
 @plain.on_finish
@@ -229,10 +209,10 @@ async def archived(page: Page):
 """
 
 
-async def test_what_a_step_yields_for_a_task_that_has_failed_for_good_replaces_its_dead_letter(any_bench):
+async def test_what_a_step_yields_for_a_task_that_has_failed_for_good_replaces_its_dead_letter(bench):
     async with Origin(lambda path: Answer("<p>x", status=500 if path == "/3" else 200)) as site:
-        summary = await any_bench.run(FALLBACK, urls(site, 4))
-        items, dead = await any_bench.items(summary.run.id), await any_bench.dead(summary.run.id)
+        summary = await bench.run(FALLBACK, urls(site, 4))
+        items, dead = await bench.items(summary.run.id), await bench.dead(summary.run.id)
     assert sorted(items, key=str) == sorted(
         [
             {"url": f"{site.url}/2", "attempt": 2, "error": "IndexError"},

@@ -69,10 +69,10 @@ BROKEN = """
 """
 
 
-async def test_a_dead_letter_keeps_its_traceback_and_its_page(any_bench, origin):
+async def test_a_dead_letter_keeps_its_traceback_and_its_page(bench, origin):
     origin.answer = lambda path: Answer("<b>no price</b>")
-    summary = await any_bench.run(BROKEN, [f"{origin.url}/1"])
-    async with open_queue(any_bench.queue_url) as queue:
+    summary = await bench.run(BROKEN, [f"{origin.url}/1"])
+    async with open_queue(bench.queue_url) as queue:
         (letter,) = [letter async for letter in queue.dead(summary.run.id)]
         page = await read_failed_page(queue, summary.run.id, letter.id)
     lines = letter.traceback.split("\n")
@@ -217,11 +217,11 @@ EXITS = """
 """
 
 
-async def test_a_step_may_skip_its_task_or_ask_for_another_attempt(any_bench, origin):
+async def test_a_step_may_skip_its_task_or_ask_for_another_attempt(bench, origin):
     origin.answer = lambda path: Answer("<b>x</b>")
     paths = ["skip", "later", "bug", "wrong", "none", "fine"]
-    summary = await any_bench.run(EXITS, [f"{origin.url}/{path}" for path in paths])
-    async with open_queue(any_bench.queue_url) as queue:
+    summary = await bench.run(EXITS, [f"{origin.url}/{path}" for path in paths])
+    async with open_queue(bench.queue_url) as queue:
         letters = {str(one.task.url).rpartition("/")[2]: one async for one in queue.dead(summary.run.id)}
     assert summary.snapshot.stats.completed == 2 and summary.snapshot.stats.items == 1
     skipped = summary.snapshot.not_followed["skipped: sold out"]

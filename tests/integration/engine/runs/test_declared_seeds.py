@@ -84,12 +84,12 @@ LISTING = """
 """
 
 
-async def test_a_resumed_run_has_its_arguments_on_every_queue_until_it_is_purged(any_bench, origin):
-    first = await any_bench.run(LISTING, [f"{origin.url}/1"], args=["category=lamps", "pages=7"])
-    again = await any_bench.run(LISTING, [f"{origin.url}/2"], run_id=first.run.id, resume=True)
+async def test_a_resumed_run_has_its_arguments_until_it_is_purged(bench, origin):
+    first = await bench.run(LISTING, [f"{origin.url}/1"], args=["category=lamps", "pages=7"])
+    again = await bench.run(LISTING, [f"{origin.url}/2"], run_id=first.run.id, resume=True)
     assert again.snapshot.stats.completed == 2
-    assert await any_bench.items(first.run.id) == 2 * [{"category": "lamps", "pages": 7}]
-    async with open_queue(any_bench.queue_url) as queue:
+    assert await bench.items(first.run.id) == 2 * [{"category": "lamps", "pages": 7}]
+    async with open_queue(bench.queue_url) as queue:
         await purge(queue, first.run.id)
         assert await stored_args(queue, first.run.id) is None
 

@@ -41,25 +41,11 @@ async def produce(folder, *words):
     return await typed("enqueue", "news.py", *words, folder=folder)
 
 
-@pytest.mark.long
-async def test_a_producer_that_is_started_twice_queues_each_article_once(folder, origin):
-    write_sitemap(folder, origin, 1, 2, 3)
-    first = (await produce(folder, "--json")).row
-    assert (first["enqueued"], first["known"]) == (3, 0)
-    write_sitemap(folder, origin, 2, 3, 4)
-    second = (await produce(folder, "--json")).row
-    assert (second["enqueued"], second["duplicate"], second["known"]) == (1, 0, 2)
-    for run in (first, second):
-        worked = await typed("work", "news.py", "--run", run["run_id"], folder=folder)
-        assert worked.code == Exit.OK, worked.err
-    assert origin.visits == {"/1": 1, "/2": 1, "/3": 1, "/4": 1}
-
-
 async def test_two_producers_that_are_started_at_once_queue_each_article_once(folder, origin):
-    write_sitemap(folder, origin, *range(500))
+    write_sitemap(folder, origin, *range(200))
     found = await asyncio.gather(*(produce(folder, "--json") for _ in range(3)))
-    assert sum(one.row["enqueued"] for one in found) == 500, found
-    assert sum(one.row["known"] for one in found) == 1000
+    assert sum(one.row["enqueued"] for one in found) == 200, found
+    assert sum(one.row["known"] for one in found) == 400
 
 
 async def test_the_terminal_shows_what_was_left_out_and_a_run_without_tasks_is_not_kept(folder, origin):
@@ -132,23 +118,8 @@ async def test_a_run_whose_start_is_refused_stays_if_others_leave_out_what_it_ha
     assert (rest.row["enqueued"] + rest.row["duplicate"], rest.row["known"]) == (6_000, 0)
 
 
-async def test_what_cannot_be_queued_becomes_a_dead_letter_every_time(folder, origin):
-    (folder / "urls.txt").write_text(f"{origin.url}/1\nnonsense\n")
-    for enqueued, known in ((1, 0), (0, 1)):
-        row = (await produce(folder, "--invalid", "dead", "--json")).row
-        assert (row["enqueued"], row["known"], row["invalid"]) == (enqueued, known, 1)
-        dead = await typed("dead", "list", row["run_id"], "--json", folder=folder)
-        assert len(dead.rows) == 1, dead
-
-
 async def test_a_wrong_setting_is_refused_in_words(folder, origin):
     write_sitemap(folder, origin, 1)
-    for value, word in (
-        ("never", "30d steps=article"),
-        ("1d steps=articel", "article"),
-        ("1d for=ever", "steps"),
-    ):
-        refused = await typed(
-            "enqueue", "news.py", "--urls-file", "urls.txt", "--dedup", value, "--json", folder=folder
-        )
-        assert (refused.code, word in json.loads(refused.out)["message"]) == (Exit.USAGE, True), refused.out
+    words = ("--urls-file", "urls.txt", "--dedup", "1d steps=articel", "--json")
+    refused = await typed("enqueue", "news.py", *words, folder=folder)
+    assert (refused.code, "article" in json.loads(refused.out)["message"]) == (Exit.USAGE, True), refused.out

@@ -46,18 +46,18 @@ NEW = CODE.format(
 )
 
 
-async def test_workers_with_old_and_new_code_run_the_steps_that_each_has(any_bench, monkeypatch):
+async def test_workers_with_old_and_new_code_run_the_steps_that_each_has(bench, monkeypatch):
     monkeypatch.setattr(left_to_others, "UNSERVED_SECONDS", 0.0)
     monkeypatch.setattr(progress, "MAX_POLL_INTERVAL_SECONDS", 0.5)
     jobs = {}
     for name, code in (("old", OLD), ("new", NEW)):
-        (any_bench.folder / f"{name}.py").write_text(code)
+        (bench.folder / f"{name}.py").write_text(code)
         # Slow enough to be stopped before it has done all tasks by itself.
         slow = ["pause=5ms"] if name == "old" else []
-        file = str(any_bench.folder / f"{name}.py")
-        jobs[name] = read_job(file, queue=any_bench.queue_url, joins=True, changes=slow)
+        file = str(bench.folder / f"{name}.py")
+        jobs[name] = read_job(file, queue=bench.queue_url, joins=True, changes=slow)
 
-    async with open_queue(any_bench.queue_url) as queue:
+    async with open_queue(bench.queue_url) as queue:
         run = await queue.start_run("shop", settings=jobs["old"].scraper.run_settings())
         seeds = (Task(step="listing", payload={"n": str(n)}) for n in range(SEEDS))
         await queue.enqueue(run.id, seeds)

@@ -8,7 +8,6 @@ import shlex
 import pytest
 
 from shoal import connect
-from shoal.cli.commands.crawl.run import summary_text
 from shoal.cli.exits import Exit
 from shoal.core.errors import RunConflict
 from shoal.core.model import SECOND, RunState, Task
@@ -19,7 +18,6 @@ from shoal.fleet.scale.autoscaler import Autoscaler
 from shoal.fleet.scale.decide import ScaleBounds
 from shoal.fleet.sources.seeds import Seeds
 from shoal.queue.open import open_queue
-from shoal.worker.page_limit import PageLimit, raise_page_limit
 from tests.integration.engine.origin import Answer, Origin
 from tests.integration.engine.shell import start, typed
 
@@ -61,34 +59,9 @@ async def runs(folder, *queue):
     return (await typed("runs", "--json", *queue, folder=folder)).rows
 
 
-async def test_a_run_that_has_used_its_pages_ends_and_goes_on_with_more_on_every_backend(any_bench, origin):
-    origin.answer = two_ways_on
-    done = await any_bench.run(ENDLESS.format(most=9), [f"{origin.url}/"], workers=2, run_id="r")
-    run = done.snapshot.run
-    assert (run.state, run.reason) == (RunState.PARTIAL, "max_pages=9 reached")
-    assert (done.snapshot.state, done.snapshot.stats.completed) == ("partial", 9)
-    with pytest.raises(RunConflict, match=r"has used its budget: 9 pages.*--set max_pages=18"):
-        await any_bench.run(ENDLESS.format(most=9), [], run_id="r", resume=True)
-    more = await any_bench.run(ENDLESS.format(most=12), [], run_id="r", resume=True)
-    assert (more.snapshot.run.reason, more.snapshot.stats.completed) == ("max_pages=12 reached", 12)
-    assert sum(origin.visits.values()) == 12
-
-
 async def test_a_run_that_has_exactly_as_many_pages_as_it_may_have_has_finished(bench, origin):
     done = await bench.run(ENDLESS.format(most=1), [f"{origin.url}/"])
     assert (done.snapshot.state, done.snapshot.run.reason) == ("finished", "")
-
-
-async def test_a_worker_with_the_old_budget_does_not_end_a_run_that_was_resumed_with_more(bench, origin):
-    origin.answer = two_ways_on
-    await bench.run(ENDLESS.format(most=3), [f"{origin.url}/"], run_id="r")
-    more = await bench.run(ENDLESS.format(most=6), [], run_id="r", resume=True)
-    assert more.snapshot.stats.completed == 6
-    async with open_queue(bench.queue_url) as queue:
-        await raise_page_limit(queue, "r", 9)
-        await queue.resume("r")
-        assert not await PageLimit(queue, "r", 3).end_if_used()
-        assert (await queue.run("r")).state is RunState.RUNNING
 
 
 async def test_the_command_says_where_the_run_was_cut_and_what_to_type_for_more(folder, origin):
@@ -167,9 +140,6 @@ async def test_a_start_that_is_refused_leaves_no_run_behind(folder, origin, word
     done = await typed("run", "pages.py", *urls, *words, folder=folder)
     assert done.code == Exit.USAGE, done.err
     assert await runs(folder) == []
-    queued = await typed("enqueue", "pages.py", "--url=example.com", folder=folder)
-    assert queued.code == Exit.USAGE and "no run was created" in queued.err
-    assert await runs(folder) == []
 
 
 async def test_a_run_that_was_there_before_stays_when_a_start_is_refused(folder, origin):
@@ -192,22 +162,6 @@ async def test_a_fleet_whose_table_lacks_a_partition_takes_its_run_back(folder, 
     )
     assert kept.code == Exit.FAILED
     assert "shoal fleet pages.py --resume mine" in kept.err and "shoal purge mine" in kept.err
-
-
-@pytest.mark.long
-async def test_a_cancelled_run_is_not_resumed_and_a_finished_one_is_not_cancelled(folder, origin):
-    await typed("enqueue", "pages.py", f"--url={origin.url}/", "--run", "gone", folder=folder)
-    assert (await typed("cancel", "gone", "--json", folder=folder)).row["state"] == "cancelled"
-    again = await typed("run", "pages.py", "--resume", "gone", *LOCAL, folder=folder)
-    assert again.code == Exit.USAGE
-    assert "was cancelled" in again.err and "Resume:" not in again.err
-    newest = await typed("run", "pages.py", "--resume", "newest", *LOCAL, folder=folder)
-    assert newest.code == Exit.USAGE and "no unfinished run" in newest.err
-    origin.answer = lambda path: Answer()
-    done = await typed("run", "pages.py", f"--url={origin.url}/", "--json", folder=folder)
-    finished = await typed("cancel", done.row["run_id"], folder=folder)
-    assert "has already finished" in finished.err
-    assert (await typed("status", done.row["run_id"], "--json", folder=folder)).row["state"] == "finished"
 
 
 async def test_the_command_to_go_on_is_the_one_that_was_stopped(folder, origin):
@@ -251,11 +205,9 @@ async def second(page: Page):
 
 
 @pytest.mark.long
-async def test_the_next_stage_may_be_on_another_host_and_links_that_are_dropped_are_counted(
-    any_bench, origin
-):
+async def test_the_next_stage_may_be_on_another_host_and_links_that_are_dropped_are_counted(bench, origin):
     async with Origin(address="127.0.0.2") as other:
-        done = await any_bench.run(STAGES.format(other=other.url), [f"{origin.url}/"], run_id="r")
+        done = await bench.run(STAGES.format(other=other.url), [f"{origin.url}/"], run_id="r")
         assert done.snapshot.stats.completed == 2
         assert dict(other.visits) == {"/profile": 1}
         assert done.as_json()["not_followed"] == {
@@ -266,28 +218,14 @@ async def test_the_next_stage_may_be_on_another_host_and_links_that_are_dropped_
             }
         }
         # Whoever looks sees it, not only the launcher that did it.
-        status = await typed("status", "r", "--json", "--queue", any_bench.queue_url, folder=any_bench.folder)
+        status = await typed("status", "r", "--json", "--queue", bench.queue_url, folder=bench.folder)
         assert status.row["not_followed"] == done.as_json()["not_followed"]
-        shown = await typed("status", "r", "--queue", any_bench.queue_url, folder=any_bench.folder)
+        shown = await typed("status", "r", "--queue", bench.queue_url, folder=bench.folder)
         assert "Links not followed: 1 out of scope, for example" in shown.out
-        purged = await typed("purge", "r", "--yes", "--queue", any_bench.queue_url, folder=any_bench.folder)
+        purged = await typed("purge", "r", "--yes", "--queue", bench.queue_url, folder=bench.folder)
         assert purged.code == Exit.OK
-    async with open_queue(any_bench.queue_url) as queue:
+    async with open_queue(bench.queue_url) as queue:
         assert await queue.notes("left out r") == {}
-
-
-@pytest.mark.long
-async def test_the_pace_of_a_scaler_follows_the_pause_of_the_run(folder, origin):
-    (folder / "urls.txt").write_text("\n".join(f"http://a.example/{number}" for number in range(5000)))
-    await typed(
-        "enqueue", "pages.py", "--urls-file", "urls.txt", "--set", "rate=5/s", "--run", "r", folder=folder
-    )
-    words = ("scale", "r", "pages.py", "--max", "10", "--once", "--json")
-    assert (await typed(*words, folder=folder)).row["most_useful"] == 1
-    paused = await typed(*words, "--set", "pause=8-20s", folder=folder)
-    assert paused.row["most_useful"] == 50  # the leases that one host may have
-    assert (await typed("set", "r", "pause=8-20s", folder=folder)).code == Exit.OK
-    assert (await typed(*words, folder=folder)).row["most_useful"] == 50
 
 
 async def test_a_new_run_names_the_one_that_was_left_unfinished(folder, origin):
@@ -303,24 +241,16 @@ async def test_a_new_run_names_the_one_that_was_left_unfinished(folder, origin):
     assert "This is a new run" not in (await typed("run", *words, folder=folder)).err
 
 
-async def test_steps_that_a_run_does_not_work_on_are_named_with_the_command_for_them(folder, origin):
-    (folder / "pages.py").write_text(f"{SCRAPER}\n@pages.step\ndef other(page):\n    yield {{}}\n")
-    origin.answer = lambda path: Answer()
-    words = ("run", "pages.py", "--url", origin.url, "--run", "r", "--step", "other", *LOCAL)
-    done = await typed(*words, "--steps", "other", folder=folder)
-    assert done.code == Exit.OK, done.err
-    assert "With --steps other, tasks of page wait for other workers. To start one, run: " in done.err
-    assert "shoal work pages.py --run r --steps page" in done.err
-
-
 async def test_a_run_ends_and_says_so_when_only_tasks_of_other_steps_are_left(folder, origin, monkeypatch):
     monkeypatch.setattr(left_to_others, "UNSERVED_SECONDS", 0.0)
     (folder / "pages.py").write_text(f"{SCRAPER}\n@pages.step\ndef other(page):\n    yield {{}}\n")
     origin.answer = lambda path: Answer()
-    done = await typed(
-        *("run", "pages.py", "--url", origin.url, "--run", "r", "--steps", "other", "--json"), *LOCAL,
-        folder=folder,
-    )  # fmt: skip
+    words = ("run", "pages.py", "--url", origin.url, "--steps", "other", *LOCAL)
+    done = await typed(*words, "--run", "s", "--step", "other", folder=folder)
+    assert done.code == Exit.OK, done.err
+    assert "With --steps other, tasks of page wait for other workers. To start one, run: " in done.err
+    assert "shoal work pages.py --run s --steps page" in done.err
+    done = await typed(*words, "--run", "r", "--json", folder=folder)
     assert done.code == Exit.PARTIAL, done.err
     assert done.row["left_to_others"] == {"steps": {"page": 1}} and done.row["state"] == "waiting"
     messages = [json.loads(line).get("message", "") for line in done.err.splitlines()]
@@ -335,32 +265,6 @@ async def test_a_run_ends_and_says_so_when_only_tasks_of_other_steps_are_left(fo
     ]
     resumed = await typed(*shlex.split(again)[1:], folder=folder)
     assert resumed.code == Exit.OK, resumed.err
-
-
-async def test_a_run_of_some_partitions_ends_when_these_are_done_and_names_the_others(bench, monkeypatch):
-    monkeypatch.setattr(left_to_others, "UNSERVED_SECONDS", 0.0)
-    code = """
-        pages = Scraper("pages", rate=None, robots=False)
-
-        @pages.step(fetch=None)
-        def page(task: Task):
-            yield {}
-    """
-    states = ["CA", "TX", "TX"]
-    seeds = [Task(step="page", key=str(n), partition=state) for n, state in enumerate(states)]
-    done = await bench.run(code, seeds, run_id="r", partitions=["CA", "NY"])
-    (said,) = bench.witness.said_lines
-    assert said.startswith("Left: 2 tasks of partition TX, which --partitions CA,NY does not run.")
-    assert f"To run them: shoal work {bench.folder}/scraper.py --run r" in said
-    assert done.snapshot.stats.completed == 1
-    text = summary_text(done, None)
-    assert (
-        "Left: 2 tasks of partition TX" in text
-        and "--resume r" in text
-        and "--partitions" not in text.split("Resume")[1]
-    )
-    rest = await bench.run(code, [], run_id="r", resume=True)
-    assert rest.snapshot.stats.completed == 3 and rest.left_to_others is None
 
 
 async def test_with_json_every_line_on_stderr_is_json_also_of_steps_and_libraries(folder, origin):
@@ -395,44 +299,9 @@ async def test_a_step_that_the_scraper_does_not_have_is_refused_with_those_it_ha
     assert "--steps names 'nope', which 'pages' does not have. Its steps: page" in done.err
 
 
-async def test_a_link_that_a_step_does_not_yield_is_named_before_the_first_page(folder, origin):
-    (folder / "pages.py").write_text(SCRAPER.replace("yield page.follow", "page.follow"))
-    origin.answer = lambda path: Answer()
-    done = await typed("run", "pages.py", "--url", origin.url, *LOCAL, folder=folder)
-    warning = "Warning: step 'page' calls page.follow(…) without yield (pages.py:9), which does nothing."
-    assert warning in done.err and done.code == Exit.OK
-    assert done.err.index(warning) < done.err.index("Done: 1 page")
-
-
-async def test_check_looks_at_proxies_tokens_and_a_table_that_are_typed(folder):
-    (folder / "table.toml").write_text('1 = ["CA"]\n1 = ["NV"]\n')
-    (folder / "proxies.txt").write_text("http://127.0.0.1:1\n")  # where nobody listens
-    done = await typed(
-        "check", "pages.py", "--proxies", "proxies.txt", "--tokens", "env:NO_SUCH_THING hosts=api.example",
-        "--partition-table", "table.toml", "--json", folder=folder,
-    )  # fmt: skip
-    found = {row["what"]: row["health"] for row in map(json.loads, done.out.splitlines())}
-    assert done.code == Exit.FAILED, done.err
-    assert (found["proxies"], found["tokens"], found["partitions"]) == ("bad", "bad", "bad")
-
-
-async def test_a_fleet_in_a_log_shows_its_whole_table(folder, origin):
-    states = [f"a-rather-long-name-{number}" for number in range(3)]
-    lines = "".join(f"{origin.url}/{number},{state}\n" for number, state in enumerate(states))
-    (folder / "urls.csv").write_text(f"url,state\n{lines}")
-    origin.answer = lambda path: Answer()
-    done = await typed(
-        "fleet", "pages.py", "--urls-file", "urls.csv", "--partition", "state", "--partitions", "auto",
-        "--stagger", "0", *LOCAL, folder=folder, COLUMNS="40",
-    )  # fmt: skip
-    assert done.code == Exit.OK, done.err
-    (line,) = [line for line in done.err.splitlines() if states[0] in line]
-    assert line.split()[:5] == ["1", *(f"{state}," for state in states[:2]), states[2], "3"]
-
-
-@pytest.mark.parametrize("source", [("--from-run", "nowhere"), ("--urls-file", "none.txt")])
-@pytest.mark.parametrize("command", ["enqueue", "run"])
-async def test_a_source_that_cannot_be_read_leaves_no_run_behind(folder, command, source):
+@pytest.mark.parametrize("words", [("enqueue", "--from-run", "nowhere"), ("run", "--urls-file", "none.txt")])
+async def test_a_source_that_cannot_be_read_leaves_no_run_behind(folder, words):
+    command, *source = words
     failed = await typed(command, "pages.py", *source, *LOCAL, folder=folder)
     assert failed.code == Exit.USAGE, failed.err
     assert await runs(folder) == []
@@ -452,11 +321,11 @@ async def test_a_run_is_made_when_its_first_source_has_been_read(folder, origin)
     assert [row["run_id"] for row in await runs(folder)] == [json.loads(out)["run_id"]]
 
 
-async def test_tasks_for_a_run_that_ended_at_its_limit_let_it_go_on_or_are_refused(any_bench, origin):
+async def test_tasks_for_a_run_that_ended_at_its_limit_let_it_go_on_or_are_refused(bench, origin):
     origin.answer = two_ways_on
-    await any_bench.run(ENDLESS.format(most=3), [f"{origin.url}/"], run_id="r")
-    name = f"{any_bench.folder}/scraper.py:endless"
-    async with connect(any_bench.queue_url, folder=any_bench.folder) as app:
+    await bench.run(ENDLESS.format(most=3), [f"{origin.url}/"], run_id="r")
+    name = f"{bench.folder}/scraper.py:endless"
+    async with connect(bench.queue_url, folder=bench.folder) as app:
         run = await app.run("r")
         before = (await run.stats()).tasks
         more = [f"{origin.url}/more"]
@@ -467,22 +336,6 @@ async def test_tasks_for_a_run_that_ended_at_its_limit_let_it_go_on_or_are_refus
         job = app.job(name, settings={"max_pages": 9})
         assert (await fill(app.queue, job, run.info, Routes(), Seeds(urls=more))).added == 1
         assert (await app.queue.run("r")).state is RunState.RUNNING
-
-
-@pytest.mark.long
-async def test_a_run_of_another_scraper_is_refused_with_what_to_type(folder, origin):
-    (folder / "others.py").write_text(SCRAPER.replace('"pages"', '"others"'))
-    queued = await typed(
-        "enqueue", "pages.py", f"--url={origin.url}/1", "--run", "mine", *LOCAL, folder=folder
-    )
-    assert queued.code == Exit.OK
-    for words in (
-        ("enqueue", "others.py", f"--url={origin.url}/2", "--run"),
-        ("run", "others.py", "--resume"),
-    ):
-        refused = await typed(*words, "mine", *LOCAL, folder=folder)
-        assert refused.code == Exit.USAGE, refused.err
-        assert "belongs to scraper 'pages', not 'others'" in refused.err and "shoal runs" in refused.err
 
 
 async def test_a_run_is_not_resumed_by_code_that_lacks_the_step_of_its_tasks(folder, origin):
@@ -511,7 +364,9 @@ async def test_a_finished_run_is_not_paused_and_watching_it_ends(folder, origin)
     assert done.code == Exit.OK, done.err
     paused = await typed("pause", "r", folder=folder)
     assert paused.code == Exit.OK and "Run r has already finished; nothing was paused." in paused.err
-    assert (await typed("pause", "r", "--json", folder=folder)).row["state"] == "finished"
+    cancelled = await typed("cancel", "r", folder=folder)
+    assert "has already finished" in cancelled.err
+    assert (await typed("status", "r", "--json", folder=folder)).row["state"] == "finished"
     async with asyncio.timeout(30):
         assert (await typed("watch", "r", folder=folder)).code == Exit.OK
 
@@ -548,5 +403,3 @@ async def test_a_run_whose_pages_all_fail_alike_stops_with_its_tasks_and_says_ho
         status = await typed("status", run["run_id"], "--json", folder=tmp_path)
         assert status.row["state"] == "partial" and status.row["reason"].startswith("stop_when=40")
         assert status.row["remaining"] > 0
-        gone_on = await typed(*more.split()[2:], "--set", "stop_when=off", folder=tmp_path)
-    assert gone_on.code == Exit.PARTIAL and "600 dead letters" in gone_on.err

@@ -91,6 +91,7 @@ async def settled(queue):
     return now
 
 
+@pytest.mark.parametrize("queue_url", ["sqlite"], indirect=True)
 async def test_a_url_file_enters_exactly_and_in_little_memory(folder, queue_url):
     good, bad = write_urls(folder / "urls.txt", URLS)
     process = await enqueue(folder, queue_url, "--urls-file", "urls.txt", "--rejects", "bad.jsonl")
@@ -122,6 +123,7 @@ async def test_a_command_that_dies_half_way_and_is_typed_again_leaves_the_same_c
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("queue_url", ["postgres"], indirect=True)
 async def test_a_tree_of_sitemaps_enters_exactly_and_in_little_memory(folder, queue_url, origin):
     files = URLS // PER_FILE
     home = origin.url.encode()

@@ -17,7 +17,6 @@ from shoal.worker.claims import TaskClaims
 from shoal.worker.ipc.protocol import WorkerConfig
 from shoal.worker.page_limit import PageLimit, blocks_topic, raise_page_limit, release_pages
 from shoal.worker.partitions import PLAN, Holding, PartitionPlan, PartitionRole, topic_of
-from tests.cases import long
 from tests.integration.engine.faults import scene
 from tests.integration.engine.origin import Answer
 
@@ -38,12 +37,9 @@ def two_ways_on(path):
     return Answer(f"<a href='/{2 * number + 1}'>a</a><a href='/{2 * number + 2}'>b</a>", after=0.02)
 
 
-@pytest.mark.parametrize("sharing", [None, *long("auto")])
-async def test_many_workers_together_ask_for_as_many_pages_as_a_run_may_have(any_bench, origin, sharing):
+async def test_many_workers_together_ask_for_as_many_pages_as_a_run_may_have(any_bench, origin):
     origin.answer = two_ways_on
-    more = {"workers": 4, "batch": 8, "concurrency": 8}
-    if sharing:
-        more["partitions"] = [sharing]
+    more = {"workers": 3, "batch": 8, "concurrency": 8}
     summary = await any_bench.run(ENDLESS.format(more=""), [f"{origin.url}/"], **more)
     stats = summary.snapshot.stats
     assert (stats.completed, stats.dead, stats.leased) == (61, 0, 0) and stats.remaining > 0
@@ -112,9 +108,9 @@ async def test_without_turns_the_same_workers_do_more_than_they_may(bench):
         assert (await workers[0].queue.stats(run.id)).completed > MOST
 
 
-async def test_workers_that_claim_from_blocks_do_as_many_pages_as_a_run_may_have(any_bench, monkeypatch):
+async def test_workers_that_claim_from_blocks_do_as_many_pages_as_a_run_may_have(bench, monkeypatch):
     monkeypatch.setattr(page_limit, "BLOCK_SHARE", 6)
-    async with claimers(any_bench.queue_url, 5) as (run, workers), asyncio.timeout(60):
+    async with claimers(bench.queue_url, 5) as (run, workers), asyncio.timeout(60):
         claims = [worker.claims() for worker in workers]
         used = await asyncio.gather(*(work_from_blocks(*pair) for pair in zip(workers, claims, strict=True)))
         assert (await workers[0].queue.stats(run.id)).completed == MOST
@@ -236,7 +232,7 @@ async def test_who_sleeps_through_the_end_of_its_turn_is_handed_nothing(any_benc
 
 
 async def test_with_a_plan_who_sleeps_through_the_end_of_its_turn_starts_nothing_of_what_it_is_handed(
-    any_bench, monkeypatch
+    bench, monkeypatch
 ):
     monkeypatch.setattr(page_limit, "LOCK_TTL", timedelta(seconds=0.2))
     few = Scraper("few", rate=None, robots=False, max_pages=3)
@@ -254,7 +250,7 @@ async def test_with_a_plan_who_sleeps_through_the_end_of_its_turn_starts_nothing
 
     async with (
         asyncio.timeout(30),
-        open_queue(any_bench.queue_url) as queue,
+        open_queue(bench.queue_url) as queue,
         scene(queue, few, tasks=tasks, lease=MINUTE, sharing=PartitionRole()) as worker,
     ):
         plan = PartitionPlan(holdings={"": Holding(workers=["worker-1"])})

@@ -22,7 +22,7 @@ pages = Scraper("pages", rate=None, robots=False, retries=0, pause="1.6-4s")
 async def page(page: Page):
     yield {}
 """
-WORKERS, WINDOW = 10, 20.0
+WORKERS, WINDOW = 10, 10.0
 
 
 @pytest.mark.alone
@@ -49,11 +49,11 @@ async def test_a_fleet_that_pauses_keeps_its_pace_when_rate_and_pause_are_change
         while len(origin.moments) < WORKERS:
             await asyncio.sleep(0.1)
         shares = {"without a rate": await share(2.8)}
-        for change, mean_pause in (({"rate": "5/s"}, 2.8), ({"rate": "50/s"}, 2.8), ({"pause": "1-2s"}, 1.5)):
+        for change, mean_pause in (({"rate": "5/s"}, 2.8), ({"rate": "50/s", "pause": "1-2s"}, 1.5)):
             await change_settings(queue, run_id, change)
             shares[str(change)] = await share(mean_pause)
         working.cancel()
         with suppress(asyncio.CancelledError):
             await working
     # At 5/s the workers also wait for each other. When a missed start cost a pause, a third was lost.
-    assert all(0.8 < part < 1.1 for part in shares.values()), shares
+    assert all(0.8 < part < 1.15 for part in shares.values()), shares

@@ -48,15 +48,13 @@ def states(stages):
     return {step: str(stage.state) for step, stage in stages.items()}
 
 
-async def test_a_record_is_followed_by_its_key_through_all_steps(run):
+async def test_records_are_followed_through_all_steps_and_chosen_by_key_step_and_state(run, any_bench):
     stages = (await found(run, key="r0"))["r0"]
     assert states(stages) == {"initial": "completed", "profile": "leased"}
     assert (stages["initial"].items, stages["profile"].worker_id) == (1, OTHER)
     assert stages["profile"].since is not None
     assert await found(run, key="nobody") == {}
 
-
-async def test_every_record_comes_once_with_its_state_in_each_step(run, any_bench):
     seen = [record.name async for record in run.records()]
     assert len(seen) == len(set(seen))
     every = {name: states(stages) for name, stages in (await found(run)).items()}
@@ -68,14 +66,9 @@ async def test_every_record_comes_once_with_its_state_in_each_step(run, any_benc
         "r4": {"initial": "pending"},
     }
 
-
-async def test_records_are_chosen_by_step_and_by_state(run):
     assert set(await found(run, step="profile")) == {"r0"}
     assert set(await found(run, states=[TaskState.LEASED])) == {"r0", "r3"}
     assert set(await found(run, step="initial", states=[TaskState.DEAD, TaskState.PENDING])) == {"r2", "r4"}
-
-
-async def test_completed_ones_are_listed_where_they_are_asked_for(run):
     listed = await found(run, step="initial", states=[TaskState.COMPLETED])
     assert sorted(stages["initial"].items for stages in listed.values()) == [1, 2]
 
@@ -95,6 +88,7 @@ async def test_many_records_are_read_in_pages(any_bench, monkeypatch):
 PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "stages.md").read_text()
 
 
+@pytest.mark.parametrize("any_bench", ["sqlite"], indirect=True)
 async def test_the_examples_of_the_page_run(run, any_bench, tmp_path, capsys):
     scraper, example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "people.py").write_text(scraper)

@@ -1,4 +1,4 @@
-"""Pages that are asked for with a POST, on every queue."""
+"""Pages that are requested with a POST."""
 
 import json
 from collections import Counter
@@ -44,11 +44,11 @@ def shop(path):
             )
 
 
-async def test_forms_and_json_are_sent_once_each_and_answers_go_to_their_steps(any_bench, origin):
+async def test_forms_and_json_are_sent_once_each_and_answers_go_to_their_steps(bench, origin):
     origin.answer = shop
-    summary = await any_bench.run(SEARCH.format(pages=PAGES), [f"{origin.url}/"], workers=2)
+    summary = await bench.run(SEARCH.format(pages=PAGES), [f"{origin.url}/"], workers=2)
     assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (1 + 1 + PAGES, 0)
-    items = await any_bench.items(summary.run.id)
+    items = await bench.items(summary.run.id)
     assert {"found": "Red", "url": f"{origin.url}/found"} in items
     assert sorted(item["number"] for item in items if "number" in item) == list(range(PAGES))
 

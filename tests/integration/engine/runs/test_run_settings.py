@@ -72,22 +72,15 @@ async def test_a_run_of_which_all_tasks_are_private_stops_and_says_the_option(fo
     assert more.code == Exit.OK and "Done: 50 pages" in more.err, more.err
 
 
-async def test_a_private_page_among_others_is_buried(bench, origin):
-    summary = await bench.run(SCRAPER, [f"{origin.url}/1", "http://10.255.0.1/"])
-    assert (summary.snapshot.stats.completed, summary.snapshot.stats.dead) == (1, 1)
-
-
-async def test_every_backend_changes_a_running_run(any_bench, origin):
-    job = read_job(
-        any_bench.write(SCRAPER), queue=any_bench.queue_url, urls=[origin.url], changes=["rate=1/h"]
-    )
-    async with open_queue(any_bench.queue_url) as queue:
+async def test_the_workers_of_a_running_run_follow_a_changed_rate_and_limit(bench, origin):
+    job = read_job(bench.write(SCRAPER), queue=bench.queue_url, urls=[origin.url], changes=["rate=1/h"])
+    async with open_queue(bench.queue_url) as queue:
         opened = await open_job(queue, job)
         seeds = [Task(url=f"{origin.url}/{number}", step="page") for number in range(9)]
         fetched = asyncio.Event()
-        any_bench.witness.on_saw = lambda snapshot, pool: snapshot.stats.completed and fetched.set()
+        bench.witness.on_saw = lambda snapshot, pool: snapshot.stats.completed and fetched.set()
         await queue.enqueue(opened.run.id, seeds)
-        working = asyncio.create_task(launch(opened, any_bench.witness))
+        working = asyncio.create_task(launch(opened, bench.witness))
         await asyncio.wait_for(fetched.wait(), 60)
         # Without the change it would take eight hours.
         await change_settings(queue, opened.run.id, {"rate": None, "max_pages": 7})

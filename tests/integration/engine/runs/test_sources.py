@@ -64,19 +64,6 @@ async def test_combinations_give_urls_with_their_values_as_payload(folder, origi
     assert queued.row["enqueued"] == 6, queued.err
 
 
-@pytest.mark.long
-async def test_a_run_begins_with_what_died_in_another_or_with_its_items(folder, origin):
-    origin.answer = lambda path: Answer(status=500 if path == "/bad" else 200)
-    words = [f"--url={origin.url}/bad", f"--url={origin.url}/good"]
-    first = (await typed("run", "pages.py", "--json", *words, folder=folder)).row
-    dead = await enqueue(folder, "--from-run", first["run_id"])
-    assert dead.row["enqueued"] == 1
-    items = await enqueue(folder, "--from-run", first["run_id"], "--items", "page.next")
-    assert items.row["enqueued"] == 1
-    lonely = await enqueue(folder, "--items", "page.next")
-    assert lonely.code == Exit.USAGE and "--from-run" in lonely.err
-
-
 async def test_routes_of_the_project_decide_and_explain(folder, origin):
     (folder / "shoal.toml").write_text(
         '[[routes]]\nmatch = "*/urgent/*"\npriority = 9\nttl = "30m"\n\n'
@@ -91,12 +78,6 @@ async def test_routes_of_the_project_decide_and_explain(folder, origin):
     queued = await enqueue(folder, f"--url={origin.url}/urgent/1", f"--url={origin.url}/2")
     status = (await typed("status", queued.row["run_id"], "--json", folder=folder)).row
     assert status["partitions"]["rest"]["pending"] == 2
-
-
-async def test_what_a_file_names_twice_enters_once(folder, origin):
-    (folder / "urls.txt").write_text("".join(f"{origin.url}/{number % 900}\n" for number in range(1_000)))
-    queued = await enqueue(folder, "--urls-file", "urls.txt")
-    assert (queued.row["enqueued"], queued.row["duplicate"]) == (900, 100)
 
 
 async def partitions_of(folder, queued):
@@ -115,12 +96,6 @@ async def test_columns_of_a_table_give_partition_priority_key_and_payload(folder
     assert queued.row["duplicate"] == 1  # the key is taken
     wrong = await enqueue(folder, "--urls-file", "urls.csv", "--partition", "stat")
     assert wrong.code == Exit.USAGE and "Did you mean 'state'?" in wrong.err
-
-
-async def test_fields_of_json_lines_do_the_same(folder):
-    (folder / "urls.jsonl").write_text('{"link": "https://a.test/1", "state": "CA", "id": 7}\n')
-    words = ["--urls-file", "urls.jsonl", "--column", "link", "--partition", "state", "--key", "id"]
-    assert await partitions_of(folder, await enqueue(folder, *words)) == {"CA": 1}
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ def low_limit(monkeypatch):
     monkeypatch.setattr(traps, "LIMIT", LIMIT)
 
 
-async def fetched(url, share):
+async def fetched(url):
     """Let workers fetch a maze, forty pages between two exchanges; count the pages."""
     pages = 0
     async with open_queue(url) as queue:
@@ -34,11 +34,11 @@ async def fetched(url, share):
             pages += 1
             links = [Task(url=f"http://a.example/maze/x{n}y{number}", depth=3) for n in range(5)]
             worker.filter([*links, Task(url=f"http://a.example/other/{number}", depth=3)], page, Counter())
-            if share and number % 40 == 0:
+            if number % 40 == 0:
                 await asyncio.gather(*(one.share() for one in syncs))
     return pages
 
 
-async def test_a_fleet_fetches_about_as_much_of_a_trap_as_one_worker(any_bench):
+async def test_a_fleet_fetches_about_as_much_of_a_trap_as_one_worker(bench):
     # All share at the same time, so that some are not quick enough, and learn of the rest a round later.
-    assert LIMIT <= await fetched(any_bench.queue_url, share=True) <= LIMIT + 2 * 40 + WORKERS * LIMIT // 100
+    assert LIMIT <= await fetched(bench.queue_url) <= LIMIT + 2 * 40 + WORKERS * LIMIT // 100

@@ -57,23 +57,17 @@ async def night(bench, origin, **settings):
     return done.snapshot
 
 
-async def test_a_renamed_class_is_noticed_on_every_backend(any_bench, origin, site):
-    for _ in range(3):
-        snapshot = await night(any_bench, origin)
-        assert (snapshot.outcome, list(snapshot.findings)) == (RunOutcome.COMPLETE, [])
-    site.product = "<h1>Lamp {n}</h1><p class=amount>£{n}.50</p>"
-    snapshot = await night(any_bench, origin)
-    (finding,) = snapshot.findings
-    assert (finding.field, snapshot.outcome) == ("price", RunOutcome.COMPLETE)
-    assert finding.now["price"] in ("", None)
-    strict = await night(any_bench, origin, expect="strict")
-    assert (strict.outcome, strict.verdict.exit_code) == (RunOutcome.SUSPICIOUS, 7)
-
-
 async def test_the_site_on_other_nights(bench, origin, site):
     for _ in range(3):
-        await night(bench, origin)
+        snapshot = await night(bench, origin)
+        assert (snapshot.outcome, list(snapshot.findings)) == (RunOutcome.COMPLETE, [])
     nights = [
+        (
+            "a renamed class",
+            {"product": "<h1>Lamp {n}</h1><p class=amount>£{n}.50</p>"},
+            "complete",
+            "filled",
+        ),
         ("block pages with status 200", {"product": "<title>Just a moment</title>"}, "empty", "volume"),
         ("half the catalogue gone", {"products": PRODUCTS // 2}, "complete", "volume"),
         (
@@ -96,6 +90,9 @@ async def test_the_site_on_other_nights(bench, origin, site):
         snapshot = await night(bench, origin, retries=0)
         kinds = [finding.kind for finding in snapshot.findings]
         assert (snapshot.outcome, kinds[:1]) == (outcome, [kind] if kind else []), (name, snapshot.findings)
+        if kind == "filled":
+            (finding,) = snapshot.findings
+            assert finding.field == "price" and finding.now["price"] in ("", None)
     async with connect(bench.queue_url) as app:
         fields = (await (await app.run("newest")).profile()).steps["product"].fields
         assert (fields["badge"].filled, fields["name"].filled) == (PRODUCTS // 2, PRODUCTS)  # the new one

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -47,13 +46,6 @@ def ended(told, run_id, verdict, **facts):
 
 def titles(receiver):
     return [one["title"] for one in receiver.messages]
-
-
-async def test_nothing_is_told_of_a_run_that_is_as_it_should_be(queue, receiver):
-    told = Notifier(queue, project(receiver.url))
-    await ended(told, "r1", GOOD)
-    await told.flush()
-    assert receiver.messages == []
 
 
 async def test_a_run_that_ended_is_told_if_the_channel_asks_for_it_and_once_only(queue, receiver):
@@ -119,9 +111,9 @@ async def test_many_processes_that_see_the_same_send_it_once(queue, receiver):
     assert len(receiver.messages) == 1
 
 
-@pytest.mark.parametrize("answers", [[500, 500, 503], [404], [302]])
-async def test_what_a_receiver_refuses_is_sent_again_with_the_same_id(queue, receiver, answers):
-    receiver.answers, said = list(answers), []
+async def test_what_a_receiver_refuses_is_sent_again_with_the_same_id(queue, receiver):
+    answers, said = [500, 404, 302], []
+    receiver.answers = list(answers)
     told = Notifier(queue, project(receiver.url), said.append)
     await ended(told, "r1", BAD)
     async with asyncio.timeout(20):
@@ -133,36 +125,19 @@ async def test_what_a_receiver_refuses_is_sent_again_with_the_same_id(queue, rec
     assert len(said) == 1 and said[0].endswith("It is tried again.")  # quiet: not at every attempt
 
 
-async def test_every_event_arrives_and_no_run_waits_whatever_the_receiver_does(queue, receiver, monkeypatch):
+async def test_every_event_arrives_whatever_the_receiver_does(queue, receiver, monkeypatch):
     monkeypatch.setattr(channels, "SEND_TIMEOUT", timedelta(seconds=0.1))
     luck, told = random.Random(7), Notifier(queue, project(receiver.url), lambda text: None)
-    receiver.answers = [luck.choice([500, 404, 302, HANG, BROKEN]) for _ in range(40)]
-    wanted, slowest = set(), 0.0
-    for night in range(20):  # of schedules of their own, so that each is an incident
-        began = time.monotonic()
+    receiver.answers = [luck.choice([500, 404, 302, HANG, BROKEN]) for _ in range(20)]
+    wanted = set()
+    for night in range(10):  # of schedules of their own, so that each is an incident
         await ended(told, f"r{night}", BAD, schedule=f"s{night}")
-        slowest = max(slowest, time.monotonic() - began)
         wanted.add(event_id("failed", f"r{night}"))
         await told.send_due()
     async with asyncio.timeout(60):
-        while {one["id"] for one in receiver.messages[40:]} != wanted:
+        while {one["id"] for one in receiver.messages[20:]} != wanted:
             await told.flush()
-    print(
-        f"{len(receiver.requests)} requests for {len(wanted)} events; the slowest run waited {slowest:.3f} s"
-    )
-    assert len(receiver.requests) >= 60  # a good answer that comes late is one more
-
-
-async def test_messages_of_the_time_when_a_receiver_was_away_arrive_in_order(queue, receiver, monkeypatch):
-    receiver.answers = [503] * 5
-    told = Notifier(queue, project(receiver.url), lambda text: None)
-    for night, verdict in enumerate([BAD, GOOD, BAD, GOOD]):
-        await ended(told, f"r{night}", verdict)
-        await told.flush()
-    async with asyncio.timeout(20):
-        while len(receiver.requests) < 9:
-            await told.flush()
-    assert [one["state"] for one in receiver.messages[5:]] == ["open", "over", "open", "over"]
+    assert len(receiver.requests) >= 30  # a good answer that comes late is one more
 
 
 async def test_a_message_of_a_process_that_died_while_it_sent_is_sent_by_another(
@@ -335,32 +310,6 @@ async def test_a_run_that_is_resumed_and_ends_again_is_told_once_as_finished(que
         await ended(again, "r1", GOOD)
         await again.flush()
     assert len(receiver.messages) == 1
-
-
-async def test_runs_beyond_the_newest_are_said(queue, receiver, monkeypatch):
-    monkeypatch.setattr(notifier, "MAX_RUNS", 1)
-    said = []
-    told = Notifier(queue, project(receiver.url), said.append)
-    for _ in range(2):
-        await queue.start_run("books")
-    for _ in range(2):
-        await told.watch()
-    assert said == ["Messages are about the newest 1 open runs only; there are more."]
-
-
-async def test_dead_letters_are_told_above_the_limit_of_the_channel(queue, receiver):
-    told = Notifier(queue, project(receiver.url, dead_letters=0))
-    high = Notifier(queue, project(receiver.url, dead_letters=1))
-    run = await queue.start_run("books")
-    await queue.enqueue(run.id, [Task(url=f"https://a.example/{n}") for n in range(2)])
-    (lease, *_) = (await queue.claim("w", run_id=run.id, limit=1)).leases
-    await queue.settle([Bury(lease, "gone")])
-    await high.watch()
-    await high.flush()
-    assert receiver.messages == []
-    await told.watch()
-    await told.flush()
-    assert titles(receiver) == [f"Run {run.id} of books has 1 dead letter"]
 
 
 async def test_a_missed_schedule_is_told_until_the_next_occurrence_is_in_time(queue, receiver, monkeypatch):

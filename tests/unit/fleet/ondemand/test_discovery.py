@@ -54,11 +54,6 @@ def test_the_first_calls_of_many_callers_reach_every_worker(strategy):
     assert firsts == set("abc")
 
 
-def test_random_choices_reach_every_worker():
-    random.seed(1)
-    assert set(names(directory("random", *map(member, "abc")), 60)) == set("abc")
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_worker_that_is_down_or_was_tried_is_never_chosen(strategy):
     up, tried = member("up"), member("tried")

@@ -75,16 +75,8 @@ def teaser(item, rng):
     item["description"] = item["description"][:12]
 
 
-def no_images(item, rng):
-    item["images"] = []
-
-
 def one_title(item, rng):
     item["name"] = "Welcome to our shop"
-
-
-def price_as_list(item, rng):
-    item["price"] = [item["price"]]
 
 
 def ratings_for_some(item, rng):
@@ -100,40 +92,12 @@ def all_sold_out(item, rng):
     item["stock"] = "sold out"
 
 
-def swapped(item, rng):
-    item["name"], item["brand"] = item["brand"], item["name"]
-
-
-def needs_javascript(item, rng):
-    item["description"] = "Enable JavaScript to view this page"
-
-
-def first_page_only(pages, rng):
-    return pages[:24]
-
-
-def free(item, rng):
-    item["price"] = 0
-
-
 def object_as_text(item, rng):
     item["seller"] = item["seller"]["name"]
 
 
-def epoch_dates(item, rng):
-    item["updated"] = "1767225600"
-
-
 def other_skus(item, rng):
     item["sku"] = item["sku"].lower().replace("-", "_")
-
-
-def one_pixel(item, rng):
-    item["images"] = ["https://img.example/pixel.gif"]
-
-
-def comma_prices(item, rng):
-    item["shown_price"] = item["shown_price"].replace("£", "").replace(".", ",") + " GBP"
 
 
 def twice(pages, rng):
@@ -154,22 +118,13 @@ CHANGES = [
     ("another format of dates", all_items(other_dates), ("shapes", "updated")),
     ("another language", all_items(other_language), ("values", "stock")),
     ("only the beginning of descriptions", all_items(teaser), ("lengths", "description")),
-    ("empty lists of images", all_items(no_images), ("filled", "images")),
     ("one title on every page", all_items(one_title), ("distinct", "name")),
-    ("prices as lists", all_items(price_as_list), ("type", "price")),
     ("a field that a part of the pages has lost", all_items(ratings_for_some), ("filled", "rating")),
     ("a field inside an object", all_items(inner_field), ("filled", "seller.country")),
     ("every product twice", twice, ("volume", None)),
     ("everything sold out", all_items(all_sold_out), ("values", "stock")),
-    ("name and brand exchanged", all_items(swapped), ("distinct", "name")),
-    ("a text that asks for JavaScript", all_items(needs_javascript), ("shapes", "description")),
-    ("only the first page of the listing", first_page_only, ("volume", None)),
-    ("prices of 0", all_items(free), ("numbers", "price")),
     ("an object that became text", all_items(object_as_text), ("type", "seller")),
-    ("dates as seconds", all_items(epoch_dates), ("shapes", "updated")),
     ("numbers of products written in another way", all_items(other_skus), ("shapes", "sku")),
-    ("one pixel as image", all_items(one_pixel), ("distinct", "images")),
-    ("prices with a comma", all_items(comma_prices), ("shapes", "shown_price")),
 ]
 
 
@@ -218,7 +173,7 @@ def test_ordinary_changes_are_no_findings(change):
     assert not shop.night(change).findings
 
 
-@pytest.mark.parametrize(("size", "seed"), [(40, 1), (150, 2), (400, 3)])
+@pytest.mark.parametrize(("size", "seed"), [(40, 1), pytest.param(400, 3, marks=pytest.mark.full)])
 def test_sixty_ordinary_nights_have_no_findings(size, seed):
     shop = shop_after(60, size=size, seed=seed)
     assert {record.verdict.outcome for record in shop.records} == {RunOutcome.COMPLETE}

@@ -190,14 +190,6 @@ async def test_a_scraper_that_takes_only_what_is_new_may_find_nothing(queue, sho
     assert (record.verdict.outcome, record.findings) == (RunOutcome.COMPLETE, [])
 
 
-async def test_runs_with_other_arguments_are_not_compared(queue, shop):
-    await good_runs(queue, shop, args={"category": "lamps"})
-    _, record = await judge_run(queue, shop, GOOD[:3], args={"category": "chairs"})
-    assert record.findings == []
-    _, record = await judge_run(queue, shop, GOOD[:3], args={"category": "lamps"})
-    assert [finding.kind for finding in record.findings] == ["volume"]
-
-
 async def test_functions_of_the_scraper_say_what_is_wrong(queue, shop):
     @shop.expect
     def cheap(run):
@@ -298,11 +290,12 @@ async def test_small_runs_of_development_are_no_baseline_for_fields(queue, shop)
     assert {finding.kind for finding in record.findings} == {"volume"}
 
 
-async def test_runs_with_other_seeds_are_not_compared_and_a_record_says_with_which(queue, shop):
+async def test_runs_with_other_seeds_or_arguments_are_not_compared_and_a_record_says_with_which(queue, shop):
     for _ in range(3):
         await judge_run(queue, shop, seeds="all")
-    _, record = await judge_run(queue, shop, EMPTY, seeds="one page")
-    assert record.findings == [] and record.compared_with == []
+    for other in ({"seeds": "one page"}, {"seeds": "all", "args": {"category": "chairs"}}):
+        _, record = await judge_run(queue, shop, EMPTY, **other)
+        assert record.findings == [] and record.compared_with == []
     run, record = await judge_run(queue, shop, EMPTY, seeds="all")
     assert len(record.findings) == 1 and len(record.compared_with) == 3
     snapshot = await snapshot_of(queue, run, await queue.stats(run.id))
@@ -329,21 +322,6 @@ async def test_a_time_limit_of_one_process_does_not_end_a_run_on_which_others_wo
     run = await fill(queue, left=1)
     await queue.beat("elsewhere-1-abc", run_id=run.id, state="running", info={})
     assert await judged(queue, run.id, shop, print, timed_out=True) is None
-
-
-async def test_what_another_process_judged_since_the_first_look_is_not_judged_again(queue, shop, monkeypatch):
-    run = await fill(queue)
-    first = await judged(queue, run.id, shop, print)
-    read, looks = judgement.read_record, []
-
-    async def late(*args):
-        looks.append(1)
-        return None if len(looks) == 1 else await read(*args)
-
-    monkeypatch.setattr(judgement, "read_record", late)
-    monkeypatch.setattr(judgement, "read_profile", None)
-    assert await judged(queue, run.id, shop, print) == first
-    assert await queue.notes(TOPIC) == {}
 
 
 async def test_retention_keeps_the_numbers_and_a_purge_nothing(queue, shop):

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from shoal import Scraper
-from shoal.core.model import RunState, Stats
 from shoal.fleet.job import Job
 from shoal.fleet.run import pool as module
 from shoal.fleet.run.pool import (
@@ -90,22 +89,6 @@ async def test_a_drained_run_ends_the_slots_that_have_not_started():
     pool = Slots(WorkerExit(ExitReason.DRAINED))
     await pool.end()
     assert (await pool.end()).reasons == [ExitReason.DRAINED] and pool.started == 1
-
-
-async def test_workers_start_again_when_the_page_limit_is_raised_just_after_they_have_found_it_used():
-    pool = Slots(WorkerExit(ExitReason.BUDGET), WorkerExit(ExitReason.BUDGET))
-    states = [RunState.RUNNING, RunState.PARTIAL]
-
-    class Runs:
-        async def run(self, run_id):
-            return make_run(state=states.pop(0))
-
-        async def stats(self, run_id):
-            return Stats(pending=1)
-
-    pool._queue, ending = Runs(), PoolExit()
-    await pool._run_slots(ending)
-    assert pool.started == 2 and ending.reasons == [ExitReason.BUDGET]
 
 
 @pytest.mark.parametrize("deaths", [1, 3, 50])

@@ -168,7 +168,7 @@ async def test_a_resumed_run_cuts_no_lines_that_others_have_appended(path):
     await write(store, path, "a", append=True)
     path.write_text(path.read_text() + '{"n":9}\n')  # by a run of another queue
     store.numbers = [1, 2]
-    with pytest.raises(InvalidSetting, match="has lines that run a has not written"):
+    with pytest.raises(InvalidSetting, match="has content that run a has not written"):
         await write(store, path, "a", is_new=False, append=True)
     assert numbers(path.read_text()) == [1, 9]
 
@@ -239,7 +239,7 @@ async def test_a_run_appends_to_a_csv_file_and_when_resumed_replaces_only_its_ow
     await write(store, path, "a", is_new=False)
     assert path.read_text().split() == ["n", "7", "1", "2"]
     path.write_text(path.read_text() + "9\r\n")  # by another program
-    with pytest.raises(InvalidSetting, match="has changed since run a wrote to it"):
+    with pytest.raises(InvalidSetting, match="has content that run a has not written"):
         await write(store, path, "a", is_new=False)
     assert path.read_text().split() == ["n", "7", "1", "2", "9"]
 

@@ -152,7 +152,7 @@ async def _serve(
     queue: Queue, jobs: Sequence[Job], run_ids: Sequence[str], count: int | None, as_json: bool
 ) -> dict[str, PoolExit]:
     teller = RolePrinter(as_json=as_json)
-    station = WorkerHost(queue, jobs, teller, runs=run_ids, count=count, on_output=teller.on_message)
+    station = WorkerHost(queue, jobs, teller, runs=run_ids, count=count)
     obey_signals(station, teller.on_message)
     served = ", ".join(job.scraper.name for job in jobs)
     only = f", for tasks of {' and '.join(jobs[0].steps)} only" if jobs[0].steps else ""
