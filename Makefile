@@ -54,9 +54,9 @@ ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 test-alone: setup ## Run the tests that measure time or need both cores, one at a time
 	$(PYTEST) -m 'alone and not full' $(or $(ARGS),$(ALONE)) || [ $$? -eq 5 ]
 
-test-full: setup ## Run what is tested before a release only: the queue's promises on Valkey, the image, parts of Tor
+test-full: setup ## Run what is tested before a release only: the whole conformance suite on all stores, the image
 	@tools/servers.sh $(IMAGE_TOOLS)
-	SHOAL_TEST_BACKENDS=valkey $(PYTEST) -n $(JOBS) tests/conformance
+	SHOAL_TEST_BACKENDS='valkey rabbitmq pgbouncer redis-cluster' $(PYTEST) -n $(JOBS) tests/conformance
 	$(PYTEST) -m full $(ARGS)
 
 # Without those that read the whole tree or start a process for each test; `make test` runs them.

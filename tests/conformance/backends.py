@@ -7,12 +7,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
 from shoal.queue.contract import Queue
-from tests.cases import long_but
 from tests.conformance.model import ModelQueue
 
 NOON = datetime(2026, 2, 15, 12, tzinfo=UTC)
@@ -238,20 +237,68 @@ BACKENDS: dict[str, Callable[[StoreUnderTest], AbstractAsyncContextManager[Bench
     "redis-cluster": _redis,
     "valkey": _redis,
 }
-# `make test` runs the first; the others run their code in another mode.
-SHORT, LONG = ("model", "sqlite", "postgres", "redis", "rabbitmq"), ("pgbouncer", "redis-cluster")
+
+# Where the tests run: on each implementation of the rules, unless a file is named here or a test is marked.
+# `make test-full` runs all of them on every store.
+IMPLEMENTATIONS = ("model", "sqlite", "postgres", "redis")
+# PgBouncer differs from PostgreSQL in its connections; `integration/postgres/test_pgbouncer.py` has more.
+POOLED = ("test_cancellation", "test_state_machine")
+# A cluster differs from Redis in that the tasks of a run are in several slots, which calls and lists join.
+SPREAD = (
+    *("test_abandon", "test_cursors", "test_dedup", "test_edit", "test_expiry", "test_extend_worker"),
+    *("test_namespaces", "test_state_machine", "test_stats", "test_tasks"),
+)
+# RabbitMQ runs the scripts of Redis, and has the tasks that wait in the broker.
+BROKERED = (
+    *("test_abandon", "test_cancellation", "test_claim", "test_dead", "test_dedup", "test_edit"),
+    *("test_enqueue", "test_expiry", "test_leases", "test_namespaces", "test_runs", "test_settle"),
+    *("test_state_machine", "test_tasks"),
+)
+# These use a queue as workers and commands do: one file and one server are enough.
+USERS = ("test_revisits", "test_run_hooks", "test_schedules")
+
+LONG = ("pgbouncer", "redis-cluster")  # of the long tier
 CHOSEN = os.environ.get("SHOAL_TEST_BACKENDS", "").split()  # all tests run on these, and on no other
+Test = TypeVar("Test", bound=Callable[..., Any])
 
 
-def short_on(*names: str) -> pytest.MarkDecorator:
-    """Run a test on every store, and in the short tier on these only."""
-    return pytest.mark.parametrize("store", _cases(names), indirect=True)
+def only_on(*names: str) -> Callable[[Test], Test]:
+    """Run a test on these stores."""
+
+    def mark(test: Test) -> Test:
+        test.stores = names  # type: ignore[attr-defined]
+        return test
+
+    return mark
 
 
-def _cases(short: Sequence[str]) -> list[Any]:
-    return list(CHOSEN) or long_but(short, SHORT + LONG)
+def every_store(test: Test) -> Test:
+    """Run a test on every store, as each `test_promise_` does: `docs/explanation/guarantees.md` names it."""
+    return only_on(*IMPLEMENTATIONS, "rabbitmq", *LONG)(test)
 
 
-STORES = _cases(SHORT)
-# For tests of what outlives a queue object: the model stores nothing.
-lasting = pytest.mark.parametrize("store", [case for case in STORES if case != "model"], indirect=True)
+# The contract decides it before a backend is called, and so for all of them.
+by_contract = only_on("model")
+
+
+def lasting(test: Test) -> Test:
+    """Run a test of what outlives a queue object on each implementation that stores something."""
+    test.lasts = True  # type: ignore[attr-defined]
+    return test
+
+
+def stores_of(module: str, name: str, test: Any) -> list[Any]:
+    """Return the stores that a test runs on, as values of a parameter."""
+    chosen = CHOSEN or getattr(test, "stores", None) or _stores_of_file(module, name)
+    stores = [one for one in chosen if not (one == "model" and hasattr(test, "lasts"))]
+    return [
+        pytest.param(one, marks=pytest.mark.long) if one in LONG and not CHOSEN else one for one in stores
+    ]
+
+
+def _stores_of_file(module: str, name: str) -> Sequence[str]:
+    if module in USERS:
+        return "sqlite", "postgres"
+    is_promise = name.startswith("test_promise_")
+    more = {"rabbitmq": BROKERED, "pgbouncer": POOLED, "redis-cluster": SPREAD}
+    return *IMPLEMENTATIONS, *(store for store, files in more.items() if is_promise or module in files)

@@ -1,4 +1,4 @@
-"""Every test of this folder runs once on every backend."""
+"""The tests of this folder run on several stores: `backends.py` says which."""
 
 import inspect
 from collections.abc import AsyncIterator, Iterator
@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from shoal.queue.contract import Queue
-from tests.conformance.backends import STORES, Bench, Clock, StoreUnderTest
+from tests.conformance.backends import Bench, Clock, StoreUnderTest, stores_of
 from tests.servers.eraser import Eraser
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import PostgresServer
@@ -67,7 +67,14 @@ def pgbouncer_url(pgbouncer: PgBouncer, postgres_url: str) -> str:
     return pgbouncer.url(DATABASE)
 
 
-@pytest.fixture(params=STORES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store" in metafunc.fixturenames:
+        module = metafunc.module.__name__.rpartition(".")[2]
+        stores = stores_of(module, metafunc.function.__name__, metafunc.function)
+        metafunc.parametrize("store", stores, indirect=True)
+
+
+@pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> StoreUnderTest:
     """A backend, and a fresh store for it."""
     name: str = request.param

@@ -2,11 +2,9 @@
 
 import asyncio
 
-import pytest
-
 from shoal.core.model import MINUTE, ZERO, Bury, Done, Fate, Lease, Outcome, Release, Retry, Task
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Clock
+from tests.conformance.backends import Clock, every_store
 from tests.conformance.helpers import (
     HOUR,
     TEN,
@@ -50,14 +48,6 @@ async def test_an_abandoned_lease_leaves_no_trace_in_the_history(queue: Queue) -
     ]
 
 
-async def test_an_abandoned_task_keeps_its_fields(queue: Queue) -> None:
-    task = Task(url="https://a.example/1", step="deep", payload={"n": 1}, partition="ca", priority=5, depth=4)
-    run = await start(queue, task)
-    before = await claim_one(queue, run, DEAD)
-    await queue.abandon(DEAD)
-    assert (await claim_one(queue, run, ALIVE)).task == before.task
-
-
 def _each(lease: Lease) -> list[Outcome]:
     return [Done(lease, items=[1], follow=[page(9)]), Retry(lease, "x"), Bury(lease, "x"), Release(lease)]
 
@@ -73,6 +63,7 @@ async def test_what_a_zombie_says_of_an_abandoned_lease_is_stale(queue: Queue) -
     assert await queue.stats(run.id) == before
 
 
+@every_store
 async def test_what_a_zombie_says_stays_stale_when_another_has_the_task(queue: Queue) -> None:
     run = await start(queue, page())
     zombie = await claim_one(queue, run, DEAD)
@@ -86,15 +77,14 @@ async def test_what_a_zombie_says_stays_stale_when_another_has_the_task(queue: Q
     assert await data_of(queue, run) == ["alive"]
 
 
-# Names that a careless query would take for a pattern.
-@pytest.mark.parametrize("dead", ["w-1", "w*", "w%", "w-_", "w'; --"])
-async def test_only_the_leases_of_that_worker_go_back(queue: Queue, dead: str) -> None:
+async def test_only_the_leases_of_that_worker_go_back(queue: Queue) -> None:
     others = ["w-10", "w", "W-1", ALIVE]
     run = await start(queue, *pages(5))
-    await claim_one(queue, run, dead)
     leases = [await claim_one(queue, run, other) for other in others]
-    assert await queue.abandon(dead) == 1
-    assert (await queue.stats(run.id)).leased == len(others)
+    for dead in ("w-1", "w*", "w%", "w-_", "w'; --"):  # a careless query would take some for a pattern
+        await claim_one(queue, run, dead)
+        assert await queue.abandon(dead) == 1
+        assert (await queue.stats(run.id)).leased == len(others)
     assert await queue.settle([Done(lease) for lease in leases]) == [Fate.ACCEPTED] * len(others)
 
 
@@ -113,21 +103,15 @@ async def test_leases_of_all_runs_go_back(queue: Queue) -> None:
     assert not await claim(queue, runs[1], ALIVE)
 
 
-async def test_tasks_of_many_hosts_and_of_none_go_back(queue: Queue) -> None:
-    tasks = [page(n, f"h{n}.example") for n in range(30)] + [Task(payload={"n": n}) for n in range(30)]
-    run = await start(queue, *tasks)
-    assert len(await claim_all(queue, run, DEAD)) == 60
-    assert await queue.abandon(DEAD) == 60
-    assert len({lease.task_id for lease in await claim_all(queue, run, ALIVE)}) == 60
-
-
 async def test_any_number_of_leases_goes_back(queue: Queue) -> None:
-    run = await start(queue, *(page(n, f"h{n % 7}.example") for n in range(1100)))
-    assert len(await claim_all(queue, run, DEAD, limit=1000)) == 1100
-    assert await queue.abandon(DEAD) == 1100
+    hosts = [page(n, f"h{n % 30}.example") for n in range(1100)]
+    run = await start(queue, *hosts, *(Task(payload={"n": n}) for n in range(30)))
+    assert len(leases := await claim_all(queue, run, DEAD, limit=1000)) == 1130
+    assert await queue.abandon(DEAD) == 1130
     stats = await queue.stats(run.id)
-    assert (stats.pending, stats.leased, stats.tasks) == (1100, 0, 1100)
-    assert len({lease.task_id for lease in await claim_all(queue, run, ALIVE, limit=1000)}) == 1100
+    assert (stats.pending, stats.leased, stats.tasks) == (1130, 0, 1130)
+    again = {lease.task_id: lease.task for lease in await claim_all(queue, run, ALIVE, limit=1000)}
+    assert again == {lease.task_id: lease.task for lease in leases}
 
 
 async def test_the_place_at_the_host_is_free_again_for_every_run(queue: Queue) -> None:
@@ -210,15 +194,6 @@ async def test_what_was_settled_stays_settled(queue: Queue) -> None:
     assert await queue.abandon(DEAD) == 2
     stats = await queue.stats(run.id)
     assert (stats.completed, stats.dead, stats.pending, stats.leased, stats.items) == (1, 1, 2, 0, 1)
-
-
-async def test_a_worker_that_was_given_up_may_claim_again(queue: Queue) -> None:
-    run = await start(queue, page())
-    await claim_one(queue, run, DEAD)
-    await queue.abandon(DEAD)
-    lease = await claim_one(queue, run, DEAD)
-    assert lease.attempt == 1
-    assert await queue.settle([Done(lease)]) == [Fate.ACCEPTED]
 
 
 async def test_counts_stay_exact_for_steps_partitions_hosts_and_workers(queue: Queue) -> None:
@@ -306,10 +281,3 @@ async def test_abandoned_tasks_of_steps_at_most_once_are_buried_with_the_reason_
     assert set(await queue.settle([Done(lease) for lease in [*leases, elsewhere]])) == {Fate.STALE}
     assert await queue.settle([Done(alive)]) == [Fate.ACCEPTED], "that of another worker stays"
     assert await queue.replay(run.id) == 6
-
-
-async def test_nothing_is_buried_where_no_step_is_at_most_once(queue: Queue) -> None:
-    run = await start(queue, *pages(3), max_attempts=1)
-    await claim_all(queue, run, DEAD)
-    assert await queue.abandon(DEAD, once=["another step"], reason="unused") == 3
-    assert (await queue.stats(run.id)).pending == 3

@@ -5,7 +5,7 @@ import asyncio
 from shoal.queue.contract import Queue
 from tests.conformance.helpers import pages, start
 
-ROUNDS = 30
+ROUNDS = 10
 MAX_DELAY = 0.012  # seconds; calls of every backend are running by then
 
 

@@ -5,7 +5,7 @@ import pytest
 from shoal.core.errors import InvalidSetting, UnknownRun
 from shoal.core.model import MINUTE, SECOND, ZERO, Done, Retry, RunSettings
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Clock
+from tests.conformance.backends import Clock, by_contract
 from tests.conformance.helpers import HOUR, TEN, claim, claim_one, page, pages, start
 
 
@@ -87,6 +87,7 @@ async def test_a_retry_without_an_attempt_left_under_the_new_limit_is_buried(que
     assert (await queue.stats(run.id)).dead == 1
 
 
+@by_contract
 async def test_what_cannot_be_is_refused_and_changes_nothing(queue: Queue) -> None:
     run = await start(queue)
     for wrong in ({"host_delay": -SECOND}, {"per_host": 0}, {"max_attempts": 0}):

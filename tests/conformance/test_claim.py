@@ -1,13 +1,14 @@
 """A claim leases the tasks that match, by falling priority, and reports what is left."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from shoal.core.errors import InvalidSetting, UnknownRun
 from shoal.core.model import MINUTE, SECOND, ZERO, Bury, Done, Fate, Release, Retry, Task
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Clock
+from tests.conformance.backends import Clock, by_contract
 from tests.conformance.helpers import (
     HOST,
     HOUR,
@@ -30,23 +31,11 @@ async def test_a_claim_hands_out_no_more_than_its_limit_and_no_task_twice(queue:
     assert len({lease.task_id for leases in grants for lease in leases}) == 25
 
 
-async def test_a_claim_takes_tasks_of_its_own_run_only(queue: Queue) -> None:
-    run, other = await start(queue, page(1)), await start(queue, page(2))
-    assert paths(await claim_all(queue, run)) == [f"{HOST}/1"]
-    assert paths(await claim_all(queue, other)) == [f"{HOST}/2"]
-
-
 async def test_steps_narrow_a_claim(queue: Queue) -> None:
     run = await start(queue, *(page(step=step) for step in ("list", "detail", "image")))
     leases = await claim_all(queue, run, steps=["list", "image", "unheard of"])
     assert sorted(lease.task.step for lease in leases) == ["image", "list"]
     assert [lease.task.step for lease in await claim_all(queue, run)] == ["detail"]
-
-
-async def test_partitions_narrow_a_claim(queue: Queue) -> None:
-    run = await start(queue, page(1), page(2, partition="ca"), page(3, partition="ny"))
-    leases = await claim_all(queue, run, partitions=["ca", ""])
-    assert sorted(lease.task.partition for lease in leases) == ["", "ca"]
 
 
 async def test_steps_and_partitions_narrow_together(queue: Queue) -> None:
@@ -56,12 +45,12 @@ async def test_steps_and_partitions_narrow_together(queue: Queue) -> None:
     assert (lease.task.step, lease.task.partition) == ("detail", "ca")
 
 
-@pytest.mark.parametrize("narrow", [{"steps": []}, {"partitions": []}])
-async def test_an_empty_list_means_none(queue: Queue, narrow: dict[str, list[str]]) -> None:
+async def test_an_empty_list_means_none(queue: Queue) -> None:
     run = await start(queue, page())
-    grant = await queue.claim(ME, run_id=run.id, **narrow)  # type: ignore[arg-type]
-    assert not grant.leases
-    assert not grant.drained
+    for narrow in ("steps", "partitions"):
+        grant = await queue.claim(ME, run_id=run.id, **{narrow: []})  # type: ignore[arg-type]
+        assert not grant.leases
+        assert not grant.drained
 
 
 async def test_promise_8_tasks_of_one_host_leave_in_strict_order_of_priority(queue: Queue) -> None:
@@ -212,13 +201,6 @@ async def test_a_run_is_drained_once_nothing_is_pending_delayed_or_leased(queue:
     assert (await queue.claim(ME, run_id=run.id)).drained
 
 
-async def test_a_run_without_tasks_is_drained(queue: Queue) -> None:
-    run = await start(queue)
-    grant = await queue.claim(ME, run_id=run.id)
-    assert grant.drained
-    assert grant.next_due is None
-
-
 async def test_tasks_outside_the_filters_keep_a_run_from_being_drained(queue: Queue) -> None:
     run = await start(queue, page(step="detail"))
     assert not (await queue.claim(ME, run_id=run.id, steps=["list"])).drained
@@ -261,23 +243,11 @@ async def test_an_unknown_run_is_refused_with_a_hint(queue: Queue) -> None:
         await queue.claim(ME, run_id="books-2027")
 
 
-@pytest.mark.parametrize("limit", [0, -1])
-async def test_a_limit_below_one_is_refused(queue: Queue, limit: int) -> None:
+@by_contract
+async def test_a_limit_below_one_and_a_lease_without_length_are_refused(queue: Queue) -> None:
     run = await start(queue, page())
-    with pytest.raises(InvalidSetting, match="limit"):
-        await queue.claim(ME, run_id=run.id, limit=limit)
+    wrong: list[dict[str, Any]] = [{"limit": 0}, {"limit": -1}, {"lease": ZERO}, {"lease": -MINUTE}]
+    for asked in wrong:
+        with pytest.raises(InvalidSetting, match=next(iter(asked))):
+            await queue.claim(ME, run_id=run.id, **asked)
     assert (await queue.stats(run.id)).pending == 1
-
-
-@pytest.mark.parametrize("lease", [ZERO, -MINUTE])
-async def test_a_lease_without_length_is_refused(queue: Queue, lease: timedelta) -> None:
-    run = await start(queue, page())
-    with pytest.raises(InvalidSetting, match="lease"):
-        await queue.claim(ME, run_id=run.id, lease=lease)
-    assert (await queue.stats(run.id)).pending == 1
-
-
-async def test_a_task_without_url_is_handed_out_like_any_other(queue: Queue) -> None:
-    run = await start(queue, Task(payload={"user": 7}, step="followers"))
-    lease = await claim_one(queue, run)
-    assert (lease.task.url, lease.task.payload, lease.start_in) == (None, {"user": 7}, ZERO)

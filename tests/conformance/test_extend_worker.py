@@ -7,7 +7,7 @@ import pytest
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import MINUTE, ZERO, Done, Fate
 from shoal.queue.contract import Queue
-from tests.conformance.backends import Clock
+from tests.conformance.backends import Clock, by_contract
 from tests.conformance.helpers import HOUR, TEN, claim_all, claim_one, page, pages, start, start_one
 
 SILENT, OTHER = "silent-1", "other-1"
@@ -64,16 +64,18 @@ async def test_a_settled_lease_is_not_counted(queue: Queue) -> None:
     assert await queue.extend_worker(SILENT) == 0
 
 
-@pytest.mark.parametrize("verb", ["pause", "cancel"])
 async def test_leases_of_a_run_that_was_paused_or_cancelled_meanwhile_are_extended(
-    queue: Queue, clock: Clock, verb: str
+    queue: Queue, clock: Clock
 ) -> None:
-    run, lease = await start_one(queue, lease=MINUTE)
-    await getattr(queue, verb)(run.id)
-    assert await queue.extend_worker("worker-1", lease=HOUR) == 1
+    leases = []
+    for steer in (queue.pause, queue.cancel):
+        run, lease = await start_one(queue, lease=MINUTE)
+        await steer(run.id)
+        leases.append(lease)
+    assert await queue.extend_worker("worker-1", lease=HOUR) == 2
     await clock.forward(MINUTE)
     assert await queue.reclaim() == 0
-    assert await queue.settle([Done(lease)]) == [Fate.ACCEPTED]
+    assert await queue.settle([Done(lease) for lease in leases]) == [Fate.ACCEPTED] * 2
 
 
 async def test_an_extended_lease_keeps_its_task_and_its_token(queue: Queue) -> None:
@@ -84,18 +86,15 @@ async def test_an_extended_lease_keeps_its_task_and_its_token(queue: Queue) -> N
     assert (again.task, again.attempt) == (lease.task, lease.attempt)
 
 
-async def test_a_worker_that_never_existed_holds_nothing(queue: Queue) -> None:
-    await start_one(queue)
-    assert await queue.extend_worker("nobody") == 0
-
-
-async def test_the_leases_of_a_purged_run_are_gone(queue: Queue) -> None:
+async def test_unknown_workers_and_purged_runs_have_no_lease_to_extend(queue: Queue) -> None:
     run, _ = await start_one(queue)
+    assert await queue.extend_worker("nobody") == 0
     await queue.purge(run.id)
     assert await queue.extend_worker("worker-1") == 0
 
 
-@pytest.mark.parametrize("lease", [ZERO, timedelta(seconds=-1)])
-async def test_a_lease_must_last(queue: Queue, lease: timedelta) -> None:
-    with pytest.raises(InvalidSetting):
-        await queue.extend_worker("worker-1", lease=lease)
+@by_contract
+async def test_a_lease_must_last(queue: Queue) -> None:
+    for lease in (ZERO, timedelta(seconds=-1)):
+        with pytest.raises(InvalidSetting):
+            await queue.extend_worker("worker-1", lease=lease)

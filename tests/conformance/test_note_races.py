@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.backends import Bench, StoreUnderTest, lasting
+from tests.conformance.backends import Bench, StoreUnderTest, lasting, only_on
 from tests.conformance.counter import KEY, TOPIC
 from tests.integration.programs import reports_of
 
@@ -28,6 +28,6 @@ async def test_no_swap_is_lost(bench: Bench, store: StoreUnderTest) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+@only_on("postgres")
 async def test_plain_writes_lose_each_other(bench: Bench, store: StoreUnderTest) -> None:
     assert await count_up(bench, store, "write") < PROCESSES * TIMES

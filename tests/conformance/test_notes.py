@@ -9,7 +9,7 @@ from shoal.core.errors import InvalidNote
 from shoal.core.model import MINUTE, ZERO, Note
 from shoal.queue.contract import GONE, NotesSize, Queue
 from shoal.queue.requests import MAX_NOTE_KEY, MAX_NOTES, MAX_TOPIC
-from tests.conformance.backends import Bench, Clock, lasting
+from tests.conformance.backends import Bench, Clock, by_contract, lasting
 from tests.conformance.helpers import HOUR, TEN, pages, start
 
 TOPIC = "proxies"
@@ -150,11 +150,6 @@ async def test_of_many_who_swap_the_same_stamp_one_succeeds(queue: Queue) -> Non
     assert await values_of(queue) == {"a": won[0].value}
 
 
-async def test_without_the_stamp_the_last_writer_wins_unheard(queue: Queue) -> None:
-    await asyncio.gather(*(queue.write_notes(TOPIC, {"a": str(n).encode()}) for n in range(20)))
-    assert len(await values_of(queue)) == 1
-
-
 # Expiry
 
 
@@ -279,6 +274,7 @@ async def test_a_key_may_be_as_long_as_a_url(queue: Queue) -> None:
     assert set(await queue.notes(TOPIC)) == set(keys) == set(await queue.notes(TOPIC, keys))
 
 
+@by_contract
 async def test_other_keys_are_refused_and_nothing_is_written(queue: Queue) -> None:
     for key in ("", "a\0b", "a\nb", "\ud800", "x" * (1 << 20)):
         with pytest.raises(InvalidNote, match="a key must be 1 to 8,192 printable characters") as refusal:
@@ -291,6 +287,7 @@ async def test_other_keys_are_refused_and_nothing_is_written(queue: Queue) -> No
     assert await queue.notes(TOPIC) == {}
 
 
+@by_contract
 async def test_other_topics_are_refused(queue: Queue) -> None:
     for topic in ("", "a\0b", "x" * (MAX_TOPIC + 1)):
         with pytest.raises(InvalidNote, match="topic must be 1 to 200 printable characters"):
@@ -301,13 +298,15 @@ async def test_other_topics_are_refused(queue: Queue) -> None:
             await queue.trim_notes(topic, max_bytes=0)
 
 
-@pytest.mark.parametrize("ttl", [ZERO, -MINUTE])
-async def test_a_note_without_a_life_is_refused(queue: Queue, ttl: object) -> None:
-    with pytest.raises(InvalidNote, match="ttl must be more than zero"):
-        await queue.write_notes(TOPIC, {"a": b"1"}, ttl=ttl)  # type: ignore[arg-type]
+@by_contract
+async def test_a_note_without_a_life_is_refused(queue: Queue) -> None:
+    for ttl in (ZERO, -MINUTE):
+        with pytest.raises(InvalidNote, match="ttl must be more than zero"):
+            await queue.write_notes(TOPIC, {"a": b"1"}, ttl=ttl)
     assert await queue.notes(TOPIC) == {}
 
 
+@by_contract
 async def test_what_is_too_large_or_no_bytes_is_refused(queue: Queue) -> None:
     with pytest.raises(InvalidNote, match="the limit of one call is"):
         await queue.write_notes(TOPIC, {"a": bytes(MAX_NOTES // 2), "b": bytes(MAX_NOTES // 2 + 1)})

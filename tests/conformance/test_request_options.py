@@ -1,10 +1,9 @@
 """Tasks with request options: a POST, or their own headers."""
 
-import pytest
-
 from shoal.core.errors import InvalidTask
 from shoal.core.model import Bury, Done, EnqueueReport, Retry, Task
 from shoal.core.request_options import RequestOptions
+from tests.conformance.backends import by_contract
 from tests.conformance.helpers import claim_all, claim_one, every, page, start, start_one
 
 SEARCH = RequestOptions.form({"q": "red shoes", "size": [41, 42]}, headers={"X-Lang": "en"})
@@ -12,27 +11,25 @@ BYTES = RequestOptions(post=bytes(range(256)))
 POLITE = RequestOptions(headers={"accept": "application/json"})
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [SEARCH, BYTES, POLITE, RequestOptions(post=b""), RequestOptions.json({"a": 1}, method="PUT")],
-    ids=["form", "bytes", "headers", "empty", "method"],
-)
-async def test_a_task_is_handed_out_with_all_that_it_asks(queue, ask):
-    payload = {"page": 2} if ask.post else {}
-    task = page(request=ask, payload=payload)
-    run = await start(queue, task)
-    lease = await claim_one(queue, run)
-    assert (lease.task.request, dict(lease.task.payload), lease.task.url) == (ask, payload, task.url)
-    await queue.settle([Retry(lease, "once more")])
-    again = await claim_one(queue, run)
-    assert again.task.request == ask
-    await queue.settle([Bury(again, "gone")])
-    (letter,) = await every(queue.dead(run.id))
-    assert letter.task.request == ask
+async def test_a_task_is_handed_out_with_all_that_it_asks(queue):
+    options = [SEARCH, BYTES, POLITE, RequestOptions(post=b""), RequestOptions.json({"a": 1}, method="PUT")]
+    tasks = {
+        str(n): page(n, step=str(n), request=one, payload={"page": 2} if one.post else {})
+        for n, one in enumerate(options)
+    }
+    run = await start(queue, *tasks.values())
+    leases = await claim_all(queue, run)
+    assert {lease.task.step: lease.task for lease in leases} == tasks
+    await queue.settle([Retry(lease, "once more") for lease in leases])
+    leases = await claim_all(queue, run)
+    assert {lease.task.step: lease.task for lease in leases} == tasks
+    await queue.settle([Bury(lease, "gone") for lease in leases])
+    assert {letter.task.step: letter.task for letter in await every(queue.dead(run.id))} == tasks
     await queue.replay(run.id)
-    assert (await claim_one(queue, run)).task.request == ask
+    assert {lease.task.step: lease.task for lease in await claim_all(queue, run)} == tasks
 
 
+@by_contract
 async def test_what_is_sent_tells_tasks_of_one_url_apart(queue):
     run = await start(
         queue, page(), page(request=SEARCH), page(request=BYTES), page(request=RequestOptions(post=b""))
@@ -46,6 +43,7 @@ async def test_what_is_sent_tells_tasks_of_one_url_apart(queue):
     assert len(await claim_all(queue, run)) == 4
 
 
+@by_contract
 async def test_a_key_counts_more_than_what_is_sent(queue):
     run = await start(queue, page(request=SEARCH, key="a"))
     again = [page(request=BYTES, key="a"), page(request=SEARCH, key="b")]
@@ -58,6 +56,7 @@ async def test_follow_ups_ask_too(queue):
     assert (await claim_one(queue, run)).task.request == SEARCH
 
 
+@by_contract
 async def test_what_cannot_be_asked_is_refused(queue):
     cases = [
         (Task(payload={"n": 1}, request=SEARCH), "without a URL sends no request"),
@@ -79,6 +78,7 @@ async def test_what_cannot_be_asked_is_refused(queue):
         assert isinstance(refused[number], InvalidTask) and says in str(refused[number])
 
 
+@by_contract
 async def test_the_method_tells_tasks_of_one_url_apart(queue):
     put, delete = RequestOptions(method="PUT"), RequestOptions(method="DELETE")
     run = await start(queue, page(), page(request=put), page(request=delete))

@@ -32,17 +32,17 @@ async def test_an_item_knows_where_it_comes_from(queue: Queue, clock: Clock) -> 
     assert item.stored_at.tzinfo is not None
 
 
-@pytest.mark.parametrize(
-    ("more", "where"), [({}, "https://shop/page"), ({"runs_step": True}, "https://shop/1.png")]
-)
-async def test_the_items_of_a_download_belong_to_the_page_that_asked_for_it(
-    queue: Queue, more: dict[str, Any], where: str
-) -> None:
-    plan = {"files": [{"url": "https://shop/1.png"}], "origin": "https://shop/page", **more}
-    run, lease = await start_one(queue, Task(url="https://shop/1.png", payload={DOWNLOAD_KEY: plan}))
-    await queue.settle([Done(lease, items=[{"n": 1}], rejects=[Reject(data={}, reason="no")])])
-    assert [item.url for item in await every(queue.items(run.id))] == [where]
-    assert [reject.url for reject in await every(queue.rejects(run.id))] == [where]
+async def test_the_items_of_a_download_belong_to_the_page_that_asked_for_it(queue: Queue) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({}, "https://shop/page"),
+        ({"runs_step": True}, "https://shop/1.png"),
+    ]
+    for more, where in cases:
+        plan = {"files": [{"url": "https://shop/1.png"}], "origin": "https://shop/page", **more}
+        run, lease = await start_one(queue, Task(url="https://shop/1.png", payload={DOWNLOAD_KEY: plan}))
+        await queue.settle([Done(lease, items=[{"n": 1}], rejects=[Reject(data={}, reason="no")])])
+        assert [item.url for item in await every(queue.items(run.id))] == [where]
+        assert [reject.url for reject in await every(queue.rejects(run.id))] == [where]
 
 
 async def test_an_item_comes_back_as_it_went_in(queue: Queue) -> None:
@@ -79,18 +79,12 @@ async def test_fields_keep_their_order_in_items_rejects_and_payloads(queue: Queu
 
 async def test_items_come_in_the_order_they_were_stored(queue: Queue) -> None:
     run = await start(queue)
-    await yield_items(queue, run, [1, 2, 3], [4], [5, 6])
+    await yield_items(queue, run, [1, 2, 3], [4], [5, 5])
     items = await every(queue.items(run.id))
-    assert [item.data for item in items] == [1, 2, 3, 4, 5, 6]
+    assert [item.data for item in items] == [1, 2, 3, 4, 5, 5]
     ids = [item.id for item in items]
     assert ids == sorted(set(ids))
     assert ids[0] > 0
-
-
-async def test_equal_items_are_all_kept(queue: Queue) -> None:
-    run, lease = await start_one(queue)
-    await queue.settle([Done(lease, items=[{"a": 1}, {"a": 1}])])
-    assert await data_of(queue, run) == [{"a": 1}, {"a": 1}]
 
 
 async def test_after_skips_what_was_seen(queue: Queue) -> None:
@@ -103,8 +97,9 @@ async def test_after_skips_what_was_seen(queue: Queue) -> None:
     assert [item.data for item in await every(queue.items(run.id, after=ids[-1]))] == ["d"]
 
 
-async def test_step_narrows_the_items(queue: Queue) -> None:
-    run = await start(queue)
+async def test_run_and_step_narrow_the_items(queue: Queue) -> None:
+    run, other = await start(queue), await start(queue)
+    await yield_items(queue, other, ["of another run"], step="detail")
     await yield_items(queue, run, ["a"], step="list")
     await yield_items(queue, run, ["b"], ["c"], step="detail")
     details = await every(queue.items(run.id, step="detail"))
@@ -112,13 +107,6 @@ async def test_step_narrows_the_items(queue: Queue) -> None:
     rest = await every(queue.items(run.id, step="detail", after=details[0].id))
     assert [item.data for item in rest] == ["c"]
     assert await every(queue.items(run.id, step="unheard of")) == []
-
-
-async def test_items_of_other_runs_are_not_shown(queue: Queue) -> None:
-    run, other = await start(queue), await start(queue)
-    await yield_items(queue, run, ["mine"])
-    await yield_items(queue, other, ["yours"])
-    assert await data_of(queue, run) == ["mine"]
 
 
 async def test_rejects_are_kept_with_the_reason(queue: Queue) -> None:

@@ -11,7 +11,7 @@ from shoal.queue.open import open_queue
 from shoal.queue.rabbitmq.state import SCRIPTS as RABBITMQ_SCRIPTS
 from shoal.queue.redis.server import SCRIPTS
 from tests.integration.marks import postgres_mark, rabbitmq_mark, redis_mark
-from tests.integration.shaky import TROUBLES, Shaky, deaf
+from tests.integration.shaky import LOST, Shaky, deaf
 from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.postgres import USER
 from tests.servers.postgres_talk import PostgresTalk
@@ -84,7 +84,7 @@ async def proxy(stand: Stand, talk: type[Any]) -> AsyncIterator[LossyProxy]:
         yield proxy
 
 
-@pytest.fixture(params=TROUBLES)
+@pytest.fixture(params=[LOST])
 async def shaky(
     request: pytest.FixtureRequest, stand: Stand, proxy: LossyProxy, talk: type[Any]
 ) -> AsyncIterator[Shaky]:

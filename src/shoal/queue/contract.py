@@ -292,8 +292,12 @@ class WorkQueue(_RunIntakes):
         No task of a host starts sooner than `lead` from now: so a reply that takes less brings no start that
         has passed. With a fence, nothing is leased unless that note still has that stamp: `Grant.outdated`.
         """
-        request = ClaimRequest(worker_id, run_id, limit, lease, steps, partitions, fence, lead)
-        return await self._claim(check_claim(request))
+        request = check_claim(ClaimRequest(worker_id, run_id, limit, lease, steps, partitions, fence, lead))
+        try:
+            return await self._claim(request)
+        except UnknownRun:
+            await self.run(run_id)  # raises the same error with the nearest run id
+            raise
 
     @abstractmethod
     async def _claim(self, request: ClaimRequest) -> Grant: ...

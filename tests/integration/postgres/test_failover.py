@@ -17,7 +17,7 @@ from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.postgres import USER, PostgresServer
 from tests.servers.postgres_talk import PostgresTalk
 
-TASKS, CLAIMERS, IN_HAND = 900, 3, 10
+TASKS, CLAIMERS, IN_HAND = 600, 3, 10
 PATIENCE = timedelta(minutes=2)  # on a machine that has much else to do
 CAUGHT_UP = "SELECT coalesce(bool_and(replay_lsn >= '{}'::pg_lsn), false) FROM pg_stat_replication"
 

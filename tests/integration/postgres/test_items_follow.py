@@ -9,8 +9,7 @@ import pytest
 
 from shoal.core.model import Done, Reject
 from shoal.queue.postgres import reports
-from shoal.queue.postgres.reports import MAX_PAGE_BYTES
-from shoal.queue.postgres.sql import QUERIES
+from shoal.queue.postgres.reports import MAX_PAGE_BYTES, stored_query
 from tests.conformance.helpers import claim_all, every, pages, start
 
 A_WHILE = 0.3
@@ -123,7 +122,7 @@ async def test_a_page_is_read_without_a_look_at_the_others(queue, run, leases, d
         " SELECT i.run, i.task, i.stored_at, i.data FROM shoal.item i, generate_series(1, 30000)"
     )
     await direct.execute("ANALYZE")
-    query = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {QUERIES['items']}"
+    query = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {stored_query('item')}"
     for _ in range(8):  # the server may change its plan after the first few
         (plan,) = json.loads(await direct.fetchval(query, run.id, 10_000, 500, step, 10**9, MAX_PAGE_BYTES))
     scans = [node for node in nodes(plan["Plan"]) if node.get("Relation Name") == "item"]

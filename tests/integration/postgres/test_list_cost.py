@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.model import Bury, Done, TaskState
 from shoal.queue.postgres.sql import QUERIES
-from shoal.queue.postgres.task_list import BLOCKS, PostgresCursor, with_limit
+from shoal.queue.postgres.task_list import BLOCKS, PostgresCursor, tasks_query
 from tests.conformance.helpers import claim, page, start
 
 ROWS = 20
@@ -27,9 +27,9 @@ async def prepared(direct):
     """Prepare the queries with generic plans, as in a queue that has been open for long."""
     await direct.execute("VACUUM ANALYZE")
     await direct.execute("SET plan_cache_mode = force_generic_plan")
-    for name in ("tasks_pending", "tasks_dead", "tasks_completed", "dead"):
-        query = QUERIES[name] if name == "dead" else with_limit(QUERIES[name], ROWS)
-        await direct.execute(f"PREPARE {name} AS {query}")
+    await direct.execute(f"PREPARE dead AS {QUERIES['dead']}")
+    for state in (TaskState.PENDING, TaskState.DEAD, TaskState.COMPLETED):
+        await direct.execute(f"PREPARE tasks_{state} AS {tasks_query(state, ROWS)}")
 
 
 def of_tasks(state, run, spot):

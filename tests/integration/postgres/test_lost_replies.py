@@ -2,12 +2,9 @@
 
 import asyncio
 
-import pytest
-
 from shoal.core.model import MINUTE, SECOND, EnqueueReport
 from shoal.queue.open import open_queue
 from tests.conformance.helpers import HOUR, page, pages, start
-from tests.integration.shaky import LOST
 
 HALF_A_MINUTE_LATER = """
     UPDATE shoal.lease SET start_at = start_at - interval '30 s', deadline = deadline - interval '30 s'
@@ -26,7 +23,6 @@ async def test_tidying_up_twice_changes_nothing(shaky, queue, direct):
     assert (stats.pending, stats.delayed, stats.expired, stats.tasks) == (2, 0, 1, 3)
 
 
-@pytest.mark.parametrize("shaky", [LOST], indirect=True)
 async def test_a_lease_that_is_heard_of_late_is_not_believed_to_last_longer(shaky, queue, direct):
     run = await start(queue, page())
     async with shaky.on("claim") as it:

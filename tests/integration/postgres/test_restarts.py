@@ -11,7 +11,7 @@ from tests.conftest import or_skip
 from tests.integration.queues.web import page_url
 from tests.servers.postgres import PostgresServer
 
-TASKS, BATCH, CLAIMERS = 2400, 60, 4
+TASKS, BATCH, CLAIMERS = 1200, 60, 4
 RECOVERY = 10.0  # seconds
 
 

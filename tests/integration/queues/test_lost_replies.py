@@ -20,7 +20,7 @@ from shoal.core.model import (
 from shoal.queue.contract import EditFate, LetterEdit
 from shoal.queue.open import open_queue
 from tests.conformance.helpers import HOST, HOUR, claim, claim_all, data_of, page, pages, start, the_host
-from tests.integration.shaky import LOST_TWICE
+from tests.integration.shaky import LOST_TWICE, TROUBLES
 
 
 async def test_a_run_is_started_once(shaky, queue):
@@ -57,6 +57,7 @@ async def test_settle_does_not_find_its_own_follow_ups_known_from_another_run(sh
     assert (stats.pending, stats.completed) == (90, 1)
 
 
+@pytest.mark.parametrize("shaky", TROUBLES, indirect=True)
 async def test_the_tasks_of_a_lost_claim_are_handed_to_the_same_worker(shaky, queue):
     run = await start(queue, *pages(5, "a.example"), *pages(5, "b.example"), max_attempts=1)
     async with shaky.on("claim") as it:
@@ -77,6 +78,7 @@ async def test_a_lost_claim_that_granted_nothing_still_says_when_to_come_back(sh
     assert not grant.drained
 
 
+@pytest.mark.parametrize("shaky", TROUBLES, indirect=True)
 async def test_settle_stores_items_follow_ups_and_failures_once(shaky, queue):
     run = await start(queue, *pages(5), max_attempts=2)
     done, retried, buried, released, twice = await claim_all(queue, run)

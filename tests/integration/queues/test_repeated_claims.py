@@ -2,16 +2,12 @@
 
 import asyncio
 
-import pytest
-
 from shoal.core.model import SECOND, ZERO, TaskState
 from tests.conformance.helpers import pages, start
-from tests.integration.shaky import LOST
 
 PLAY = SECOND / 100
 
 
-@pytest.mark.parametrize("shaky", [LOST], indirect=True)
 async def test_a_repeated_claim_tells_the_starts_that_others_count_from(shaky):
     run = await start(shaky.queue, *pages(3), host_delay=SECOND / 4)
     async with asyncio.timeout(30):

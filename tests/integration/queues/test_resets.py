@@ -14,7 +14,7 @@ from tests.servers.lossy_proxy import LossyProxy
 from tests.servers.redis import RedisCluster
 from tests.servers.redis_talk import RedisTalk
 
-RESETS, PAUSE, CLIENTS = 30, 0.03, 3
+RESETS, PAUSE, CLIENTS = 15, 0.03, 3
 
 
 def test_connections_that_are_reset_again_and_again_cost_no_call(stand):

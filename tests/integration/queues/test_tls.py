@@ -212,6 +212,7 @@ async def test_the_password_of_a_key_is_not_shown(url):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("secured", ["redis"], indirect=True)
 def test_a_fleet_works_over_encrypted_connections(secured, certificates, tmp_path):
     (tmp_path / "echo.py").write_text(SCRAPER)
     command = [sys.executable, "-m", "shoal", "run", "echo.py", "--workers", "2"]

@@ -99,7 +99,7 @@ async def test_a_free_host_is_found_behind_the_backlog_of_a_blocked_one(queue):
 @pytest.mark.long
 async def test_what_waits_in_the_broker_costs_a_claim_nothing(queue, direct):
     small = await start(queue, *(page(n, f"h{n % 20}.example") for n in range(400)), run_id="small")
-    large = await start(queue, *(page(n, f"h{n % 20}.example") for n in range(10_000)), run_id="large")
+    large = await start(queue, *(page(n, f"h{n % 20}.example") for n in range(4_000)), run_id="large")
     costs = []
     for run in (small, large):
         await claim(queue, run, limit=10)

@@ -10,7 +10,7 @@ from pamqp.commands import Basic
 from shoal.queue.rabbitmq.broker import Broker, BrokerMessage
 from shoal.queue.rabbitmq.names import RunQueues
 
-ROUNDS = 150
+ROUNDS = 60
 
 
 @pytest.fixture

@@ -41,8 +41,8 @@ async def assert_each_once(queue, run, number):
 async def test_tasks_that_are_enqueued_arrive(shaky, queue, method):
     run = await start(queue)
     async with shaky.on(method) as it:
-        assert (await it.enqueue(run.id, pages(700))).added == 700
-    await assert_each_once(queue, run, 700)
+        assert (await it.enqueue(run.id, pages(300))).added == 300
+    await assert_each_once(queue, run, 300)
 
 
 @pytest.mark.parametrize("method", ["declare", "publish"])
@@ -55,11 +55,11 @@ async def test_follow_ups_arrive(shaky, queue, method):
 
 
 async def test_bundles_that_are_fetched_are_received(shaky, queue):
-    run = await start(queue, *pages(700))
+    run = await start(queue, *pages(300))
     async with shaky.on("get") as it:
         leases = await claim(it, run, limit=100)
     await queue.settle([Done(lease) for lease in leases])
-    await assert_each_once(queue, run, 700 - len(leases))
+    await assert_each_once(queue, run, 300 - len(leases))
 
 
 async def test_copies_of_dead_letters_arrive(shaky, queue, depths):

@@ -1,12 +1,7 @@
 """Lost requests and replies of the Redis beside the broker; the tests for all backends are in `queues`."""
 
-import asyncio
-
-import pytest
-
-from shoal.core.model import MINUTE, SECOND, Done, Fate
+from shoal.core.model import Done, Fate
 from tests.conformance.helpers import claim, claim_all, page, pages, start
-from tests.integration.shaky import LOST
 
 
 async def test_what_was_enqueued_is_in_the_broker_at_once(shaky, queue):
@@ -38,18 +33,3 @@ async def test_a_published_bundle_is_deleted_from_redis(shaky, queue, direct):
         await it.enqueue(run.id, pages(10))
     assert await direct.hlen("{shoal:0}:outgoing") == 0
     assert len(await claim_all(queue, run)) == 10
-
-
-@pytest.mark.parametrize("shaky", [LOST], indirect=True)
-async def test_a_lease_whose_reply_is_late_does_not_last_longer(shaky, queue):
-    run = await start(queue, *pages(2))
-    await claim(queue, run, limit=1)  # the other was received with it
-    async with shaky.on("claim") as it:
-        claiming = asyncio.create_task(it.claim("worker-1", run_id=run.id, lease=MINUTE))
-        while not shaky.proxy.struck:
-            await asyncio.sleep(0)
-        await shaky.proxy.refuse()
-        await asyncio.sleep(0.3)
-        await shaky.proxy.accept()
-        (lease,) = (await claiming).leases
-    assert lease.deadline_in <= MINUTE - 0.3 * SECOND

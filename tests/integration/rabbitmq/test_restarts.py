@@ -16,7 +16,7 @@ from tests.integration.queues.web import page_url, reachable
 from tests.servers.rabbitmq import SharedRabbit
 from tests.servers.redis import RedisServer
 
-PAGES = 20_000
+PAGES = 6_000
 SEEDS = 500
 # RabbitMQ 3.10 writes the name of a new quorum queue to its disk a second or two after its reply.
 # Killed within them, it restarts with a queue that never responds.

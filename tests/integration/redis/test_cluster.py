@@ -263,7 +263,7 @@ async def roll_back(direct, shard, before):
         await direct.restore(key, 0, value, replace=True)
 
 
-@pytest.mark.parametrize("link", [page(7, "h7.example"), by_http(8)[7], page(1, key="mine")])
+@pytest.mark.parametrize("link", [by_http(8)[7], page(1, key="mine")])
 async def test_a_task_that_its_new_shard_lost_in_a_failover_is_delivered_again(
     queue, direct, redis_cluster_url, link
 ):
@@ -312,11 +312,10 @@ async def test_the_workers_of_all_runs_are_listed_while_one_of_them_is_purged(qu
         await queue.workers(gone.id)
 
 
-@pytest.mark.parametrize("unsafe", range(3))
-async def test_durability_is_that_of_the_least_durable_node(queue, redis_cluster, unsafe):
+async def test_durability_is_that_of_the_least_durable_node(queue, redis_cluster):
     try:
         for number, node in enumerate(redis_cluster.nodes):
-            node.cli("CONFIG", "SET", "save", "" if number == unsafe else "900 1")
+            node.cli("CONFIG", "SET", "save", "" if number == 1 else "900 1")
         found = await queue.durability()
         assert not found.safe and "whole queue" in found.text
     finally:
@@ -329,10 +328,10 @@ async def test_four_workers_drain_a_web_that_spreads_over_all_shards(queue, redi
     run = await queue.start_run("books", settings=RunSettings(host_delay=ZERO, per_host=5))
     await queue.enqueue(run.id, [Task(url=page_url(n)) for n in range(100)])
     orders = [
-        {"url": redis_cluster_url, "name": f"worker-{n}", "runs": [run.id], "pages": 1500} for n in range(4)
+        {"url": redis_cluster_url, "name": f"worker-{n}", "runs": [run.id], "pages": 800} for n in range(4)
     ]
     reports = await reports_of("tests.integration.queues.claimer", orders)
     stats = await queue.stats(run.id)
     assert stats.remaining == 0
     assert sum(report["accepted"] for report in reports) == stats.completed == stats.tasks == stats.items
-    assert stats.tasks == len(reachable(range(100), 1500))
+    assert stats.tasks == len(reachable(range(100), 800))

@@ -37,7 +37,7 @@ def lists_of(queue, run):
 
 
 async def test_deep_pages_of_long_lists_cost_no_more_than_the_first_of_a_short_one(queue, direct):
-    short, long = await filled(queue, 600, "short"), await filled(queue, 6_000, "long")
+    short, long = await filled(queue, 600, "short"), await filled(queue, 3_000, "long")
     for name, first in lists_of(queue, short).items():
         plain = await commands_of(direct, page_after(first(None)))
         behind = lists_of(queue, long)[name]

@@ -2,14 +2,11 @@
 
 import asyncio
 
-import pytest
-
 from shoal.core.model import MINUTE, SECOND, Done
 from shoal.queue.redis.claim import claim_arguments
 from shoal.queue.redis.records import read_claim
 from shoal.queue.requests import ClaimRequest
 from tests.conformance.helpers import claim, page, pages, start
-from tests.integration.shaky import LOST
 
 
 async def test_a_run_that_is_being_forgotten_is_forgotten_once(shaky, queue):
@@ -20,7 +17,6 @@ async def test_a_run_that_is_being_forgotten_is_forgotten_once(shaky, queue):
     assert (await queue.stats(neighbour.id)).pending == 3
 
 
-@pytest.mark.parametrize("shaky", [LOST], indirect=True)
 async def test_a_lease_whose_reply_is_late_does_not_last_longer(shaky, queue):
     run = await start(queue, page())
     async with shaky.on("claim") as it:

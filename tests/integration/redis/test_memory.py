@@ -42,7 +42,7 @@ async def _bytes_for(queue, direct, settings):
 
 
 @pytest.mark.long
-async def test_what_other_runs_know_expires_after_nine_eighths_of_its_time(queue, direct):
+async def test_what_other_runs_know_expires_after_nine_eighths_of_its_time_or_is_forgotten(queue, direct):
     run = await start(queue, *(page(n, f"h{n % 50}.example") for n in range(60_000)), dedup=WEEK)
     keys = [*await direct.keys("*known:*"), *await direct.keys("*dedup:*")]
     assert len(keys) > 200  # the buckets of every group were split
@@ -51,6 +51,8 @@ async def test_what_other_runs_know_expires_after_nine_eighths_of_its_time(queue
     assert max(left) <= WEEK + WEEK / 8
     await queue.purge(run.id)
     assert await direct.eval(_LASTING, 0) == 0
+    assert await queue.forget("books") == 60_000
+    assert not [*await direct.keys("*known:*"), *await direct.keys("*dedup:*")]
 
 
 async def test_sets_whose_time_is_over_leave_the_list_of_their_scraper(redis_url, direct):
@@ -60,13 +62,6 @@ async def test_sets_whose_time_is_over_leave_the_list_of_their_scraper(redis_url
             await start(queue, page(), dedup=WEEK)
             skew[0] += 2 * WEEK
     assert len(await direct.hgetall("{shoal:0}:dedup:books")) == 1
-
-
-@pytest.mark.long
-async def test_what_is_forgotten_leaves_nothing(queue, direct):
-    await start(queue, *(page(n) for n in range(60_000)), dedup=WEEK)
-    assert await queue.forget("books") == 60_000
-    assert not [*await direct.keys("*known:*"), *await direct.keys("*dedup:*")]
 
 
 _LASTING = """

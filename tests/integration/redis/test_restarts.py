@@ -14,7 +14,7 @@ from tests.integration.programs import reports_of
 from tests.integration.queues.web import page_url, reachable
 from tests.servers.redis import RedisServer
 
-PAGES = 20_000
+PAGES = 6_000
 
 
 @pytest.fixture

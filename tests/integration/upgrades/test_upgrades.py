@@ -23,7 +23,7 @@ from tests.integration.engine.shell import start, typed
 
 WHEEL = next(Path(__file__).parent.glob("shoal-*.whl"))
 SOURCE = Path(__file__).parents[3] / "src"
-KILLS = int(os.environ.get("SHOAL_UPGRADE_KILLS", "6"))
+KILLS = int(os.environ.get("SHOAL_UPGRADE_KILLS", "4"))
 BETWEEN_KILLS = (0.3, 1.5)  # seconds after the new worker has done its first page
 WAITING = 200  # pages at any time
 SCRAPER = """

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from shoal.core.errors import UnknownRun
 from shoal.core.model import (
     Durability,
     EnqueueReport,
@@ -68,11 +67,7 @@ class PostgresQueue(PostgresRuns, PostgresLeases, PostgresDeadLetters, PostgresR
         return await enqueue(self._server, run_id, tasks)
 
     async def _claim(self, request: ClaimRequest) -> Grant:
-        try:
-            return await claim(self._server, request, find_floors(self._floors, request))
-        except UnknownRun:
-            await self.run(request.run_id)  # raises the same error with the nearest run id
-            raise
+        return await claim(self._server, request, find_floors(self._floors, request))
 
     async def _settle(self, outcomes: Sequence[PreparedOutcome]) -> list[Fate]:
         return await settle(self._server, outcomes)

@@ -76,15 +76,19 @@ async def _stream_stored(
     step: str | None,
 ) -> AsyncIterator[Record]:
     await find_run(server, run_id)
-    sizes = page_sizes(PAGE)
+    query, sizes = stored_query(table), page_sizes(PAGE)
     until = await _find_horizon(server, run_id, table)
-    while rows := await server.fetch(
-        QUERIES[f"{table}s"], run_id, after, next(sizes), step, until, MAX_PAGE_BYTES
-    ):
+    while rows := await server.fetch(query, run_id, after, next(sizes), step, until, MAX_PAGE_BYTES):
         for row in rows:
             if row["data"] is not None:
                 yield make(row)
         after = rows[-1]["id"]
+
+
+def stored_query(table: str) -> str:
+    """Return the query of a page of items or of rejects; only these have a reason."""
+    reason = "i.reason" if table == "reject" else "NULL"
+    return QUERIES["stored"].replace("shoal.stored_table", f"shoal.{table}").replace("stored_reason", reason)
 
 
 async def _find_horizon(server: PostgresServer, run_id: str, table: str) -> int:

@@ -112,17 +112,18 @@ class PostgresTaskList:
     async def _pages(
         self, state: TaskState, mark: Sequence[str], max_size: int, *more: int
     ) -> AsyncIterator[list[Row]]:
-        query, sizes = QUERIES[f"tasks_{state}"], page_sizes(max_size)
+        sizes = page_sizes(max_size)
         while rows := await self._server.fetch(
-            with_limit(query, size := next(sizes)), self._run_id, mark, size, self._step, self._ids, *more
+            tasks_query(state, size := next(sizes)), self._run_id, mark, size, self._step, self._ids, *more
         ):
             yield rows
             mark = rows[-1]["mark"]
 
 
-def with_limit(query: str, size: int) -> str:
-    """Return a query with a literal limit: for an unknown limit, PostgreSQL sorts whole tables."""
-    return query.replace("LIMIT $3", f"LIMIT {size}")
+def tasks_query(state: TaskState, size: int) -> str:
+    """Return the query of a page, with its size as a literal: else PostgreSQL sorts whole tables."""
+    page = QUERIES[f"page_{state}"].replace("LIMIT $3", f"LIMIT {size}")
+    return QUERIES["tasks"].replace("state_page\n", f"{page}\n")
 
 
 def _status(row: Row, state: TaskState) -> TaskStatus:

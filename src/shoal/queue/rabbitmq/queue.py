@@ -5,7 +5,6 @@ from datetime import timedelta
 from secrets import token_hex
 from typing import Self
 
-from shoal.core.errors import UnknownRun
 from shoal.core.model import SECOND, Durability, Grant
 from shoal.queue.contract import StoreSize
 from shoal.queue.outages import RETRY_TIMEOUT
@@ -92,11 +91,7 @@ class RabbitQueue(RedisQueue):
         run_id = request.run_id
 
         async def run_script(*args: Argument) -> ScriptReply:
-            try:
-                return await self._server.reply_once("claim", run_id, *args)
-            except UnknownRun:
-                await self._runs.number(run_id)  # raises the same error with a did-you-mean
-                raise
+            return await self._server.reply_once("claim", run_id, *args)
 
         async def receive(number: int, route: int, enough: int) -> int:
             return await self._transport.receive(run_id, number, route, enough)

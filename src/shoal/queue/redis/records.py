@@ -237,11 +237,6 @@ def columns(tasks: Sequence[PackedTask], homes: Sequence[int] = (), of: Sequence
     )
 
 
-def pack_outgoing(tasks: Sequence[PackedTask]) -> bytes:
-    """Pack tasks for an outbox."""
-    return pack(tasks)
-
-
 # In
 
 

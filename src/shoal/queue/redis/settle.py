@@ -11,7 +11,7 @@ import msgspec
 from shoal.core.model import ZERO, Done, Fate
 from shoal.queue.encoding import micros, optional_micros
 from shoal.queue.intake import MAX_KNOWN_LINKS, PreparedOutcome, QueuedTask, in_runs, outcome_fields, page_of
-from shoal.queue.redis.records import PackedTask, columns, pack, pack_outgoing, pack_task
+from shoal.queue.redis.records import PackedTask, columns, pack, pack_task
 from shoal.queue.redis.server import Argument, RedisServer
 from shoal.queue.redis.shards import homes_of, shard_of_key, shard_of_lease
 
@@ -125,7 +125,7 @@ class ShardSettlement:
                 elsewhere.setdefault(shard, []).append(one)
         for shard, tasks in elsewhere.items():
             self.sent.append((number, shard))
-            self.sent_blobs.append(pack_outgoing(tasks))
+            self.sent_blobs.append(pack(tasks))
 
     def arguments(self) -> list[Argument]:
         """Return the arguments of `settle.lua`."""

@@ -56,28 +56,28 @@ def write_starts(store: Store, changed: Iterable[tuple[int, Sequence[Start]]]) -
     store.run_many("host_write_starts", rows)
 
 
-def pause_host(store: Store, name: str, duration: timedelta) -> None:
+def pause_host(store: Store, host: str, duration: timedelta) -> None:
     """Send no requests to a host for a while; zero ends a pause."""
-    host = store.value("host_number", name=name)
+    number = store.value("host_number", name=host)
     if duration == ZERO:
-        store.run("host_unpause", host=host)
+        store.run("host_unpause", host=number)
     else:
-        store.run_many("host_adjust", [(host, store.now() + micros(duration), None)])
-    store.run("arm", host_queues="[]", hosts=as_json([host]))
+        store.run_many("host_adjust", [(number, store.now() + micros(duration), None)])
+    store.run("arm", host_queues="[]", hosts=as_json([number]))
 
 
-def slow_host(store: Store, name: str, delay: timedelta) -> None:
+def slow_host(store: Store, host: str, delay: timedelta) -> None:
     """Set a host's own delay; zero removes it."""
-    host = store.value("host_number", name=name)
-    store.run("host_slow", host=host, delay=micros(delay))
-    store.run("arm", host_queues="[]", hosts=as_json([host]))
+    number = store.value("host_number", name=host)
+    store.run("host_slow", host=number, delay=micros(delay))
+    store.run("arm", host_queues="[]", hosts=as_json([number]))
 
 
-def take_turn(store: Store, name: str, gap: timedelta) -> timedelta:
+def take_turn(store: Store, host: str, gap: timedelta) -> timedelta:
     """Plan a start on a host, and return how long until then."""
-    now, host = store.now(), store.value("host_number", name=name)
-    start: int = store.value("host_take_turn", host=host, now=now, gap=micros(gap))
-    store.run("arm", host_queues="[]", hosts=as_json([host]))
+    now, number = store.now(), store.value("host_number", name=host)
+    start: int = store.value("host_take_turn", host=number, now=now, gap=micros(gap))
+    store.run("arm", host_queues="[]", hosts=as_json([number]))
     return duration(start - now)
 
 

@@ -16,15 +16,13 @@ from shoal.core.model import (
     ExpiredTask,
     HostStatus,
     Run,
-    Stats,
     StoredItem,
     StoredReject,
     TaskState,
     TaskStatus,
-    WorkerStatus,
 )
 from shoal.queue.address import sqlite_file
-from shoal.queue.contract import Queue, StoreSize
+from shoal.queue.contract import Queue
 from shoal.queue.intake import QueuedTask
 from shoal.queue.paging import number_in, page_sizes
 from shoal.queue.requests import EditFate, LetterEdit, OnInvalid, Tasks
@@ -152,17 +150,12 @@ class SqliteQueue(Queue):
     _steer = verb(runs.steer)
     _change_run = verb(runs.change)
 
-    async def run(self, run_id: str) -> Run:
-        return await self._reader.call(runs.get, run_id)
+    run = verb(runs.get, reads=True)
+    stats = verb(runs.stats, reads=True)
+    workers = verb(runs.workers, reads=True)
 
     async def runs(self) -> Sequence[Run]:
         return await self._reader.call(runs.list_all)
-
-    async def stats(self, run_id: str) -> Stats:
-        return await self._reader.call(runs.stats, run_id)
-
-    async def workers(self, run_id: str | None = None) -> Sequence[WorkerStatus]:
-        return await self._reader.call(runs.workers, run_id)
 
     async def _purge(self, run_id: str) -> None:
         await self._writer.call(runs.purge, run_id)
@@ -180,14 +173,9 @@ class SqliteQueue(Queue):
 
     # Hosts
 
-    async def pause_host(self, host: str, duration: timedelta) -> None:
-        await self._writer.call(hosts.pause_host, host, duration)
-
-    async def slow_host(self, host: str, delay: timedelta) -> None:
-        await self._writer.call(hosts.slow_host, host, delay)
-
-    async def take_turn(self, host: str, gap: timedelta) -> timedelta:
-        return await self._writer.call(hosts.take_turn, host, gap)
+    pause_host = verb(hosts.pause_host)
+    slow_host = verb(hosts.slow_host)
+    take_turn = verb(hosts.take_turn)
 
     def hosts(self, run_id: str | None = None, *, after: str | None = None) -> AsyncIterator[HostStatus]:
         return self._stream(after or "", PAGE, hosts.list_hosts, run_id)
@@ -289,8 +277,7 @@ class SqliteQueue(Queue):
 
     # The store
 
-    async def size(self) -> StoreSize:
-        return await self._reader.call(reports.store_size)
+    size = verb(reports.store_size, reads=True)
 
     async def durability(self) -> Durability:
         if self._synchronous == "full":

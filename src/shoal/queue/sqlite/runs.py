@@ -208,7 +208,7 @@ def beat(store: Store, run_id: str, beats: Sequence[tuple[str, str, str]]) -> No
         store.run("worker_beat", run=run, worker_id=worker_id, state=state, info=info, now=now)
 
 
-def workers(store: Store, run_id: str | None) -> Sequence[WorkerStatus]:
+def workers(store: Store, run_id: str | None = None) -> Sequence[WorkerStatus]:
     """Return the workers that have sent a heartbeat."""
     run = None if run_id is None else get_row(store, run_id).no
     now = store.now()
