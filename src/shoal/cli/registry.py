@@ -1,4 +1,4 @@
-"""Every command of `shoal`, in help order, and those of plugins; only the typed command is imported."""
+"""Every command of `shoal`, by section, and those of plugins; only the typed command is imported."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -12,47 +12,29 @@ from shoal.cli.options.groups import group_with
 from shoal.core.version import VERSION
 from shoal.registry.registry import Registry
 
-# One help line per command, by section.
+# One help line per command, by section. Those that few need are listed by their names, so that the help fits
+# one screen; their own help says what they do.
 LINES = {
     "Run": {
         "run": "Run a scraper on this machine and write its items",
         "enqueue": "Create a run and fill it with tasks",
         "work": "Start workers on an existing run, on this or any machine",
         "fleet": "Check, preview and start many workers at once",
-        "scale": "Autoscale the workers of a run",
-        "start": "Start this machine's part of the cluster in shoal.toml",
         "schedule": "Repeat runs: every night, every hour, by cron expression",
-        "recrawl": "Show which pages the next run would fetch again, and why",
-        "listen": "Start workers that scrape pages on demand",
-        "scrape": "Scrape one page now and print its items",
     },
     "Write a scraper": {
         "new": "Create a project from a template: scraper, tests, shoal.toml",
         "shell": "Fetch a page as a worker would and try selectors on it",
         "check": "Check the scraper, the queue and this machine before a run",
         "config": "Show each setting and where it comes from",
-        "scrapers": "List the scrapers of this project",
-        "route": "Show which routes of shoal.toml apply to a URL",
-        "deploy": "Write the files for Docker Compose, Kubernetes or Amazon ECS",
-        "plugins": "List installed plugins and what each one adds",
-        "demo": "Scrape four bundled demo shops to see Shoal work",
     },
     "Inspect": {
         "status": "Show the progress of a run",
-        "watch": "Follow a run until it finishes",
         "top": "Show runs, workers, hosts and errors on one live screen",
         "serve": "Serve the web dashboard and the JSON API",
         "runs": "List runs, newest first",
-        "records": "Trace each record through the steps",
-        "partitions": "Show the progress and the owner of each partition",
         "workers": "List workers with their tasks, counts and last heartbeat",
-        "stale": "Show leases of workers that no longer respond",
         "hosts": "List hosts with their rate limits and pauses; pause or slow one",
-        "proxies": "Show requests, failures and bans of each proxy",
-        "tor": "Show the Tor process of each worker",
-        "tokens": "Show the remaining quota of each API token",
-        "cache": "Show the response cache and the hit rate of each run",
-        "metrics": "Print or serve Prometheus metrics of a queue",
     },
     "Control": {
         "pause": "Pause a run: workers get no more of its tasks",
@@ -60,22 +42,23 @@ LINES = {
         "set": "Change the rate and other settings of a run while it runs",
         "cancel": "End a run for good; its results are kept",
         "purge": "Delete a run, or old ones, with all results",
-        "accept": "Accept the items of a run: later ones are compared with it",
         "dead": "List, show, edit, replay and drop dead letters",
-        "forget": "Clear the --dedup history of a scraper",
-        "notify": "List where messages about runs go, and send one to try",
-        "migrate": "Migrate the queue to this version's schema",
-        "bench": "Benchmark a queue from this machine",
     },
     "Results": {
         "items": "Show the first items of a run, or a random sample",
-        "rejects": "List items that failed validation, with the reasons",
         "compare": "Show the fields of two runs side by side, and what changed",
-        "changes": "List the pages of a recrawl that are new, changed or gone",
         "export": "Export a run's items to a file or a database table",
     },
 }
-COMMANDS = tuple(name for lines in LINES.values() for name in lines)
+ALSO = {
+    "Run": ("scale", "start", "recrawl", "listen", "scrape"),
+    "Write a scraper": ("scrapers", "route", "deploy", "plugins", "demo"),
+    "Inspect": ("watch", "records", "partitions", "stale", "proxies", "tor", "tokens", "cache", "metrics"),
+    "Control": ("accept", "forget", "notify", "migrate", "bench"),
+    "Results": ("rejects", "changes"),
+}
+BY_SECTION = {section: (*lines, *ALSO[section]) for section, lines in LINES.items()}
+COMMANDS = tuple(name for names in BY_SECTION.values() for name in names)
 # The module of each command, below `shoal.cli.commands`.
 MODULES = {
     **{name: f"crawl.{name}" for name in ("run", "enqueue", "work", "fleet", "scale", "start", "demo")},
@@ -129,7 +112,7 @@ def app_for(typed: str | None = None, script: str | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="shoal",
-        cls=group_with(_lines_for(typed)),
+        cls=group_with(_lines_for(typed), ALSO),
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,

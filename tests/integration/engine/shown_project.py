@@ -12,7 +12,7 @@ from tests.integration.engine import shell
 from tests.unit.cli.shown import shape_of
 from tests.unit.cli.typed import typed
 
-TIMEOUT = 30.0
+TIMEOUT = 90.0
 SUCCESS = (Exit.OK, Exit.PARTIAL, Exit.LIMIT_REACHED)
 QUEUE = "sqlite:///my queue.db"
 STARTS_WORKERS = ("run", "work", "fleet", "enqueue")
@@ -29,9 +29,9 @@ class Project:
     shown: dict = field(default_factory=dict)  # the first text that shows it, by command
     typed: set = field(default_factory=set)  # shapes of commands
 
-    def type(self, *words, code=Exit.OK):
+    def type(self, *words, code=Exit.OK, queue=QUEUE):
         """Type a command; return what it printed."""
-        return self._type([*words, "--queue", QUEUE], (code,), None)
+        return self._type([*words, "--queue", queue], (code,), None)
 
     def paste(self, command, *, answer="y\n", codes=SUCCESS):
         """Type a command as it was shown; return what it printed."""

@@ -5,7 +5,7 @@ import pytest
 from shoal.core.model import Bury, Done, Reject, Task
 from tests.integration.web.conftest import Dashboard, open_dashboard
 
-BACKENDS = ("postgres_url", "redis_url", "rabbitmq_url")
+BACKENDS = ("postgres_url", "rabbitmq_url")  # which reads its lists from Redis
 STATES = ("pending", "delayed", "leased", "completed", "dead", "expired", "dropped")
 
 

@@ -88,14 +88,9 @@ async def test_counts_and_title_are_updated_live(dashboard, tab):
     await tab.until("document.querySelector('#head dd').innerText === '2'")
 
 
-@pytest.mark.parametrize("role", ["operator", *long("reader")])
-async def test_the_pause_and_resume_buttons(dashboard, tab, role):
+async def test_the_pause_and_resume_buttons(dashboard, tab):
     run_id = await make_run(dashboard)
-    await dashboard.log_in(tab, role)
     await tab.open(f"{dashboard.address}/runs/{run_id}")
-    if role == "reader":
-        assert not await tab.evaluate("document.querySelectorAll('main button:not([data-copy])').length")
-        return
     await tab.follow(click("Pause"))
     assert (await dashboard.queue.run(run_id)).state == "paused"
     await tab.follow(click("Resume"))

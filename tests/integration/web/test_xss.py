@@ -190,8 +190,8 @@ async def paths_of(dashboard, run):
         "replay?all=1",
     )
     fixed += [f"{base}/{name}" for name in names]
-    fixed += [f"{base}/dead/{letter}" for letter in letters[::8]]
-    return fixed + [path for text in PAYLOADS[::12] for path in reflecting_paths(base, text)]
+    fixed += [f"{base}/dead/{letter}" for letter in letters[::40]]
+    return fixed + [path for text in PAYLOADS[::40] for path in reflecting_paths(base, text)]
 
 
 def reflecting_paths(base, text):

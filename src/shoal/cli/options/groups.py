@@ -1,6 +1,6 @@
 """The help of `shoal` itself: its commands in sections. No command is imported for it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from typer import BadParameter
@@ -28,8 +28,10 @@ NAMES_ELSEWHERE = {
 }
 
 
-def group_with(commands: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
-    """Return a group whose help lists these commands with their help lines, section by section."""
+def group_with(
+    commands: Mapping[str, Mapping[str, str]], also: Mapping[str, Sequence[str]]
+) -> type[TyperGroup]:
+    """Return a group whose help lists commands with their help lines, and others by name, by section."""
 
     class SectionedGroup(TyperGroup):
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -49,11 +51,13 @@ def group_with(commands: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
 
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             widest = max(len(name) for names in commands.values() for name in names)
-            rows = {
-                section: [(name.ljust(widest), line) for name, line in lines.items()]
-                for section, lines in commands.items()
-            }
-            write_sections(formatter, rows)
+            for section, lines in commands.items():
+                rows = [(name.ljust(widest), line) for name, line in lines.items()]
+                if names := also.get(section):
+                    rows.append(("Also:", ", ".join(names)))
+                formatter.write(f"\n{section}:\n")
+                with formatter.indentation():
+                    formatter.write_dl(rows)
 
     return SectionedGroup
 

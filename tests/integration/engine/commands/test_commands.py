@@ -110,28 +110,6 @@ async def test_dead_letters_are_listed_shown_replayed_and_dropped(folder, site):
     assert dropped.row == {"run_id": run_id, "dropped": 1}
 
 
-@pytest.mark.long
-async def test_what_to_type_next_means_the_queue_that_was_named(folder, site):
-    queue = ("--queue", "sqlite:///other.db")
-    done = await run(folder, f"--url={site.url}/bad", *queue)
-    status = await typed("status", *queue, folder=folder)
-    listed = await follow_hint(status.err, "Why tasks died:  shoal ", folder)
-    shown = await follow_hint(listed.err, "Details:    shoal ", folder)
-    replayed = await follow_hint(listed.err, "Try again:  shoal ", folder)
-    assert (shown.code, replayed.code) == (Exit.OK, Exit.OK)
-    assert done.row["run_id"] in replayed.err and "--queue sqlite:///other.db" in replayed.err
-    missing = await typed("status", "nope", *queue, folder=folder)
-    assert (await follow_hint(missing.err, "List the runs with: shoal ", folder)).code == Exit.OK
-    assert not (folder / "shoal.db").exists()
-
-
-async def follow_hint(said, before, folder):
-    """Type the command that follows these words."""
-    command = said.partition(before)[2].splitlines()[0]
-    assert "--queue sqlite:///other.db" in command, said
-    return await typed(*command.split(), folder=folder)
-
-
 async def test_the_last_words_say_what_went_wrong(folder, site):
     done = await typed("run", "pages.py", f"--url={site.url}/bad", "--url=nowhere", folder=folder)
     assert done.code == Exit.FAILED

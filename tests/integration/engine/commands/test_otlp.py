@@ -107,7 +107,7 @@ async def run(folder, endpoint):
     )
 
 
-async def test_a_collector_receives_the_spans_of_every_task_from_all_workers(folder, collector):
+async def test_a_collector_receives_the_spans_of_every_task_and_no_secret(folder, collector, origin):
     told = await run(folder, collector.url)
     assert (told.code, told.row["completed"], told.row["dead"]) == (Exit.PARTIAL, PAGE_COUNT - 1, 1), told.err
     async with open_queue(f"sqlite:///{folder}/queue.db") as queue:
@@ -131,10 +131,7 @@ async def test_a_collector_receives_the_spans_of_every_task_from_all_workers(fol
         assert (span.status.code == span.status.STATUS_CODE_ERROR) == is_dead
         assert about["http.response.status_code"] == 200
     assert not parts  # every span belongs to a task
-
-
-async def test_what_is_secret_goes_to_the_collector_only_as_its_own_key(folder, collector, origin):
-    told = await run(folder, collector.url)
+    # What is secret goes to the collector only as its own key.
     assert any(path.endswith(f"?key={CANARY}") for path in origin.visits)
     assert collector.bodies and not any(CANARY.encode() in body for body in collector.bodies)
     assert all(f"authorization: bearer {CANARY}" in head for head in collector.heads)

@@ -21,7 +21,6 @@ from shoal.fleet.dead_workers import new_worker_id
 from shoal.queue.open import open_queue
 from tests.integration.engine.shown_project import (
     QUEUE,
-    SUCCESS,
     Project,
     fill,
     labels_of,
@@ -30,10 +29,10 @@ from tests.integration.engine.shown_project import (
     without_queue,
     without_values,
 )
-from tests.unit.cli.shown import FILES, commands_in, shape_of, shown_texts
+from tests.unit.cli.shown import FILES, commands_in, may_show_command, shape_of, shown_texts
 from tests.unit.cli.typed import typed
 
-MAX_ALIKE = 4  # commands that differ only in their values
+MAX_ALIKE = 2  # commands that differ only in their values
 SCRAPER = """
 from dataclasses import dataclass
 
@@ -129,7 +128,7 @@ EFFECTS = {
     "dead list": "Details: |No dead letters",
     "dead replay": "pending again",
     "dead shell": r"Edit your scraper and type run\(\)",
-    "dead show": "ValueError|BdbQuit|/",
+    "dead show": "ValueError|/",
     "enqueue": "1 task queued",
     "export": r"Wrote \d+ items?",
     "forget": "Cleared",
@@ -148,13 +147,13 @@ EFFECTS = {
     "records": "completed",
     "rejects": "price: Expected",
     "resume": "Resumed|has already finished",
-    "run": "Done: |Partial: |You left the debugger|BreakpointRefused",
+    "run": "Done: |Partial: |You left the debugger",
     "runs": "books",
     "scrapers": "",
     "set": "Changed|rate",
     "shell": "",
     "stale": "lease",
-    "status": r"Run \S+ of (books|pause)",
+    "status": r"Run \S+ of books",
     "tokens": "",
     "watch": "finished",
     "work": "Done: |Partial: |tasks? left|0 tasks",
@@ -199,7 +198,7 @@ def project(site, tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)  # a hundred commands, on a busy machine
 def test_every_shown_command_works_as_it_is_typed(project):
     look_at_an_empty_queue(project)
     whole = make_a_finished_run(project)
@@ -237,8 +236,7 @@ def make_a_finished_run(project):
     closing = project.type("run", "books.py", code=Exit.PARTIAL)
     assert {"Why", "Rejected", "Items", "Results"} <= labels_of(closing)
     project.type("run", "books.py", "--cache", "10m", code=Exit.PARTIAL)
-    stopped = project.type("run", "pause.py", "--url", f"{project.site}/1", code=Exit.FAILED)
-    assert "shoal run --debug pause.py --url" in stopped
+    meet_a_breakpoint(project)
     for price in ("1.5", "1.5", "1.5", "None"):
         Path("nights.py").write_text(NIGHTS.format(price=price))
         night = project.type("run", "nights.py", "--url", f"{project.site}/1")
@@ -249,6 +247,16 @@ def make_a_finished_run(project):
     )
     assert "Fields" in labels_of(wrong)
     return whole["run_id"]
+
+
+def meet_a_breakpoint(project):
+    """Run a step that no worker can run, on a queue of its own: what follows would fail again by design."""
+    before = set(project.shown)
+    words = ("run", "pause.py", "--url", f"{project.site}/1")
+    project.type(*words, code=Exit.FAILED, queue="sqlite:///pause.db")
+    others = {command for command in project.shown if "pause.db" in command} - before
+    project.shown = {command: text for command, text in project.shown.items() if command not in others}
+    assert any(command.startswith("shoal run --debug pause.py --url") for command in project.shown)
 
 
 def look_at(project, run_id):
@@ -311,7 +319,8 @@ def follow_everything(project):
     done, problems, counts = set(), [], Counter()
     while left := [command for command in project.shown if command not in done]:
         # Of two the longer one first: `dead replay RUN ID` before `dead replay RUN`.
-        command = min(left, key=lambda each: (is_last(each), -len(each.split()), each))
+        # `min` takes the first shown of equals: ids of runs, which are random, decide nothing.
+        command = min(left, key=lambda each: (is_last(each), -len(each.split())))
         done.add(command)
         if name_of(command) in ELSEWHERE or any(way in without_values(command) for way in ELSEWHERE):
             continue
@@ -320,10 +329,8 @@ def follow_everything(project):
         if counts[shape] > MAX_ALIKE:
             continue
         filled = fill(project, command)
-        # A worker has no terminal for the breakpoint of pause.py, also after a replay.
-        expected = {Exit.FAILED} if " pause.py" in filled else set()
         try:
-            check_effect(filled, project.paste(filled, codes={*SUCCESS, *expected}))
+            check_effect(filled, project.paste(filled))
             for file in Path().glob("*.jsonl"):  # the same command may be shown again
                 file.unlink()
         except (AssertionError, TimeoutError) as error:
@@ -386,7 +393,7 @@ def is_last(command):
 
 def missing_shapes(done):
     """Yield the commands of the source that no command of this test is like."""
-    for file in FILES:
+    for file in filter(may_show_command, FILES):
         for text in shown_texts(file):
             for command in commands_in(text):
                 name, options = shape_of(command)

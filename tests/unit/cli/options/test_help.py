@@ -10,10 +10,11 @@ import typer
 from shoal.cli.exits import Exit
 from shoal.cli.options.groups import NAMES_ELSEWHERE
 from shoal.cli.options.help import SECTIONS
-from shoal.cli.registry import COMMANDS, LINES, WITH_MANY_OPTIONS, app_for
+from shoal.cli.registry import ALSO, COMMANDS, LINES, MODULES, WITH_MANY_OPTIONS, app_for
 from tests.unit.cli.typed import typed
 
 WIDTH = 80
+SCREEN = 50  # lines
 
 
 def shown(*words):
@@ -32,12 +33,15 @@ def every_command():
             yield pytest.param(one, id=f"{name} {below}".strip())
 
 
-def test_every_command_is_listed_in_its_section_with_an_uncut_line():
+def test_every_command_is_listed_in_its_section_and_the_help_fits_one_screen():
     text = shown()
+    assert sorted(COMMANDS) == sorted(MODULES)
     for section, lines in LINES.items():
         assert f"\n{section}:\n" in text
         for name, line in lines.items():
             assert re.search(rf"\n  {name} +{re.escape(line)}\n", text), name
+        assert f"Also: {', '.join(ALSO[section])}" in " ".join(text.split())
+    assert len(text.splitlines()) <= SCREEN
     assert max(map(len, text.splitlines())) < WIDTH
 
 

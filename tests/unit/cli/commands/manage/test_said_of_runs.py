@@ -9,7 +9,7 @@ import pytest
 
 from shoal.cli.exits import Exit
 from shoal.cli.options.workers import read_job
-from shoal.cli.registry import LINES
+from shoal.cli.registry import BY_SECTION
 from shoal.core.errors import InvalidSetting
 from shoal.core.model import Bury, Done, Reject, Task
 from shoal.core.procfs import pid_scope
@@ -179,7 +179,7 @@ def test_a_report_is_whole_on_stdout_and_the_next_commands_are_on_stderr():
 
 
 WHOLE_QUEUE = {"top", "serve", "runs", "metrics"}  # they show all runs
-OF_A_RUN = [name for group in ("Inspect", "Results") for name in LINES[group] if name not in WHOLE_QUEUE]
+OF_A_RUN = [name for group in ("Inspect", "Results") for name in BY_SECTION[group] if name not in WHOLE_QUEUE]
 
 
 @pytest.mark.parametrize("name", OF_A_RUN)
