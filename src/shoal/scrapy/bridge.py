@@ -297,14 +297,7 @@ class EngineBridge(Observer):
         if results := current_results():
             results.step.count_bytes(len(response.body))
         if response.status in COMPLAINTS and self._pacer and request.url.startswith("http"):
-            start_in(self._background, self._complain(response))
-
-    async def _complain(self, response: Any) -> None:
-        assert self._pacer
-        try:
-            await self._pacer.complain(response)
-        except QueueError as error:
-            log.warning("A host could not be paused for the fleet: %s", error)
+            start_in(self._background, self._pacer.complain(response))
 
     async def _read_shared(self, versions: Mapping[str, int]) -> None:
         """Read the cookies and attributes that a task needs."""

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from shoal.scrapy.values import (
     UnstorableRequest,
     ValueCodec,
     describe,
+    find_in_module,
     load_class,
     path_of,
 )
@@ -115,7 +115,7 @@ class RequestCodec:
         return (
             inspect.isfunction(function)
             and _package_of(function.__module__) in self._packages
-            and _find_in_module(function.__module__, function.__qualname__) is function
+            and find_in_module(function.__module__, function.__qualname__) is function
         )
 
     def _find_function(self, name: Any) -> Any:
@@ -130,7 +130,7 @@ class RequestCodec:
             if inspect.ismethod(found) and found.__self__ is self._spider:
                 return found
         elif _package_of(module) in self._packages:
-            found = _find_in_module(module, qualname)
+            found = find_in_module(module, qualname)
             if inspect.isfunction(found) and found.__module__ == module:
                 return found
         raise UnreadableRequest(
@@ -158,13 +158,6 @@ def item_as_json(value: Any) -> Any:
 
 def _package_of(module: str | None) -> str:
     return (module or "").partition(".")[0]
-
-
-def _find_in_module(module: str, qualname: str) -> Any:
-    found: Any = sys.modules.get(module)
-    for name in qualname.split("."):
-        found = getattr(found, name, None)
-    return found
 
 
 def _describe_function(function: Any) -> str:

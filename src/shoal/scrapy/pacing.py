@@ -1,14 +1,16 @@
 """The pace of hosts, which the fleet keeps together: the engine sends a request when the store lets it."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 from scrapy import Request
 from scrapy.http import Response as ScrapyResponse
 
+from shoal.core.errors import QueueError
 from shoal.core.http import Headers, Response
 from shoal.core.model import ZERO, RunSettings
 from shoal.core.pacing import MAX_PAUSE
@@ -25,6 +27,8 @@ EARLY = 0.95  # of a gap: timers are not exact
 SEND_ROUNDS = 6
 REQUEST_TIMEOUT = timedelta(seconds=180)  # Scrapy's default
 COMPLAINTS = (429, 503)
+
+log = logging.getLogger(__name__)
 
 
 class HostPacer:
@@ -49,22 +53,22 @@ class HostPacer:
             return
         url, host = canonical_with_host(request.url)
         gap, results = max(self._gap, self._sites.find(url).delay or ZERO), current_results()
+        async with AsyncExitStack() as held:
+            with results.waiting() if results else nullcontext():
+                if is_own := self._is_own_request(results, host):
+                    self._with_request.add(results)
+                    held.callback(self._with_request.discard, results)
+                else:
+                    slot = self._turns.slot(host, self._per_host, REQUEST_TIMEOUT)
+                    await held.enter_async_context(slot)
+                if gap:
+                    await self._wait(host, gap, results if is_own else None)
+            yield
+
+    def _is_own_request(self, results: TaskResults | None, host: str) -> TypeGuard[TaskResults]:
+        """Tell whether this is the request of the task itself, which has a turn and a slot from its claim."""
         own = results.request if results else None
-        is_own = own is not None and host_of(own.url) == host and results not in self._with_request
-        if is_own and results:
-            self._with_request.add(results)
-        try:
-            async with AsyncExitStack() as held:
-                with results.waiting() if results else nullcontext():
-                    if not is_own:
-                        slot = self._turns.slot(host, self._per_host, REQUEST_TIMEOUT)
-                        await held.enter_async_context(slot)
-                    if gap:
-                        await self._wait(host, gap, results if is_own else None)
-                yield
-        finally:
-            if is_own and results:
-                self._with_request.discard(results)
+        return own is not None and host_of(own.url) == host and results not in self._with_request
 
     async def _wait(self, host: str, gap: timedelta, owner: TaskResults | None) -> None:
         least = EARLY * gap.total_seconds()
@@ -86,4 +90,7 @@ class HostPacer:
         headers = Headers(fields.items())
         asked = retry_after(Response(url=response.url, status=response.status, headers=headers))
         wait = asked or max(timedelta(seconds=1), 2 * self._gap)
-        await self._queue.pause_host(host_of(response.url), min(wait, MAX_PAUSE))
+        try:
+            await self._queue.pause_host(host_of(response.url), min(wait, MAX_PAUSE))
+        except QueueError as error:
+            log.warning("A host could not be paused for the fleet: %s", error)

@@ -26,6 +26,7 @@ from shoal.core.urls import canonical
 from shoal.scrapy.codec import RequestCodec
 from shoal.scrapy.compat import EngineAccess
 from shoal.scrapy.results import CURRENT, TaskResults, current_results
+from shoal.scrapy.settings import NO_DUPEFILTER
 from shoal.scrapy.values import UnstorableRequest
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ IDLE_TASK = Task(step=IDLE_STEP, key=IDLE_STEP, priority=LOWEST_PRIORITY)
 USUAL_PRIORITY = 4  # of a request with Scrapy's default priority, 0
 MAX_KNOWN = 1_000_000  # fingerprints that are remembered as stored
 MAX_INLINED = 1_000  # requests that run within one task
-NO_DUPEFILTER = "scrapy.dupefilters.BaseDupeFilter"
 
 log = logging.getLogger(__name__)
 # The bridge of the crawler that is being opened: Scrapy makes the scheduler itself.

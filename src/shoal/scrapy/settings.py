@@ -13,13 +13,18 @@ from shoal.core.model import Stats
 
 SCHEDULER = "shoal.scrapy.scheduler.EngineScheduler"
 LIKELY_TYPO = 0.9  # how alike a name is to a setting's, from 0 to 1
-FEW_ITEMS = 8  # of one response that pass the pipelines at once: Scrapy's 100 makes as many asyncio tasks
+# Items of one response that pass the pipelines at once. For each Scrapy makes an asyncio task, whether there
+# are items or not: its 100 cost a quarter of a crawl, and without pipelines nothing waits.
+FEW_ITEMS, WITHOUT_PIPELINES = 8, 1
 
-# Settings that must have their default: what they name would take the place of Shoal's queue.
+# Settings with which another package would take the place of Shoal's queue.
 REFUSED = {
     "SCHEDULER": "Shoal's queue takes its place: delete the line, and --queue names it",
     "DOWNLOADER": "Shoal needs Scrapy's own downloader: delete the line",
+    "DUPEFILTER_CLASS": "The queue filters requests by their fingerprints: delete the line, and change what "
+    "counts as the same with REQUEST_FINGERPRINTER_CLASS",
 }
+NO_DUPEFILTER = "scrapy.dupefilters.BaseDupeFilter"
 # The limits that hold for all workers together, by what the run has stored.
 ITEMS, PAGES, ERRORS = "CLOSESPIDER_ITEMCOUNT", "CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_ERRORCOUNT"
 SECONDS_NO_ITEM, PAGES_NO_ITEM = "CLOSESPIDER_TIMEOUT_NO_ITEM", "CLOSESPIDER_PAGECOUNT_NO_ITEM"
@@ -34,7 +39,6 @@ ATTRIBUTES = {
 ATTRIBUTE_PRIORITY = SETTINGS_PRIORITIES["spider"] - 1  # `custom_settings` say more
 NO_LIMIT = 1_000  # requests at a time, where the setting is 0
 COMPONENTS = ("ITEM_PIPELINES", "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "EXTENSIONS")
-DUPEFILTERS = ("scrapy.dupefilters.RFPDupeFilter", "scrapy.dupefilters.BaseDupeFilter")
 # What the engine of a worker is told instead.
 _OFF: dict[str, Any] = {"AUTOTHROTTLE_ENABLED": False, "TELNETCONSOLE_ENABLED": False, "JOBDIR": None}
 OF_PROCESS = ("LOG_", "TELNETCONSOLE_", "JOBDIR", "FEEDS")  # used where `scrapy crawl` runs
@@ -90,14 +94,8 @@ def check_settings(settings: BaseSettings, *, but: str = "") -> None:
 def refusals(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     """Yield the settings that cannot be used, and what to do."""
     for name, advice in REFUSED.items():
-        if settings[name] not in (getattr(default_settings, name), SCHEDULER):
+        if settings[name] not in (getattr(default_settings, name), SCHEDULER, NO_DUPEFILTER):
             yield name, f"is {_name_of(settings[name])}. {advice}"
-    if settings["DUPEFILTER_CLASS"] not in DUPEFILTERS:
-        yield (
-            "DUPEFILTER_CLASS",
-            f"is {_name_of(settings['DUPEFILTER_CLASS'])}. The queue filters requests by their fingerprints: "
-            "delete the line, and change what counts as the same with REQUEST_FINGERPRINTER_CLASS",
-        )
     for group in COMPONENTS:
         for key, order in settings.getwithbase(group).items():
             package = _name_of(key).partition(".")[0]
@@ -145,10 +143,11 @@ def _fate_of_component(group: str, key: Any) -> SettingFate:
 
 def engine_settings(settings: BaseSettings) -> dict[str, Any]:
     """Return what differs for the engine of a worker: the queue keeps the pace of hosts, not its slots."""
+    items = FEW_ITEMS if settings.getwithbase("ITEM_PIPELINES") else WITHOUT_PIPELINES
     has_own = settings.getpriority("CONCURRENT_ITEMS")
     changes = _OFF | {
         "SCHEDULER": SCHEDULER,
-        "CONCURRENT_ITEMS": settings["CONCURRENT_ITEMS"] if has_own else FEW_ITEMS,
+        "CONCURRENT_ITEMS": settings["CONCURRENT_ITEMS"] if has_own else items,
         **dict.fromkeys(FLEET_LIMITS, 0),  # not those of one worker
         "FEEDS": {},  # written where the workers are started
         "FEED_URI": None,

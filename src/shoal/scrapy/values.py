@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from itemadapter import ItemAdapter
@@ -45,39 +45,33 @@ class UnreadableRequest(InvalidInput):
     """A stored request cannot be restored here."""
 
 
-class _TextForm(NamedTuple):
-    name: str
-    dump: Callable[[Any], Any]
-    load: Callable[[Any], Any]
-
-
 def _to_base64(data: bytes) -> str:
     return b64encode(data).decode()
 
 
 _UNIT = timedelta(microseconds=1)
 _LONE = "utf-8", "surrogatepass"  # for text with lone surrogates
-_FORMS: dict[type, _TextForm] = {
-    bytes: _TextForm("bytes", _to_base64, b64decode),
-    datetime: _TextForm("datetime", datetime.isoformat, datetime.fromisoformat),
-    date: _TextForm("date", date.isoformat, date.fromisoformat),
-    time: _TextForm("time", time.isoformat, time.fromisoformat),
-    timedelta: _TextForm("timedelta", lambda one: str(one // _UNIT), lambda text: int(text) * _UNIT),
-    Decimal: _TextForm("decimal", str, Decimal),
-    UUID: _TextForm("uuid", str, UUID),
-    int: _TextForm("int", str, int),
-    float: _TextForm("float", repr, float),
-    str: _TextForm("text", lambda one: _to_base64(one.encode(*_LONE)), lambda x: b64decode(x).decode(*_LONE)),
+# Values that are stored as text: the name of each type, and how it is written and read.
+_FORMS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    bytes: ("bytes", _to_base64, b64decode),
+    datetime: ("datetime", datetime.isoformat, datetime.fromisoformat),
+    date: ("date", date.isoformat, date.fromisoformat),
+    time: ("time", time.isoformat, time.fromisoformat),
+    timedelta: ("timedelta", lambda one: str(one // _UNIT), lambda text: int(text) * _UNIT),
+    Decimal: ("decimal", str, Decimal),
+    UUID: ("uuid", str, UUID),
+    int: ("int", str, int),
+    float: ("float", repr, float),
+    str: ("text", lambda one: _to_base64(one.encode(*_LONE)), lambda x: b64decode(x).decode(*_LONE)),
 }
-_COLLECTIONS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
+_COLLECTIONS: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 # Dicts that behave differently from a plain one, and what a defaultdict may make.
 _DICTS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Counter, OrderedDict)}
 _FACTORIES: dict[str, Any] = {kind.__name__: kind for kind in (list, dict, set, int, float, str)}
 _FACTORIES["None"] = None
 # A value of a subclass is stored as one of these.
 _BASES: tuple[type[Any], ...] = (str, int, float, bytes, list, dict)
-_LOADS = {form.name: form.load for form in _FORMS.values()}
-_MAKES: dict[str, Callable[[list[Any]], Any]] = {name: kind for kind, name in _COLLECTIONS.items()}
+_LOADS = {name: load for name, _, load in _FORMS.values()}
 
 
 class ValueCodec:
@@ -107,8 +101,8 @@ class ValueCodec:
             return self._encode_dict(where, value)
         if kind in _FORMS:
             return _marked(kind, value)
-        if kind in _COLLECTIONS:
-            return {MARK + _COLLECTIONS[kind]: [self.encode(where, one) for one in value]}
+        if _COLLECTIONS.get(name := kind.__name__) is kind:
+            return {MARK + name: [self.encode(where, one) for one in value]}
         return self._encode_object(where, value)
 
     def decode(self, value: Any) -> Any:
@@ -166,8 +160,8 @@ class ValueCodec:
         try:
             if name in _LOADS:
                 return _LOADS[name](inner)
-            if name in _MAKES:
-                return _MAKES[name]([self.decode(one) for one in inner])
+            if name in _COLLECTIONS:
+                return _COLLECTIONS[name]([self.decode(one) for one in inner])
             if name == "dict":
                 return {self.decode(key): self.decode(one) for key, one in inner}
             if name == "dict of":
@@ -179,10 +173,8 @@ class ValueCodec:
             if name == "page method":
                 method, args, kwargs = self.decode(inner)
                 return load_class(PAGE_METHOD)(method, *args, **kwargs)
-            if name == "named":
-                return _load_named(inner[0])(self.decode(inner[1]))
-            if name == "item":
-                return _load_item_class(inner[0])(**self.decode(inner[1]))
+            if name in ("item", "named"):
+                return _make_item(inner[0], self.decode(inner[1]))
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
             raise UnreadableRequest(f"A stored {name} cannot be restored: {error}") from error
         raise UnreadableRequest(f"A stored value has the unknown type {shorten(name)!r}")
@@ -205,33 +197,34 @@ def path_of(kind: type, where: str = "the class") -> str:
 def load_class(path: str) -> type:
     """Return the class of a module that is imported already; raises UnreadableRequest."""
     module, _, qualname = path.partition(":")
-    found: Any = sys.modules.get(module)
-    if found is None:
-        raise UnreadableRequest(f"The module of {shorten(path)} is not imported by this project")
-    for name in qualname.split("."):
-        found = getattr(found, name, None)
+    found = find_in_module(module, qualname)
     if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, qualname):
-        raise UnreadableRequest(f"There is no class {shorten(path)}. Was it renamed? Keep the old name too")
+        advice = "Was it renamed? Keep the old name too"
+        raise UnreadableRequest(f"This project has imported no class {shorten(path)}. {advice}")
     return found
 
 
-def _load_item_class(path: str) -> type:
-    kind = load_class(path)
-    if not ItemAdapter.is_item_class(kind) or issubclass(kind, dict):
-        raise UnreadableRequest(f"{path} is not a class of items")
-    return kind
+def find_in_module(module: str, qualname: str) -> Any:
+    """Return what a module that is imported has under this name; None if there is nothing."""
+    found: Any = sys.modules.get(module)
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
+    return found
 
 
-def _load_named(path: str) -> Callable[[list[Any]], Any]:
+def _make_item(path: str, values: Any) -> Any:
+    """Return an item, or a named tuple."""
     kind: Any = load_class(path)
-    if not issubclass(kind, tuple) or not hasattr(kind, "_fields"):
-        raise UnreadableRequest(f"{path} is not a named tuple")
-    return kind._make  # type: ignore[no-any-return]
+    if issubclass(kind, tuple) and hasattr(kind, "_make"):
+        return kind._make(values)
+    if ItemAdapter.is_item_class(kind) and not issubclass(kind, dict):
+        return kind(**values)
+    raise UnreadableRequest(f"{path} is not a class of items or named tuples")
 
 
 def _marked(kind: type, value: Any) -> dict[str, Any]:
-    form = _FORMS[kind]
-    return {MARK + form.name: form.dump(value)}
+    name, dump, _ = _FORMS[kind]
+    return {MARK + name: dump(value)}
 
 
 def _is_plain(text: str) -> bool:

@@ -4,7 +4,7 @@ from tests.integration.scrapy.crawls import Crawls
 from tests.integration.scrapy.site import serve
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site():
     with serve() as site:
         yield site

@@ -19,11 +19,14 @@ class Crawls:
         self.site, self.folder = site, folder
 
     def plain(self, spider, *options):
-        """Return the items of plain Scrapy."""
-        out = self.folder / f"plain-{spider}.jsonl"
-        command = ["-m", "scrapy", "crawl", spider, "-O", f"{out}:jsonl", *options]
-        self.run(command, cwd=PROJECT)
-        return read_items(out)
+        """Return the items of plain Scrapy, which are the same for all tests."""
+        known = self.site.plain_items
+        if (spider, *options) not in known:
+            out = self.folder / f"plain-{spider}.jsonl"
+            command = ["-m", "scrapy", "crawl", spider, "-O", f"{out}:jsonl", *options]
+            self.run(command, cwd=PROJECT)
+            known[spider, *options] = read_items(out)
+        return known[spider, *options]
 
     def on_shoal(self, reference, queue, *options, code=0):
         """Return the items of a run on Shoal, and what it printed."""

@@ -18,6 +18,7 @@ class BookSite:
 
     def __init__(self):
         self.requests, self.url, self.delay = [], "", 0.0
+        self.plain_items = {}  # that plain Scrapy gives, by spider and options
         self._failed, self._sessions = Counter(), set()
 
     def count(self, run):
@@ -147,7 +148,7 @@ def serve():
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    ready.wait(10)
+    assert ready.wait(60)
     try:
         yield site
     finally:

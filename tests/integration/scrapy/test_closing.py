@@ -40,16 +40,11 @@ class Base(scrapy.Spider):
 class Closes(Base):
     """Closes itself, while other requests wait and are in flight."""
     name = "closes"
-    reason = "finished"
-    how = "raise"
     custom_settings = {"CONCURRENT_REQUESTS": 2, "CONCURRENT_REQUESTS_PER_DOMAIN": 6}
 
     def parse(self, response):
         yield response.json()
-        if self.how == "stop":
-            self.crawler.stop()
-        else:
-            raise CloseSpider(self.reason)
+        raise CloseSpider("finished")
 
 class Early(Base):
     """Closes itself in `start()`."""
@@ -135,13 +130,10 @@ async def attempts_of(queue_url, run_id):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("arguments", [["reason=finished"], ["how=stop"]])
-def test_a_spider_that_closes_itself_ends_the_run_whatever_its_reason(crawls, spiders, tmp_path, arguments):
-    options = [word for one in arguments for word in ("-a", one)]
-    end, shown = run_json(crawls, tmp_path, f"{spiders}:closes", *options, "--workers", "2", code=6)
-    reason = "finished" if "reason=finished" in arguments else "shutdown"
-    assert (end["state"], end["reason"]) == ("partial", f"CloseSpider: {reason}")
-    assert shown.count(f"closed for {reason}") == 2  # also in the worker that was told
+def test_a_spider_that_closes_itself_ends_the_run_whatever_its_reason(crawls, spiders, tmp_path):
+    end, shown = run_json(crawls, tmp_path, f"{spiders}:closes", "--workers", "2", code=6)
+    assert (end["state"], end["reason"]) == ("partial", "CloseSpider: finished")
+    assert shown.count("closed for finished") == 2  # also in the worker that was told
     # What waited and what was in flight is charged no attempt.
     assert set(asyncio.run(attempts_of(f"sqlite:///{tmp_path}/q.db", end["run_id"]))) == {1}
     assert end["dead"] == 0

@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.scrapy.crawls import PROJECT, read_items
 
-KILLS = 3
+KILLS = 2
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -70,10 +70,10 @@ def kill_often(crawls, command, again, *, cwd, name, spares_launcher=False):
 @pytest.mark.parametrize(
     ("spider", "store"),
     [
-        ("listing", "sqlite"),
-        ("remembers", "postgres_url"),
-        ("listing", "redis_url"),
-        ("remembers", "rabbitmq_url"),
+        ("remembers", "sqlite"),
+        pytest.param("listing", "postgres_url", marks=pytest.mark.full),
+        pytest.param("remembers", "redis_url", marks=pytest.mark.full),
+        pytest.param("listing", "rabbitmq_url", marks=pytest.mark.full),
     ],
 )
 def test_a_run_that_is_killed_often_gives_the_items_of_plain_scrapy(crawls, tmp_path, request, spider, store):
@@ -96,7 +96,7 @@ def test_a_run_that_is_killed_often_gives_the_items_of_plain_scrapy(crawls, tmp_
 
 
 @pytest.mark.long
-def test_scrapy_crawl_that_is_killed_three_times_gives_the_items_of_plain_scrapy(crawls, tmp_path):
+def test_scrapy_crawl_that_is_killed_often_gives_the_items_of_plain_scrapy(crawls, tmp_path):
     queue, out = f"sqlite:///{tmp_path}/q.db", tmp_path / "items.jsonl"
     expected = crawls.plain("listing")
     crawls.site.delay = 0.1

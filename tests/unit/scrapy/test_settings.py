@@ -62,6 +62,14 @@ def test_every_setting_of_scrapy_that_is_set_has_a_fate():
     assert found == dict.fromkeys(vain, False) | dict.fromkeys(used, True)
 
 
+@pytest.mark.parametrize(
+    ("own", "items"),
+    [({}, 1), ({"ITEM_PIPELINES": {"a.Pipeline": 1}}, 8), ({"CONCURRENT_ITEMS": 30}, 30)],
+)
+def test_few_items_of_a_response_are_processed_at_once_and_one_after_the_other_without_pipelines(own, items):
+    assert engine_settings(Settings(own))["CONCURRENT_ITEMS"] == items
+
+
 def stats(items=0, completed=0):
     return Stats(items=items, completed=completed)
 

@@ -186,18 +186,6 @@ class Stumbles(scrapy.Spider):
         yield response.json()
 
 
-class Before(scrapy.Spider):
-    """Starts with `start_requests()`, which Scrapy calls only up to 2.15."""
-
-    name = "before"
-
-    def start_requests(self):
-        yield scrapy.Request(f"{self.settings['SITE']}/name/requests", self.parse_name)
-
-    def parse_name(self, response):
-        yield response.json()
-
-
 class Paced(scrapy.Spider):
     """Pages at a rate."""
 
