@@ -12,6 +12,7 @@ from typing import Protocol
 
 from shoal.cli.exits import Exit
 from shoal.core.values import counted
+from shoal.queue.outages import RetryUntil
 
 FINISH_TIMEOUT_SECONDS = 30.0  # to finish the tasks in progress, then they are released
 RELEASE_TIMEOUT_SECONDS = 5.0  # to release them, then the workers are killed
@@ -109,7 +110,7 @@ def obey_signals(pool: SignalledPool, say: Callable[[str], None]) -> None:
                 say(f"Returning {counted(in_hand, 'task')} to the queue.")
                 loop.call_later(RELEASE_TIMEOUT_SECONDS, stop, hint)
             case _:
-                pass
+                RetryUntil.gives_up = True  # nothing is left but to close the queue
 
     def handle(hint: str) -> None:
         stop(hint)

@@ -4,6 +4,7 @@ A run lives in its queue, not in the program that started it: `app.run(run_id)` 
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
@@ -56,6 +57,7 @@ from shoal.fleet.sources.declared import declared_seeds
 from shoal.fleet.sources.names import read_sources
 from shoal.fleet.sources.seeds import Seeds, Stream
 from shoal.fleet.status.all_runs import FromRun, all_items, all_letters
+from shoal.fleet.status.at_work import has_workers
 from shoal.fleet.status.cache import cache_status
 from shoal.fleet.status.find import AUTO, NEWEST, find_run
 from shoal.fleet.status.rows.fetchers import CacheRow
@@ -67,6 +69,8 @@ from shoal.queue.open import open_queue
 from shoal.scrape.load import locate_scraper
 from shoal.scrape.scraper import Scraper
 from shoal.worker.partitions import HEARTBEAT
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,6 +362,7 @@ class App:
 
         A payload is identified by its content: given twice, it is processed once and returned twice. With a
         run id you can call it again after a restart, in any order: completed payloads are not repeated.
+        Workers are started here only with `workers`; otherwise those of other processes do the work.
 
         Raises TaskDied or TaskExpired as soon as one has failed, with the other results so far in `results`;
         InvalidTask for an invalid payload, and TimeoutError. With `return_exceptions` the list contains the
@@ -372,6 +377,10 @@ class App:
             on_invalid=(lambda refusal: None) if return_exceptions else "raise",
             settings={"dedup": None},  # tasks that earlier runs have queued have no result in this one
         )
+        is_served = handle.check or await has_workers(self.queue, handle.id)
+        if not is_served and (await handle.stats()).remaining:
+            how = "pass workers=1 to start one here, or run"
+            log.warning("No worker works on run %s yet; %s: %s", handle.id, how, handle.worker_command)
         return await gather_items(handle, tasks, timeout, return_exceptions=return_exceptions)
 
     async def listen(

@@ -97,6 +97,9 @@ class Outage:
 class RetryUntil:
     """Waits between the attempts of one call and logs the outage, until the time for retries is over."""
 
+    # Set for the whole process once its workers were killed: then it waits for no server that is away.
+    gives_up = False
+
     def __init__(self, outage: Outage, patience: timedelta) -> None:
         self._outage = outage
         self._began = asyncio.get_running_loop().time()
@@ -113,7 +116,7 @@ class RetryUntil:
         """Wait before the next attempt; raises QueueUnavailable when the time is over."""
         self.tries += 1
         now = asyncio.get_running_loop().time()
-        if now + self._wait > self._give_up:
+        if self.gives_up or now + self._wait > self._give_up:
             raise QueueUnavailable(self._outage.address, reason) from error
         self._outage.report(self._began, now + self._wait, reason)
         # Jittered: a fleet that lost its server at one moment must not reconnect at one moment.

@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import sys
+from datetime import timedelta
 from types import ModuleType
 
 import pytest
@@ -13,6 +14,8 @@ from shoal.__main__ import start
 from shoal.cli import signals
 from shoal.cli.exits import Exit
 from shoal.cli.signals import obey_signals
+from shoal.core.errors import QueueUnavailable
+from shoal.queue.outages import Outage, RetryUntil
 
 
 class Pool:
@@ -41,6 +44,29 @@ async def test_a_stop_without_a_task_in_progress_speaks_of_none():
     finally:
         release_signals()
     assert said == ["Stopping; no task is in progress."]
+
+
+@pytest.fixture(autouse=True)
+def waits_for_servers_again_after_the_test(monkeypatch):
+    monkeypatch.setattr(RetryUntil, "gives_up", False)
+
+
+async def test_the_timers_of_one_signal_end_the_wait_for_a_server_that_is_away(monkeypatch):
+    monkeypatch.setattr(signals, "FINISH_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(signals, "RELEASE_TIMEOUT_SECONDS", 0.01)
+    retry = RetryUntil(Outage("redis://a"), timedelta(hours=1))
+    await retry.again("refused", OSError())
+    pool = Pool()
+    obey_signals(pool, lambda text: None)
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(10):
+            with pytest.raises(QueueUnavailable):
+                while True:
+                    await retry.again("refused", OSError())
+    finally:
+        release_signals()
+    assert pool.stops == 3
 
 
 async def test_nohup_stays_in_force():

@@ -22,7 +22,7 @@ SUPERVISED = {
     "fleet/lock.py": {"__aenter__": "its callback tells the holders; the error is raised at the end"},
     "fleet/run/results.py": {"__aenter__": "its callback says so; `finish` writes again or raises"},
     "fleet/run/background.py": {
-        "__aenter__": "its work logs every error; `check` raises for those who wait for the run"
+        "start": "its work logs every error; `check` raises for those who wait for the run"
     },
     "fleet/notify/notifier.py": {
         "_repeat": "it is restarted, and says every error",

@@ -82,7 +82,7 @@ async def test_the_list_and_the_help_name_what_is_installed(package, tmp_path):
         ("fetcher", "gateway", "shoal-extras", "1.0", "ready"),
         ("command", "count", "shoal-extras", "1.0", "ready"),
     ]
-    assert "count       From shoal-extras 1.0" in shown.out
+    assert "count     From shoal-extras 1.0" in shown.out
 
 
 async def test_what_cannot_be_used_is_said_in_the_list_in_the_check_and_when_it_is_used(folder, tmp_path):

@@ -9,7 +9,7 @@ MAX_PROBLEMS = 1_000  # listed; further ones are only counted
 
 OLDER = "older"
 OTHER_HOST = "another host"
-INVALID = "invalid URL"
+INVALID = "without a valid URL"
 NO_ADDRESS = "no address"
 TOO_DEEP = "too deep"
 TOO_MANY = "too many files"

@@ -5,6 +5,7 @@ reported, and a policy says what becomes of it.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
@@ -30,6 +31,7 @@ from shoal.scrape.scraper import Scraper
 MAX_REPORTED = 10  # invalid seeds in a report, and lines about them
 LINE_INTERVAL_SECONDS = 10.0  # between two lines while sources are read
 BATCH = 500
+log = logging.getLogger(__name__)
 TRIES, RETRY_DELAY_SECONDS = 20, 0.05  # a broker takes a moment to hand out what was just enqueued
 
 InvalidPolicy = Literal["skip", "dead", "raise"]
@@ -45,11 +47,17 @@ def read_policy(key: str, value: str) -> InvalidPolicy:
     raise InvalidSetting(key, f"cannot be {value!r}. {hint(value, get_args(InvalidPolicy))}")
 
 
+def _described(seed: Refusal) -> str:
+    text = "" if seed.text in seed.reason else f"{seed.text!r}: "
+    return f"{seed.where}: {text}{seed.reason}"
+
+
 class InvalidSeeds:
     """Counts the invalid seeds and sources, keeps the first few, and applies the policy.
 
     All of them are written to the file `rejects`, if one is given. `say` gets a line about the first few, and
-    about the sources while they are read; `on_source` gets each source instead, before it is read.
+    about the sources while they are read; `on_source` gets each source instead, before it is read. Without
+    `say` the first few are logged.
     """
 
     def __init__(
@@ -57,11 +65,11 @@ class InvalidSeeds:
         policy: OnInvalid = "skip",
         *,
         rejects: str | None = None,
-        say: Callable[[str], None] = lambda text: None,
+        say: Callable[[str], None] | None = None,
         on_source: OnReport | None = None,
     ) -> None:
-        self.policy, self._rejects, self._say = policy, rejects, say
-        self.on_source = on_source or self._watch
+        self.policy, self._rejects, self._say = policy, rejects, say or log.warning
+        self.on_source = on_source or (self._watch if say else lambda report: None)
         self.first: list[Refusal] = []
         self.count = 0
         self.dead: DeadSeeds | None = None
@@ -78,8 +86,7 @@ class InvalidSeeds:
     def add(self, seed: Refusal) -> None:
         """Record an invalid seed; raises InvalidTask if the policy says so."""
         if self.count < MAX_REPORTED:
-            text = "" if seed.text in seed.reason else f"{seed.text!r}: "
-            self._say(f"Skipped {seed.where}: {text}{seed.reason}")
+            self._say(f"Skipped {_described(seed)}")
         elif self.count == MAX_REPORTED:
             self._say("More seeds were skipped; the summary shows how many.")
         self._record(seed)
@@ -104,7 +111,7 @@ class InvalidSeeds:
         if self.dead:
             self.dead.add(seed)
         if self.policy == "raise":
-            raise InvalidTask(seed.text, f"{seed.where}: {seed.reason}")
+            raise InvalidTask(seed.text, _described(seed))
         if callable(self.policy):
             self.policy(seed)
 

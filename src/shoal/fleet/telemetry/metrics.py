@@ -127,12 +127,9 @@ class QueueMetrics:
         # Nobody waits for a worker that was lost in a run which others have finished.
         known = [one for one in workers if state_of(one) != WorkerState.LATE or one.run_id in unfinished]
         records = await self.schedules() if self.schedules else ()
-        # Without labels: KEDA's metrics-api trigger reads one sample.
-        ready = _gauge("shoal_queue_demand", "Tasks that are ready or leased.", {(): demand})
+        families = [queue_family(counts), demand_family(demand)]
         schedules = schedule_families(records) if records else ()
-        return chain(
-            [queue_family(counts), ready], schedules, worker_families(known), outcome_families(ended)
-        )
+        return chain(families, schedules, worker_families(known), outcome_families(ended))
 
 
 def exposition(families: "Iterator[Metric]") -> bytes:
@@ -212,6 +209,11 @@ def queue_family(stats: Mapping[str, Sequence[Counts]]) -> "Metric":
         for state in STATES
     }
     return _gauge("shoal_queue_tasks", "Tasks, by state.", values, ("scraper", "state"))
+
+
+def demand_family(demand: int) -> "Metric":
+    """Return how many tasks are ready or leased; without labels, since KEDA's trigger reads one sample."""
+    return _gauge("shoal_queue_demand", "Tasks that are ready or leased.", {(): demand})
 
 
 def worker_families(workers: Sequence[WorkerStatus]) -> "Iterator[Metric]":

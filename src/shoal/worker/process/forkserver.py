@@ -99,6 +99,7 @@ class ForkServer:
     def __init__(self, *, here: bool = False) -> None:
         """Start one; `here` forks it off this process, which must have no threads and no user code yet."""
         self.pid, self._socket = _fork() if here and self.may_fork_here else _start()
+        self._patience = 1.0  # times SPAWN_TIMEOUT
 
     def __enter__(self) -> Self:
         return self
@@ -117,17 +118,19 @@ class ForkServer:
 
         It may have forked a worker before it died, which has the descriptors: another worker needs new ones.
         """
-        used = self._socket
+        used, timeout = self._socket, self._patience * SPAWN_TIMEOUT.total_seconds()
         try:
-            async with asyncio.timeout(SPAWN_TIMEOUT.total_seconds()):
+            async with asyncio.timeout(timeout):
                 return await self._spawn(channel, markers, output)
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 raise  # of this process, which opens some for each worker
             is_frozen = isinstance(error, TimeoutError)
-            how = f"has not responded for {SPAWN_TIMEOUT.total_seconds():g} s" if is_frozen else "has died"
+            how = f"has not responded for {timeout:g} s" if is_frozen else "has died"
             if used is self._socket:  # else another call has started one
                 log.warning("The fork server, which starts workers, %s; starting another.", how)
+                # On a busy machine its imports take long, and those of another one as long again.
+                self._patience *= 2 if is_frozen else 1
                 # Its workers live on.
                 _kill(self.pid)
                 self.close()

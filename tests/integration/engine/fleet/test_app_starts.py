@@ -222,6 +222,14 @@ async def test_gather_answers_each_payload_with_its_own_items_whatever_the_order
     assert (await app.stats("people", "g")).completed == 4
 
 
+async def test_gather_without_a_worker_says_how_to_start_one(app, caplog):
+    with pytest.raises(TimeoutError):
+        await app.gather("people", [{"name": "ann"}], run_id="g", timeout=timedelta(seconds=0.1))
+    (said,) = [message for message in caplog.messages if "No worker" in message]
+    assert said.startswith("No worker works on run g yet; pass workers=1 to start one here, or run: shoal")
+    assert await app.gather("people", [{"name": "ann"}], run_id="g", workers=1, timeout=MINUTE)
+
+
 async def test_one_dead_task_does_not_hide_the_results_of_the_others(app):
     names = [{"name": "ann"}, {"name": "nobody"}, {"name": "bob"}]
     found = await app.gather("people", names, workers=1, timeout=MINUTE, return_exceptions=True)

@@ -81,7 +81,7 @@ async def test_a_test_takes_two_workers_and_at_most_twenty_pages(folder, origin)
     assert "Tested: " in done.err and "without --test" in done.err
     assert sum(origin.visits.values()) == 20
     row = await counts(folder)  # a partial run is not compared with others
-    assert (row["state"], row["reason"][:13]) == ("partial", "it was a test")
+    assert (row["state"], row["reason"][:13]) == ("partial", "max_pages=20 ")
 
 
 async def test_where_something_is_bad_nothing_is_started(folder, origin):

@@ -173,11 +173,15 @@ async def test_a_fork_server_that_is_frozen_is_named_and_replaced(
     old, frozen = await alive.spawn(fork_server), fork_server.pid
     os.kill(frozen, signal.SIGSTOP)
     first, second = descriptors(), descriptors()
-    with monkeypatch.context() as patched, pytest.raises(ForkServerDied):
+    with monkeypatch.context() as patched:
         patched.setattr(forkserver, "SPAWN_TIMEOUT", 0.2 * SECOND)
-        await fork_server.spawn(first.theirs.fileno(), first.markers, first.output_writer)
+        for seconds in (0.2, 0.4):  # the next one may be as slow: it has twice the time
+            with pytest.raises(ForkServerDied):
+                await fork_server.spawn(first.theirs.fileno(), first.markers, first.output_writer)
+            assert f"The fork server, which starts workers, has not responded for {seconds} s" in caplog.text
+            os.kill(fork_server.pid, signal.SIGSTOP)
+        os.kill(fork_server.pid, signal.SIGCONT)
     first.theirs.close()
-    assert "The fork server, which starts workers, has not responded for 0.2 s" in caplog.text
     new = await second.spawn(fork_server)
     os.kill(old.pid, 0)  # it is alive
     assert not is_process_running(frozen)

@@ -1,5 +1,8 @@
 """What is said while the seeds of a run are read."""
 
+import pytest
+
+from shoal.core.errors import InvalidTask
 from shoal.discover.sitemaps.report import SitemapReport
 from shoal.discover.source import Refusal
 from shoal.fleet.run import feed
@@ -27,3 +30,13 @@ def test_the_first_invalid_seeds_are_said_and_kept_and_all_are_counted():
     assert said[0] == "Skipped urls.txt:0: 'nonsense': it is no URL" and len(said) == 11
     assert said[-1] == "More seeds were skipped; the summary shows how many."
     assert invalid.count == 20 and len(invalid.first) == 10
+
+
+def test_a_program_that_says_nothing_about_invalid_seeds_finds_them_in_its_log(caplog):
+    InvalidSeeds().add(Refusal("item 3", "https://a.example/", "ttl must be a timedelta"))
+    assert caplog.messages == ["Skipped item 3: 'https://a.example/': ttl must be a timedelta"]
+
+
+def test_the_error_for_an_invalid_seed_has_its_text():
+    with pytest.raises(InvalidTask, match=r"sitemap: 'https://a\.example/s\.xml': status 404"):
+        InvalidSeeds("raise").add(Refusal("sitemap", "https://a.example/s.xml", "status 404"))
