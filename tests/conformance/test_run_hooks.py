@@ -44,6 +44,7 @@ async def test_of_many_processes_one_calls_the_hook_and_the_others_wait_for_it(
     starts = [asyncio.create_task(RunHooks(queue, run.id, shop).start()) for _ in range(5)]
     while not called:
         await asyncio.sleep(0.01)
+    await asyncio.sleep(5 * run_hooks.POLL_INTERVAL_SECONDS)  # the others look again, and find it running
     assert not any(task.done() for task in starts)
     ended.set()
     await asyncio.gather(*starts)
