@@ -25,7 +25,9 @@ PAGE_LIMIT = re.compile(r"max_pages=([0-9]+)")  # in the reason of a run that ha
 
 def worker_command(job: "Job", run_id: str) -> str:
     """Return the command that starts a worker on the run, on any machine that has the secrets."""
-    words = ("shoal", "work", job.name, "--run", run_id)
+    words = ["shoal", "work", job.name, "--run", run_id]
+    words += ["--steps", ",".join(job.steps)] if job.steps else []
+    words += ["--partitions", ",".join(job.partitions)] if job.partitions and not job.sharing else []
     return command_for_job(job, *words, elsewhere=True)
 
 

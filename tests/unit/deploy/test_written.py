@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from importlib.resources import files
+from pathlib import Path
 
 import kubernetes_validate
 import pytest
@@ -11,6 +12,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from shoal.cli.commands.project.new import write_project
+from shoal.cli.exits import Exit
 from shoal.cli.signals import FINISH_TIMEOUT_SECONDS, RELEASE_TIMEOUT_SECONDS
 from tests.unit.cli.typed import typed
 from tests.unit.deploy.files import manifest
@@ -245,7 +247,23 @@ def test_a_pod_has_its_secrets_by_reference_and_no_more_rights_than_it_needs(pro
             values = {one["name"]: one.get("value") for one in container["env"]}
             assert (values["SHOAL_LOG_DIR"], values["SHOAL_LOG_FORMAT"]) == ("-", "json")
             assert pod["terminationGracePeriodSeconds"] >= GRACE
-            assert {"SHOAL_QUEUE", "SHOAL_TOKENS"} <= set(values)
+        if name != "migrate.yaml":  # the control room starts workers too
+            assert {"SHOAL_QUEUE", "SHOAL_TOKENS"} <= {one["name"] for one in container["env"]}
+
+
+def test_no_outcome_of_a_run_makes_kubernetes_begin_another_one(project):
+    shipped = Path(__file__).parents[3] / "deploy/kubernetes/coordinator.yaml"
+    outcomes = set(Exit) - {Exit.OK, Exit.BUSY, Exit.UNAVAILABLE, Exit.INTERRUPTED}
+    for text in (written(project, "kubernetes")["coordinator.yaml"], shipped.read_text()):
+        rules = next(yaml.safe_load_all(text))["spec"]["podFailurePolicy"]["rules"]
+        (ended,) = [rule["onExitCodes"]["values"] for rule in rules if rule["action"] == "FailJob"]
+        assert ended == sorted(outcomes)
+
+
+def test_the_control_room_of_compose_has_the_secrets_of_the_scrapers(project):
+    web = yaml.safe_load(written(project, "compose")["compose.yaml"])["services"]["web"]
+    assert {"queue_url", "web_token", "SHOAL_TOKENS"} == set(web["secrets"])
+    assert web["environment"]["SHOAL_SECRETS"] == "SHOAL_TOKENS"
 
 
 def test_ecs_has_a_task_for_each_service_and_the_coordinator(project):

@@ -64,3 +64,11 @@ def test_a_command_that_needs_a_password_reads_it_from_the_variable(url, monkeyp
         check=True,
     )
     assert seen.stdout.splitlines()[-1] == url
+
+
+def test_the_command_of_a_worker_names_its_share_of_the_tasks():
+    job = read_job("shoal.demo.scraper:shop", queue=OTHER, steps=["product"], partitions=["CA", "NY"])
+    assert (
+        "shoal work shoal.demo.scraper:shop --run r1 --steps product --partitions CA,NY --queue"
+        in worker_command(job, "r1")
+    )

@@ -257,6 +257,7 @@ def _compose(plan: Deployment, context: str) -> dict[str, str]:
         first=plan.services[0].name,
         environment=f"SHOAL_SECRETS: {' '.join(plan.secrets)}" if plan.secrets else "",
         secrets=_text(own),
+        web_secrets=_text([*own, "web_token"]),
         security=_text(["no-new-privileges:true", *(["seccomp=unconfined"] if plan.has_browser else [])]),
         shm="1gb" if plan.has_browser else "512mb",
         files=f"volumes: {_text([':'.join(one) for one in downloads.items()])}" if downloads else "",
