@@ -242,6 +242,8 @@ class _Field:
             self._numbers.add(filled)
         elif kind is str:
             self._count_texts(filled)
+        elif kind is bool and self._values is not None:
+            self._values.update(map(str, filled))  # what is sold out may be the usual value of all items
 
     def _count_texts(self, texts: list[str]) -> None:
         self._lengths.add(list(map(len, texts)))

@@ -22,7 +22,7 @@ Change = Callable[[list[Item | None], random.Random], list[Item | None]]
 def product(number: int, rng: random.Random) -> Item:
     """Return one product of the shop."""
     price = round(rng.lognormvariate(3.5, 0.8), 2)
-    return {
+    item = {
         "sku": f"AB-{number:05d}",
         "name": f"{rng.choice(BRANDS)} article {number}",
         "brand": rng.choice(BRANDS),
@@ -37,6 +37,7 @@ def product(number: int, rng: random.Random) -> Item:
         "seller": {"name": rng.choice(BRANDS), "country": rng.choice(["GB", "DE", "FR"])},
         "updated": f"2026-0{rng.randint(1, 9)}-{rng.randint(10, 28)}",
     }
+    return item | {"is_sold_out": item["stock"] == "sold out"}
 
 
 class Shop:

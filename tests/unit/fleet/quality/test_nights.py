@@ -92,6 +92,10 @@ def all_sold_out(item, rng):
     item["stock"] = "sold out"
 
 
+def all_sold_out_as_a_flag(item, rng):
+    item["is_sold_out"] = True
+
+
 def object_as_text(item, rng):
     item["seller"] = item["seller"]["name"]
 
@@ -123,6 +127,7 @@ CHANGES = [
     ("a field inside an object", all_items(inner_field), ("filled", "seller.country")),
     ("every product twice", twice, ("volume", None)),
     ("everything sold out", all_items(all_sold_out), ("values", "stock")),
+    ("everything sold out, as a flag", all_items(all_sold_out_as_a_flag), ("values", "is_sold_out")),
     ("an object that became text", all_items(object_as_text), ("type", "seller")),
     ("numbers of products written in another way", all_items(other_skus), ("shapes", "sku")),
 ]
