@@ -34,6 +34,9 @@ from shoal.queue.contract import Queue
 
 SEND_INTERVAL, WATCH_INTERVAL = timedelta(seconds=2), timedelta(seconds=30)
 STALLED_AFTER = timedelta(minutes=15)  # without progress
+WAITING_AFTER = timedelta(
+    hours=1
+)  # without progress of a run in which all tasks wait, as for a login that fails
 BLOCKED_FOR = timedelta(minutes=10)  # the pause of a host
 FLUSH_TIMEOUT = timedelta(seconds=15)  # for messages that are left when the process ends
 MAX_RUNS, MAX_HOSTS = 50, 500  # that are watched
@@ -176,7 +179,9 @@ class Notifier:
         self._seen[run.id] = progress, since
         patience = max(STALLED_AFTER, 2 * slowest)
         is_waiting = stats.remaining <= paused or not stats.pending + stats.leased
-        if moment - since > patience.total_seconds() and not is_waiting:
+        if is_waiting:
+            patience = max(patience, WAITING_AFTER)
+        if moment - since > patience.total_seconds() and not (is_waiting and found):
             found.add(key := f"stalled {run.id}")
             title = f"Run {run.id} of {run.scraper} has stalled"
             left = counted(stats.remaining, "task")

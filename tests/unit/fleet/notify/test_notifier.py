@@ -252,6 +252,11 @@ async def test_a_run_that_waits_for_a_paused_host_or_a_slow_rate_has_not_stalled
         await told.watch()
     await told.flush()
     assert receiver.messages == []
+    monkeypatch.setattr(notifier, "WAITING_AFTER", timedelta(0))  # as if a login had failed for an hour
+    for _ in range(2):
+        await told.watch()
+    await told.flush()
+    assert titles(receiver) == [f"Run {paused.id} of news has stalled"]
 
 
 async def test_a_message_that_this_process_cannot_send_is_sent_by_one_with_the_secret(
