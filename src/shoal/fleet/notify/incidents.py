@@ -4,7 +4,7 @@ Each is one note that is only swapped. So of many processes that see the same th
 and a message whose process dies while it sends it is sent again by another, with the same id.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 
@@ -38,6 +38,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     messages: list[Notification]  # its begin, and its end; then the next begin, if a channel lacks that end
     deliveries: dict[str, ChannelDelivery]  # by channel
     progress: str = ""  # of a stalled run when it stalled
+    subjects: list[str] = []  # what its messages are about, such as fields
 
     @property
     def is_open(self) -> bool:
@@ -80,11 +81,24 @@ class Incidents:
         notes = await self._queue.notes(TOPIC)
         return {key: msgspec.json.decode(note.value, type=Incident) for key, note in notes.items()}
 
-    async def open(self, key: str, message: Notification, channels: list[str], *, progress: str = "") -> None:
-        """Open an incident unless it is open, or this very one was; other channels than before are added."""
+    async def open(
+        self,
+        key: str,
+        message: Notification,
+        channels: list[str],
+        *,
+        progress: str = "",
+        subjects: Sequence[str] = (),
+    ) -> None:
+        """Open an incident unless it is open, or this very one was; other channels than before are added.
+
+        One that is open is told again if it is about a new subject.
+        """
 
         def change(found: Incident | None) -> Incident | None:
-            if found and (place := found.place_of(message)) is not None:
+            known = found.subjects if found and found.is_open else []
+            is_new = bool(known) and not set(subjects) <= set(known)
+            if found and not is_new and (place := found.place_of(message)) is not None:
                 added = dict.fromkeys(channels, ChannelDelivery(sent=place))
                 return replace(found, deliveries=added | found.deliveries)
             is_pending = found and any(found.left(channel, message.at) for channel in found.deliveries)
@@ -92,7 +106,10 @@ class Incidents:
             deliveries = dict.fromkeys(channels, ChannelDelivery(sent=len(before)))
             if found and before:
                 deliveries |= found.deliveries
-            return Incident(messages=[*before, message], deliveries=deliveries, progress=progress)
+            about = sorted({*known, *subjects})
+            return Incident(
+                messages=[*before, message], deliveries=deliveries, progress=progress, subjects=about
+            )
 
         await self.update(key, change)
 

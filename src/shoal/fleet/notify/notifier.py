@@ -111,7 +111,9 @@ class Notifier:
             await self._open(f"finished {run_id}", message("finished", title, "once"))
         if verdict.outcome in WARNED and verdict.warnings:
             event = "warning"
-            await self._open(f"{event} {subject}", message(event, f"{title}, with warnings", "open"))
+            fields = [warning.partition(":")[0] for warning in verdict.warnings]
+            warned = message(event, f"{title}, with warnings", "open")
+            await self._open(f"{event} {subject}", warned, subjects=fields)
         if verdict.outcome is not RunOutcome.CANCELLED:
             for name in {"warning", *BAD.values()} - {event}:
                 # A suspicious run has not failed; one that failed says nothing of its data.
@@ -259,11 +261,17 @@ class Notifier:
         )
 
     async def _open(
-        self, key: str, message: Notification, *, progress: str = "", limit: int | None = None
+        self,
+        key: str,
+        message: Notification,
+        *,
+        progress: str = "",
+        limit: int | None = None,
+        subjects: Sequence[str] = (),
     ) -> None:
         channels = [channel.id for channel in self.channels if channel.wants(message, limit)]
         if channels:
-            await self._incidents.open(key, message, channels, progress=progress)
+            await self._incidents.open(key, message, channels, progress=progress, subjects=subjects)
 
     async def _close(self, key: str, text: str = "") -> None:
         """Tell that an incident is over, and by what."""

@@ -182,6 +182,24 @@ async def test_no_secret_of_a_channel_is_in_a_message(queue, receiver):
     assert "verysecret" not in str(receiver.messages) and "hunter22" not in str(receiver.messages)
 
 
+async def test_a_warning_about_another_field_is_told_while_one_is_open(queue, receiver):
+    told = Notifier(queue, project(receiver.url))
+    nights = (
+        ["price: filled in 0%"],
+        ["price: filled in 1%"],
+        ["stock: text in 90%", "price: filled in 0%"],
+        [],
+    )
+    for number, warnings in enumerate(nights):
+        await ended(told, f"r{number}", Verdict(outcome=RunOutcome.COMPLETE, warnings=warnings))
+        await told.flush()
+    assert [(one["run_id"], one["state"]) for one in receiver.messages] == [
+        ("r0", "open"),
+        ("r2", "open"),
+        ("r2", "over"),
+    ]
+
+
 async def test_a_run_without_progress_is_told_and_over_when_it_goes_on(queue, receiver, monkeypatch):
     monkeypatch.setattr(notifier, "STALLED_AFTER", timedelta(0))
     told = Notifier(queue, project(receiver.url))
