@@ -122,9 +122,13 @@ async def test_a_crashed_page_costs_one_attempt_and_no_other_page(browse, origin
     while "/" not in origin.paths:
         await asyncio.sleep(0.05)
     await asyncio.sleep(0.3)
-    kill_renderers(browser.pids[0])
+    killed = kill_renderers(browser.pids[0])
     with pytest.raises(PageCrashed):
         await fetching
+    async with asyncio.timeout(10):
+        # The tab that is ready for the next page has crashed too, which the browser tells a moment later.
+        while any(map(is_alive, killed)) or not knows_of_crashes(browser):
+            await asyncio.sleep(0.02)
     origin.on("/", html("<p id=never>"))
     assert (await fetch(browser, url)).status == 200
 
