@@ -34,9 +34,7 @@ from shoal.queue.contract import Queue
 
 SEND_INTERVAL, WATCH_INTERVAL = timedelta(seconds=2), timedelta(seconds=30)
 STALLED_AFTER = timedelta(minutes=15)  # without progress
-WAITING_AFTER = timedelta(
-    hours=1
-)  # without progress of a run in which all tasks wait, as for a login that fails
+WAITING_AFTER = timedelta(hours=1)  # the same where all tasks wait, as for a login that fails
 BLOCKED_FOR = timedelta(minutes=10)  # the pause of a host
 FLUSH_TIMEOUT = timedelta(seconds=15)  # for messages that are left when the process ends
 MAX_RUNS, MAX_HOSTS = 50, 500  # that are watched

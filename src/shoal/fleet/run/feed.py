@@ -14,7 +14,7 @@ from typing import Literal, Self, get_args
 
 from shoal.core.errors import InvalidInput, InvalidSetting, InvalidTask
 from shoal.core.model import INVALID_SEED, MINUTE, Bury, Run, RunSettings, Task
-from shoal.core.redact import bare_url
+from shoal.core.redact import bare_url, redacted
 from shoal.core.values import counted, hint
 from shoal.discover.feed import Feed
 from shoal.discover.rejects import RejectFile
@@ -48,7 +48,7 @@ def read_policy(key: str, value: str) -> InvalidPolicy:
 
 
 def _described(seed: Refusal) -> str:
-    text = "" if seed.text in seed.reason else f"{seed.text!r}: "
+    text = "" if seed.text in seed.reason else f"{redacted(seed.text)!r}: "
     return f"{seed.where}: {text}{seed.reason}"
 
 

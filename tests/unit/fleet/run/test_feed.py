@@ -40,3 +40,8 @@ def test_a_program_that_says_nothing_about_invalid_seeds_finds_them_in_its_log(c
 def test_the_error_for_an_invalid_seed_has_its_text():
     with pytest.raises(InvalidTask, match=r"sitemap: 'https://a\.example/s\.xml': status 404"):
         InvalidSeeds("raise").add(Refusal("sitemap", "https://a.example/s.xml", "status 404"))
+
+
+def test_what_is_said_of_an_invalid_seed_has_no_password(caplog):
+    InvalidSeeds().add(Refusal("item 1", "https://me:hushhush@a.example:x/", "it is no URL"))
+    assert len(caplog.messages) == 1 and "hushhush" not in caplog.text
