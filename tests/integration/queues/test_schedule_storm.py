@@ -137,7 +137,14 @@ async def fire(url, folder, wanted):
         return await schedules.all(), stats, storm
 
 
-@pytest.fixture(params=["sqlite", "postgres_url"])  # the swap of a note decides, which conformance tests
+# The swap of a note decides, which conformance tests on every store.
+SERVERS = [
+    "postgres_url",
+    *(pytest.param(f"{one}_url", marks=pytest.mark.full) for one in ("redis", "redis_cluster", "rabbitmq")),
+]
+
+
+@pytest.fixture(params=["sqlite", *SERVERS])
 def address(request, tmp_path):
     url = f"sqlite:///{tmp_path}/q.db"
     return url if request.param == "sqlite" else request.getfixturevalue(request.param)

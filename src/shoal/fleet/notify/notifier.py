@@ -26,7 +26,14 @@ from shoal.core.values import counted, spelled
 from shoal.fleet.notify.channels import Channel, NotSent, read_channels
 from shoal.fleet.notify.incidents import GIVE_UP_AFTER, Incident, Incidents, event_id
 from shoal.fleet.project.file import Project
-from shoal.fleet.schedule.plan import GRACE, Occurrence, OccurrenceState, ScheduleRecord
+from shoal.fleet.schedule.plan import (
+    GRACE,
+    NEXT_WAS_DUE,
+    WAS_PAUSED,
+    Occurrence,
+    OccurrenceState,
+    ScheduleRecord,
+)
 from shoal.fleet.schedule.store import Schedules
 from shoal.fleet.status.find import is_standing
 from shoal.fleet.status.progress import snapshot_of
@@ -37,6 +44,7 @@ STALLED_AFTER = timedelta(minutes=15)  # without progress
 WAITING_AFTER = timedelta(hours=1)  # the same where all tasks wait, as for a login that fails
 BLOCKED_FOR = timedelta(minutes=10)  # the pause of a host
 FLUSH_TIMEOUT = timedelta(seconds=15)  # for messages that are left when the process ends
+RARE = timedelta(hours=1)  # between occurrences: one that is skipped is missed, not one of every 5 minutes
 MAX_RUNS, MAX_HOSTS = 50, 500  # that are watched
 BAD = {
     RunOutcome.SUSPICIOUS: "suspicious",
@@ -333,4 +341,9 @@ def _missed(record: ScheduleRecord, one: Occurrence, now: datetime) -> str:
         return "No coordinator was there at its time; one run makes up for what was missed."
     if one.state is OccurrenceState.DUE and now - record.schedule.due_at(record.name, one.at) > 2 * GRACE:
         return "Its run does not begin: no coordinator can start it, or the one before is not over."
+    is_cancelled = one.state is OccurrenceState.ENDED and one.reason == NEXT_WAS_DUE
+    if (one.state is OccurrenceState.SKIPPED and one.reason != WAS_PAUSED) or is_cancelled:
+        upcoming = record.schedule.next_after(one.at)
+        if upcoming is None or upcoming - one.at >= RARE:
+            return f"It was {'cancelled' if is_cancelled else 'skipped'}: {one.reason}."
     return ""

@@ -214,18 +214,28 @@ def baseline_of(records: Sequence[QualityRecord], profile: RunProfile) -> Baseli
 
     One that was accepted is enough, and those before it do not count: what they had is no longer expected.
     """
-    good = [
+    found = [
         record
         for record in records
-        if record.is_good
-        and record.profile.started_at < profile.started_at
+        if record.profile.started_at < profile.started_at
         and (record.profile.args, record.profile.seeds) == (profile.args, profile.seeds)
-    ][:MAX_HISTORY]
+    ]
+    good = _good(found)[:MAX_HISTORY]
     accepted = next((place for place, record in enumerate(good) if record.accepted), None)
     everything = _baseline(good, profile)
     if accepted is None:
         return everything
     return replace(_baseline(good[: accepted + 1], profile), before=everything)
+
+
+def _good(records: Sequence[QualityRecord]) -> list[QualityRecord]:
+    """Return the good ones, without those that were compared only with a run that is accepted no more."""
+    is_good = dict[str, bool]()
+    for record in reversed(records):
+        others = [is_good.get(run_id, True) for run_id in record.compared_with]
+        is_right = record.accepted or any(others) or not others
+        is_good[record.profile.run_id] = record.is_good and is_right
+    return [record for record in records if is_good[record.profile.run_id]]
 
 
 def _baseline(records: Sequence[QualityRecord], profile: RunProfile) -> Baseline:

@@ -19,6 +19,7 @@ GRACE = timedelta(minutes=5)  # an occurrence that nobody recorded for longer wa
 MAX_WAITING = 20  # occurrences that wait for the run before
 MAX_HISTORY = 100  # occurrences that are remembered
 NEXT_WAS_DUE = "the next one was due"
+WAS_PAUSED = "the schedule was paused"
 
 
 class OccurrenceState(StrEnum):
@@ -158,7 +159,7 @@ def paused(record: ScheduleRecord, now: datetime) -> ScheduleRecord:
     """Return a record of which nothing is due, nor waits, except what was asked for by hand."""
     for one in record.open:
         if one.state is OccurrenceState.DUE and not one.is_manual:
-            record = _put(record, _closed(one, OccurrenceState.SKIPPED, now, "the schedule was paused"))
+            record = _put(record, _closed(one, OccurrenceState.SKIPPED, now, WAS_PAUSED))
     return replace(record, paused=True, next_at=None)
 
 

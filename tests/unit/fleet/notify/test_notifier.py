@@ -14,6 +14,8 @@ from shoal.fleet.notify.incidents import event_id
 from shoal.fleet.notify.notifier import Notifier
 from shoal.fleet.project.file import Project
 from shoal.fleet.run.judgement import judged
+from shoal.fleet.schedule import plan
+from shoal.fleet.schedule.plan import OccurrenceState
 from shoal.fleet.schedule.store import Schedules
 from shoal.scrape.scraper import Scraper
 from tests.unit.fleet.notify.receiver import BROKEN, HANG, Receiver
@@ -379,6 +381,39 @@ async def test_an_occurrence_that_was_missed_is_told_though_the_next_one_has_beg
         ("missed", "open"),
         ("missed", "over"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("table", "told_of"),
+    [
+        ({"cron": "0 2 * * *"}, "It was skipped: run nightly_{first} was not over."),
+        ({"cron": "0 2 * * *", "overlap": "cancel"}, "It was cancelled: the next one was due."),
+        ({"every": "20m"}, None),
+    ],
+)
+async def test_a_night_that_has_no_data_because_of_another_one_is_told(
+    queue, receiver, monkeypatch, table, told_of
+):
+    with_schedule = Project(
+        Path.cwd(),
+        notify={"team": {"url": receiver.url}},
+        schedules={"nightly": {"scraper": "books", **table}},
+    )
+    told, schedules = Notifier(queue, with_schedule), Schedules(queue, with_schedule)
+    await schedules.declare()
+    for _ in range(2):
+        due = (await schedules.get("nightly")).next_at
+        monkeypatch.setattr(queue, "now", _at(due))
+        first = (await schedules.advance(await schedules.get("nightly"))).occurrences[0]
+        for state in (OccurrenceState.STARTING, OccurrenceState.RUNNING):
+            await schedules.update("nightly", plan.started(first.run_id, state, due))
+        await told.watch()
+    end = plan.ended(first.run_id, Verdict(outcome=RunOutcome.CANCELLED), due)
+    await schedules.update("nightly", end)
+    await told.watch()
+    await told.flush()
+    expected = [told_of.format(first=f"{first.at:%Y%m%d_%H%M%S}")] if told_of else []
+    assert [one["text"].splitlines()[0] for one in receiver.messages] == expected
 
 
 async def test_an_occurrence_that_its_jitter_has_put_off_was_not_missed(queue, receiver, monkeypatch):

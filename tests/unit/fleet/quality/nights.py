@@ -112,7 +112,13 @@ class Shop:
         verdict = judge(ended)
         assert verdict
         mark = RunMark(tasks=0, completed=0, remaining=0, items=0)
-        return QualityRecord(mark=mark, verdict=verdict, findings=findings, profile=profile)
+        return QualityRecord(
+            mark=mark,
+            verdict=verdict,
+            findings=findings,
+            profile=profile,
+            compared_with=baseline.run_ids,
+        )
 
 
 def all_items(change: Callable[[Item, random.Random], Any]) -> Change:

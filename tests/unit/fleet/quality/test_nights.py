@@ -217,6 +217,17 @@ def test_a_fault_that_lasts_stays_a_finding_until_the_run_is_accepted():
     assert ("type", "price") not in said(shop.night())  # it comes back, which is no loss
 
 
+def test_nights_that_were_compared_with_an_accepted_run_are_no_measure_when_that_is_taken_back():
+    shop, broken = shop_after(4), all_items(rename_class)
+    shop.night(broken)
+    shop.records[-1] = replace(shop.records[-1], accepted=True)
+    for _ in range(8):
+        assert not shop.night(broken).findings
+    shop.records[4] = replace(shop.records[4], accepted=False)
+    assert said(shop.night(broken)) == [("filled", "price")]
+    assert not shop.night().findings
+
+
 def test_two_good_runs_are_not_enough_to_compare_with():
     shop = shop_after(2)
     assert not shop.night(half_gone).findings
