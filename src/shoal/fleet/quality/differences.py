@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import sqrt
 from typing import Any
 
+from msgspec.structs import replace
+
 from shoal.core.run_outcome import Finding
 from shoal.core.text import printable, shorten
-from shoal.core.values import median
+from shoal.core.values import counted, median
 from shoal.fleet.quality.profile import DIGITS, EMPTY, FieldProfile, StepProfile, shape_of
 from shoal.fleet.quality.records import Baseline, RunProfile
 
@@ -105,14 +107,19 @@ class _Subject:
         step, field = self.step, self.field
         has_others = sum(bool(one.items) for one in last.steps.values()) > 1
         name = f"{step}.{field}" if field and has_others else field or step
-        shown = self._example(step, field, example) if field and example else None
-        return Finding(
+        found = Finding(
             kind=kind,
             text=f"{printable(name)}: {text} (compared with run {last.run_id})",
             strict=self._strict,
             step=step,
             field=field,
             since=last.run_id,
+        )
+        if not field:
+            return found  # no item shows how many there are
+        shown = self._example(step, field, example) if example else None
+        return replace(
+            found,
             then=next(iter(last.steps.get(step, StepProfile()).examples), None),
             now=shown if shown is not None else next(iter(self.now.examples), None),
         )
@@ -310,7 +317,8 @@ def _fewer_distinct(now: FieldProfile, before: Sequence[FieldProfile], about: _S
         return
     expected = [one.distinct * min(1.0, now.filled / one.filled) for one in before if one.filled]
     if expected and min(expected) >= MIN_SAMPLE and now.distinct < FEWER_DISTINCT * min(expected):
-        text = f"{now.distinct:,} different values in {now.filled:,} items, usually {median(expected):,.0f}"
+        values = counted(now.distinct, "different value")
+        text = f"{values} in {now.filled:,} items, usually {median(expected):,.0f}"
         yield about.finding("distinct", text, about.last)
 
 
