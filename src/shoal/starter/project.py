@@ -63,20 +63,27 @@ def _check(page: Page) -> None:
 def scraper_code(name: str, url: str, proposal: Proposal, details: Proposal | None) -> str:
     """Return the code of a scraper; `details` is of the page of the first item, if it was fetched."""
     listing = proposal.listing
+    has_details = details is not None and (
+        details.data or len(getattr(listing, "fields", ())) < ENOUGH_FIELDS
+    )
+    is_manual = _leads_on(details if has_details else proposal if listing is None else None)
+    scope = f", scope={quoted(url.rpartition('/')[0] + '/*')}" if is_manual else ""
     lines = [
         f"# Proposed from {url}",
         f"# Check each selector: shoal shell '{url}' --css SELECTOR",
         "",
         "from shoal import Page, Scraper",
         "",
-        f'{name} = Scraper("{name}")',
+        f'{name} = Scraper("{name}"{scope})',
         "",
         "",
         f"@{name}.step  # the first step gets the URLs that a run starts with",
     ]
+    if is_manual:
+        links = ["    for link in page.links():", "        yield page.follow(link)", ""]
+        return "\n".join([*lines, "def item_page(page: Page):", *_page_item(None), *links])
     if proposal.data or listing is None:
         return "\n".join([*lines, "def item_page(page: Page):", *_page_item(proposal.data), ""])
-    has_details = details is not None and (details.data or len(listing.fields) < ENOUGH_FIELDS)
     lines += ["def listing(page: Page):", f"    for row in page.css({quoted(listing.selector)}):"]
     if has_details:
         lines.append(f"        yield page.follow({listing.link}, step=item_page)")
@@ -89,6 +96,11 @@ def scraper_code(name: str, url: str, proposal: Proposal, details: Proposal | No
     if has_details and details is not None:
         lines += ["", "", f"@{name}.step", "def item_page(page: Page):", *_page_item(details.data)]
     return "\n".join([*lines, ""])
+
+
+def _leads_on(page: Proposal | None) -> bool:
+    """Return whether a page of text has a next one, as those of a manual: then all of them are items."""
+    return page is not None and bool(page.following) and not page.data
 
 
 def _page_item(data: ProposedData | None) -> Iterator[str]:

@@ -117,6 +117,19 @@ def test_a_page_that_repeats_nothing_gives_its_text():
     assert found.items[0]["title"] == "About us" and "lamps" in found.items[0]["text"]
 
 
+CHAPTERS = many("<span class='chapter'><a href='c{0}.html'>Chapter {0} of the manual</a></span>")
+NEXT = '<link rel="next" href="c10.html">'
+
+
+@pytest.mark.parametrize(
+    "start", [f"{NEXT}<div>{CHAPTERS}</div>", f"{NEXT}<h1>Manual</h1><a href='c10.html'>Begin</a>"]
+)
+def test_all_pages_of_a_manual_are_items(start):
+    proposed, found = run(start, lambda url: page(f"{NEXT}<h1>Chapter</h1><p>Text</p>", url=url))
+    assert len(found.items) == 1 and found.follow[0].url == f"{URL}c10.html"
+    assert {task.step for task in found.follow} == {"item_page"} and f'scope="{URL}*"' in proposed.code
+
+
 def test_a_first_item_that_cannot_be_read_is_said():
     assert "no route" in run(LISTINGS["books"][0])[0].says
 
