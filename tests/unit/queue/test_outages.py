@@ -78,29 +78,12 @@ async def test_an_outage_that_outlasts_a_call_is_not_logged_again_by_the_next_on
     assert [name for name, _ in logged(caplog)] == [QUEUE_AWAY, QUEUE_BACK]
 
 
-def test_workers_that_wait_for_the_queue_like_their_launcher_are_not_shown():
-    shown = []
-    log = WorkerLifecycleLog(NO_LOGS, "run", shown.append)
-
-    def told(number, at, logger, text):
-        fields = {"logger": logger, "message": text}
-        event = Event(at=at, level=Level.WARNING, name=QUEUE_AWAY, fields=fields)
-        log.entry(number, f"worker-{number}").log_event(event)
-
-    for number in range(4):
-        told(number, 100.0, outages.__name__, "Waiting for the queue")
-        told(number, 130.0, "shoal.worker.queue_retry", "The worker cannot claim")
-    assert shown == ["The worker cannot claim"]
-    told(0, 191.0, "shoal.worker.queue_retry", "The worker cannot settle")
-    assert shown == ["The worker cannot claim", "The worker cannot settle"]
-
-
-def test_late_starts_of_many_workers_are_shown_once_a_minute():
+@pytest.mark.parametrize("name", [QUEUE_AWAY, STARTS_LATE])
+def test_what_many_workers_warn_of_is_shown_once_a_minute(name):
     shown = []
     log = WorkerLifecycleLog(NO_LOGS, "run", shown.append)
     for number in range(8):
         for at in (100.0 + number, 165.0 + number / 10):
-            fields = {"logger": "shoal.worker.attempts", "message": f"late at {at:.0f}"}
-            event = Event(at=at, level=Level.WARNING, name=STARTS_LATE, fields=fields)
+            event = Event(at=at, level=Level.WARNING, name=name, fields={"message": f"seen at {at:.0f}"})
             log.entry(number, f"worker-{number}").log_event(event)
-    assert shown == ["late at 100", "late at 165"]
+    assert shown == ["seen at 100", "seen at 165"]

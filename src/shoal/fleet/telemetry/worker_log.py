@@ -20,7 +20,6 @@ from shoal.core.events import (
 )
 from shoal.core.failures import TRACEBACK
 from shoal.fleet.telemetry.logs import LogDirectory
-from shoal.queue import outages
 from shoal.worker.ipc.protocol import ExitReason
 from shoal.worker.process.supervisor import WorkerExit
 
@@ -66,11 +65,7 @@ class WorkerLifecycleLog:
         """Return whether to show a worker's warning; what concerns all is shown once a minute per pool."""
         if event.name not in self._shown_at:
             return event.name in (LOG, LOOP_BLOCKED)
-        # The launcher reports its own wait for the queue, and the workers wait for the same one.
-        if (
-            event.fields.get("logger") == outages.__name__
-            or event.at - self._shown_at[event.name] < SHARED_LOG_INTERVAL_SECONDS
-        ):
+        if event.at - self._shown_at[event.name] < SHARED_LOG_INTERVAL_SECONDS:
             return False
         self._shown_at[event.name] = event.at
         return True
