@@ -15,6 +15,12 @@ MAX_ITEM = 300  # characters
 TOLD = (RunOutcome.COMPLETE, RunOutcome.PARTIAL, RunOutcome.CANCELLED)  # other lines say what became of these
 
 
+def says_why(snapshot: Snapshot) -> bool:
+    """Return whether these lines say why a run was stopped."""
+    verdict = snapshot.verdict
+    return verdict is not None and verdict.outcome not in TOLD and snapshot.run.reason in verdict.reason
+
+
 def outcome_lines(snapshot: Snapshot, queue_url: str) -> list[str]:
     """Return the outcome of a run if it needs a word, what was found in its items, and the next commands."""
     verdict, found = snapshot.verdict, sorted(snapshot.findings, key=lambda one: not one.strict)

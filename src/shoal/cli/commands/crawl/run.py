@@ -28,7 +28,7 @@ from shoal.cli.options import common
 from shoal.cli.options.sources import choose_seeds, start_options, takes_sources
 from shoal.cli.options.workers import WorkerOptions, fork_server_for, takes_worker_options
 from shoal.cli.progress import ProgressView
-from shoal.cli.quality import outcome_lines
+from shoal.cli.quality import outcome_lines, says_why
 from shoal.cli.resume_command import resume_command
 from shoal.cli.signals import obey_signals
 from shoal.core.commands import shoal_command
@@ -238,7 +238,7 @@ def summary_text(summary: Summary, out: str | None) -> str:
     job, snapshot, run_id = summary.job, summary.snapshot, summary.run.id
     stats = snapshot.stats
     lines = [f"{_head(snapshot)}: {', '.join(_parts(summary))} in {duration(summary.seconds)}."]
-    if snapshot.run.state is RunState.PARTIAL:
+    if snapshot.run.state is RunState.PARTIAL and not says_why(snapshot):
         reason = snapshot.run.reason.removesuffix(" reached")
         also = f" It counts {counted(snapshot.files.ended, 'download')} too." if snapshot.files.ended else ""
         lines.append(f"Stopped at {reason} with {counted(stats.remaining, 'task')} left.{also}")
@@ -295,7 +295,7 @@ def summary_text(summary: Summary, out: str | None) -> str:
 
 
 def _head(snapshot: "Snapshot") -> str:
-    if snapshot.state is ReportedState.PARTIAL:
+    if snapshot.state is ReportedState.PARTIAL and not says_why(snapshot):
         return "Partial"
     if not snapshot.stats.remaining:
         return "Done, but most tasks failed" if snapshot.stats.dead > snapshot.stats.completed else "Done"
