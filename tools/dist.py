@@ -112,6 +112,11 @@ def try_wheel(python: str, wheel: Path, extra: str, folder: Path) -> None:
     rmtree(environment)
 
 
+def _works(python: str) -> bool:
+    """Return whether this Python is here; pyenv has a command for each version that it knows."""
+    return bool(which(python)) and not subprocess.run([python, "--version"], capture_output=True).returncode
+
+
 def _run(*command: str, cwd: Path | None = None) -> None:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
     if done.returncode:
@@ -131,7 +136,9 @@ def main() -> None:
         print(f"{one.relative_to(ROOT)}  {one.stat().st_size / 1e6:.1f} MB")
     if options.build_only:
         return
-    pythons = [path for version in VERSIONS if (path := which(f"python{version}"))]
+    works = {name: _works(name) for name in (f"python{version}" for version in VERSIONS)}
+    pythons = [name for name, is_here in works.items() if is_here]
+    print(f"Not on this machine: {', '.join(name for name in works if name not in pythons) or '-'}")
     with TemporaryDirectory() as folder:
         for python in pythons:
             try_wheel(python, wheel, "", Path(folder))

@@ -15,6 +15,9 @@ MAX_NAMES = 3  # fields that one sentence names
 STOPPED_BLOCKED = "dead letters with Blocked"  # in the reason of a run that `stop_when` has ended
 
 
+TIME_LIMIT = "its time limit"  # how the reason of a run begins that its schedule has ended
+
+
 class RunOutcome(StrEnum):
     """What became of a run. While it is at work, paused or waiting for workers, it has no outcome."""
 
@@ -102,10 +105,11 @@ def _judge(run: EndedRun) -> Verdict | None:
         return _verdict(RunOutcome.FAILED, run.failure)
     if run.state is RunState.CANCELLED:
         return _verdict(RunOutcome.CANCELLED, f"cancelled with {counted(counts.remaining, 'task')} left")
+    is_over_time = run.reason.startswith(TIME_LIMIT)
+    if counts.remaining and (run.timed_out or is_over_time):
+        reason = run.reason if is_over_time else f"{TIME_LIMIT} was reached"
+        return _verdict(RunOutcome.TIMED_OUT, f"{reason} with {counted(counts.remaining, 'task')} left")
     if counts.remaining and run.state is not RunState.PARTIAL:
-        if run.timed_out:
-            left = counted(counts.remaining, "task")
-            return _verdict(RunOutcome.TIMED_OUT, f"its time limit was reached with {left} left")
         return None
     return _judge_result(run)
 

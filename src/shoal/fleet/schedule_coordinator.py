@@ -27,7 +27,7 @@ from shoal.core.errors import (
 )
 from shoal.core.model import Run
 from shoal.core.redact import redacted
-from shoal.core.run_outcome import RunOutcome, Verdict
+from shoal.core.run_outcome import TIME_LIMIT, RunOutcome, Verdict
 from shoal.core.tasks import repeat, restarted, start_in
 from shoal.fleet.app import App
 from shoal.fleet.cluster_roles import (
@@ -161,6 +161,10 @@ class ScheduleCoordinator:
             if one.state is OccurrenceState.CANCELLING:
                 with suppress(UnknownRun):
                     await lifecycle.cancel(self._queue, one.run_id)
+            elif one.fired_at and record.schedule.is_over_time(one.fired_at, await self._queue.now()):
+                with suppress(UnknownRun):
+                    limit = record.schedule.time_limit
+                    await self._queue.finish(one.run_id, f"{TIME_LIMIT} of {limit} was reached")
         if record.open:
             await self._go_on(record, record.open[0])
 

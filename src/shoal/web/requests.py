@@ -115,6 +115,7 @@ class ScheduleBody(RequestBody):
     jitter: Label | None = None
     overlap: Label | None = None
     missed: Label | None = None
+    time_limit: Label | None = None
     args: dict[str, Any] | None = Field(default=None, max_length=MAX_ARGS)
     settings: dict[str, Any] | None = None
 

@@ -25,6 +25,7 @@ DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
 PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
 EXTRAS = "postgres,metrics"
 SHOAL, PROJECT = f"localhost/shoal:{VERSION}", "localhost/shop:1"
+CHROOT = ("--isolation", "chroot", "--network", "host")
 NOTHING: Mapping[str, str] = {}
 # What a runtime does: processes of its own, a root that cannot be written to, /tmp in memory, a volume for
 # the results, the image's user, and none of root's capabilities.
@@ -60,17 +61,23 @@ class Builder:
     def __call__(self, *words: str | Path) -> str:
         return run(*self._buildah, *words)
 
+    def run_in_debian(self, script: str, folder: Path) -> str:
+        """Run a shell script in a Debian with Python, with `folder` as /folder; return its stdout."""
+        container = self("from", "--pull-never", self._make_base())
+        volumes = ("--volume", f"{download_wheels()}:/wheels:ro", "--volume", f"{folder}:/folder")
+        try:
+            return self("run", *volumes, *CHROOT, container, "sh", "-ec", script)
+        finally:
+            self("rm", container)
+
     def build_images(self, project: Path) -> None:
         """Build Shoal's image by its Dockerfile as it is, and that of a project upon it."""
         self._make_base()
         common = (
             "build",
             "--quiet",
-            "--isolation",
-            "chroot",
+            *CHROOT,
             "--pull-never",
-            "--network",
-            "host",
             "--layers=false",
         )
         settings = CACHE / "pip.conf"
@@ -81,8 +88,8 @@ class Builder:
         self(*common, "--file", DOCKERFILE, *chosen, *ignored, *offline, "--tag", SHOAL, ROOT)
         self(*common, "--build-arg", f"SHOAL={SHOAL}", "--tag", PROJECT, project)
 
-    def _make_base(self) -> None:
-        """Make an image of Debian with Python under the name of the official one."""
+    def _make_base(self) -> str:
+        """Make an image of Debian with Python under the name of the official one, and return that."""
         (version,) = re.findall(r"^ARG PYTHON=(\S+)$", DOCKERFILE.read_text(), re.MULTILINE)
         release, base = version.rpartition("-")[2], CACHE / "base"
         if not (base / "usr/local/bin/pip").exists():
@@ -97,7 +104,9 @@ class Builder:
                 (base / "usr/local/bin" / name).symlink_to(f"/usr/bin/{name}3")
         container = self("from", "scratch")
         self("add", "--quiet", container, base, "/")
-        self("commit", "--quiet", "--rm", container, f"docker.io/library/python:{version}")
+        name = f"docker.io/library/python:{version}"
+        self("commit", "--quiet", "--rm", container, name)
+        return name
 
 
 def mirror() -> list[str]:

@@ -21,6 +21,16 @@ RATE = 'rate="10/s"'  # of the template
 HEALTHY = ("python", "/usr/local/lib/shoal/healthy.py")  # as in the Dockerfile
 WORKER = ("shoal", "start", "--role", "worker", "--workers", "2")
 AT_STOP = 5  # tasks that are done before the first worker is stopped
+PRODUCTS = 2_000  # of the demo
+DEMO_SECONDS = 40  # from the wheel to the results, without the download of what it needs
+INSTALL_AND_DEMO = """
+began=$(date +%s)
+python3 -m venv /opt/shoal
+/opt/shoal/bin/pip install --quiet --no-index --find-links /wheels /folder/shoal-*.whl
+cd /tmp
+/opt/shoal/bin/shoal demo --json > /folder/demo.json
+echo $(($(date +%s) - began))
+"""
 PODS_GRACE = 60.0  # seconds from SIGTERM to SIGKILL, as the deployment files give
 
 pytestmark = [
@@ -87,6 +97,16 @@ def test_a_fleet_runs_from_the_image_and_hands_its_tasks_back_at_sigterm(builder
         finally:
             end(coordinator)
     assert lines_of([*results.glob("*.jsonl")]) == wanted
+
+
+def test_the_wheel_alone_gives_the_demo_in_a_bare_debian(builder, tmp_path):
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
+    said = builder.run_in_debian(INSTALL_AND_DEMO, tmp_path)
+    seconds = int(said.splitlines()[-1])
+    result = json.loads((tmp_path / "demo.json").read_text().splitlines()[-1])
+    print(f"installed and run in {seconds} s")
+    assert (result["outcome"], result["items"] + result["rejected"]) == ("complete", PRODUCTS), said
+    assert seconds < DEMO_SECONDS, said
 
 
 def assert_it_has_no_rights(container):

@@ -127,6 +127,18 @@ async def test_what_cannot_begin_at_night_is_said_when_the_coordinator_starts(be
     assert {"seeds": "scrapers.names.seeds.axes is not known", "module": "There is no file"}[fault] in text
 
 
+@pytest.mark.parametrize("is_workers_here", [True, False])
+async def test_a_run_that_waits_for_ever_ends_at_the_time_limit_of_its_schedule(bench, is_workers_here):
+    bench.write('time_limit = "1s"\n')
+    waiting = SCRAPER.replace("yield {}", "await asyncio.sleep(60)\n    yield {}")
+    (bench.folder / "names.py").write_text(f"import asyncio\n{waiting}")
+    async with bench.coordinator(workers=int(is_workers_here)):
+        run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id
+        one = await bench.until(OccurrenceState.ENDED)
+    assert (one.run_id, one.outcome) == (run_id, "timed_out")
+    assert one.reason == "its time limit of 1s was reached with 2 tasks left"
+
+
 async def test_another_coordinator_goes_on_with_the_run_of_one_that_is_gone(bench):
     async with bench.coordinator():
         run_id = (await bench.app.schedules.run_now("nightly")).open[0].run_id

@@ -358,7 +358,7 @@ async def test_changes_of_a_recrawl_are_listed_a_page_at_a_time_here_and_in_the_
     shown = (await reader.get(f"/runs/{found.id}/changes")).text
     assert shown.count("https://shop.test/") >= 3 and "changed (3)" in shown and "not due (0)" in shown
     planned = f"/api/runs/{found.id}/recrawl-plan?limit=2"
-    assert "every run fetches all pages" in (await reader.get(planned)).json()["message"]
+    assert "revisit was not set in run" in (await reader.get(planned)).json()["message"]
     bounds = RevisitBounds(timedelta(0, 0, 1), timedelta(days=1))
     await write_plan(dashboard.queue, found.id, RevisitPlan(bounds=bounds, pages=1))
     plan = (await reader.get(planned)).json()

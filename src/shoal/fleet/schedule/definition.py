@@ -107,6 +107,7 @@ class Schedule:
     jitter: str = setting(_read_span, "0s")
     overlap: str = setting(partial(read_choice, known=OVERLAPS), "skip")  # while the run before is not over
     missed: str = setting(partial(read_choice, known=MISSED), "once")  # after no coordinator was there
+    time_limit: str | None = setting(partial(_read_span, least=SECOND))  # of a run, since it began
     args: Mapping[str, Any] = field(default_factory=dict, metadata={"read": read_subtable})
     seeds: Mapping[str, Any] = field(default_factory=dict, metadata={"read": _read_seeds})
     settings: Mapping[str, Any] = field(default_factory=dict, metadata={"read": _read_settings})
@@ -133,6 +134,10 @@ class Schedule:
         """Return what `read` reads, without what is as by default."""
         default = Schedule()
         return {name: value for name, value in asdict(self).items() if value != getattr(default, name)}
+
+    def is_over_time(self, began: datetime, now: datetime) -> bool:
+        """Return whether a run has reached the time limit."""
+        return self.time_limit is not None and now - began >= read_duration("time_limit", self.time_limit)
 
     @property
     def words(self) -> str:

@@ -22,7 +22,7 @@ VERBS: dict[str, Literal["pause", "resume", "run_now"]] = {
     "resume": "resume",
     "run now": "run_now",
 }
-FIELDS = ("cron", "every", "timezone", "jitter", "overlap", "missed")
+FIELDS = ("cron", "every", "timezone", "jitter", "overlap", "missed", "time_limit")
 
 
 @router.get("/schedules")

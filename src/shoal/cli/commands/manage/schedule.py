@@ -71,6 +71,10 @@ def add(
             "--missed", help="After no coordinator was there: run once, or skip.", metavar="once|skip"
         ),
     ] = "once",
+    time_limit: Annotated[
+        str | None,
+        typer.Option("--time-limit", help="End a run after this time, with tasks left.", metavar="TIME"),
+    ] = None,
     args: common.Args = None,
     changes: common.Settings = None,
     out: Annotated[
@@ -105,6 +109,7 @@ def add(
         "jitter": jitter,
         "overlap": overlap,
         "missed": missed,
+        "time_limit": time_limit,
         "args": read_args(args or []),
         "seeds": named_from_anywhere(seeds),
         "settings": settings | {name: typed[name] for name in withheld},  # which is refused
