@@ -89,11 +89,6 @@ def other_dates(page: str, product: Product) -> str:
     return re.sub("<time>([0-9]+)-([0-9]+)-([0-9]+)", r"<time>\3.\2.\1", page)
 
 
-def doubled_ratings(page: str, product: Product) -> str:
-    """Show ratings of 10 instead of 5."""
-    return re.sub("rating>([0-9])", lambda found: f"rating>{2 * int(found[1])}", page)
-
-
 def more(products: list[Product], share: float) -> list[Product]:
     """Return this share of products more."""
     fresh = [{**one, "sku": f"AC-{place:05d}"} for place, one in enumerate(products)]
