@@ -22,6 +22,9 @@ MAX_LAG = 0.05  # seconds
 # worker's. A request that is later than this after the last of them would come too close to that one. For
 # gaps below a tenth of a second no machine is that punctual.
 TOLERANCE, MIN_TOLERANCE = 0.04, 0.004  # of the gap; seconds
+# Starts of a claim that are further apart are two bursts: a claim of several calls to the store may have
+# another worker's start between its own.
+MAX_STRIDE = 1.5  # times the gap
 # After a late start, one on time would come too close: the lost time is made up little by little.
 CATCH_UP, MIN_CATCH_UP = 0.01, 0.001  # of the gap; seconds
 RECENT_SPANS = 20
@@ -86,6 +89,8 @@ class PrefetchBuffer:
             due = claimed_at + lease.start_in.total_seconds() + self._lag_of(host)
             # One list for all starts of the burst, so that each of them sees those that are added later.
             burst = bursts.setdefault(host, [])
+            if burst and due - burst[-1] > MAX_STRIDE * self._gap:
+                burst = bursts[host] = []
             burst.append(due)
             self._push(due - self._lead, ScheduledLease(lease, due, burst=burst))
 

@@ -89,6 +89,13 @@ def test_a_start_that_comes_too_late_is_given_up():
     assert buffer.try_start(start, start.due + GRACE - 1e-6)
 
 
+def test_a_start_before_one_of_another_worker_is_not_late_within_the_claim():
+    buffer = PrefetchBuffer(GAP)
+    buffer.put([lease(0), lease(1, start_in=2 * GAP)], claimed_at=10.0)  # the store gave away the one between
+    start = buffer.pop(10.0 + 2 * MAX_LAG)
+    assert not buffer.try_start(start, start.due + GRACE + 1e-6)
+
+
 def test_after_a_late_start_the_next_is_late_too_and_a_little_less():
     buffer = PrefetchBuffer(GAP)
     buffer.put([lease(0), lease(1, start_in=GAP), lease(2, "http://b.example/", GAP)], claimed_at=10.0)
