@@ -19,6 +19,7 @@ from shoal.core.errors import (
     InvalidInput,
     InvalidSetting,
     QueueError,
+    QueueReplaced,
     QueueUnavailable,
     RunConflict,
     ScraperBusy,
@@ -87,6 +88,7 @@ class ScheduleCoordinator:
         self._said = dict[str, str]()
         self._stopping = asyncio.Event()
         self._stops = 0
+        self._replaced: QueueReplaced | None = None
 
     @property
     def in_hand(self) -> int:
@@ -102,7 +104,10 @@ class ScheduleCoordinator:
         return self._stops
 
     async def serve(self) -> None:
-        """Fire schedules until stopped or cancelled; other processes go on with runs that are not over."""
+        """Fire schedules until stopped or cancelled; other processes go on with runs that are not over.
+
+        Raises QueueReplaced if the file of the queue is gone: no call will succeed any more.
+        """
         for name in await self._schedules.declare():
             where = self._app.project.source_of(f"schedules.{name}")
             self._observer.on_message(
@@ -122,6 +127,8 @@ class ScheduleCoordinator:
                     task.cancel()
             if self._tasks:
                 await asyncio.wait(self._tasks)
+        if self._replaced:
+            raise self._replaced
 
     async def _check_schedules(self) -> None:
         """Say now what would be found out at night: a scraper or seeds that cannot be read."""
@@ -146,11 +153,15 @@ class ScheduleCoordinator:
 
     async def tick(self) -> None:
         """Record what is due, and go on with the runs that are."""
-        for record in await self._schedules.all():
-            try:
-                await self._fire(record)
-            except (RunConflict, InvalidSetting) as error:
-                self._say_once(record.name, f"Schedule {record.name!r} is left out: {error}")
+        try:
+            for record in await self._schedules.all():
+                try:
+                    await self._fire(record)
+                except (RunConflict, InvalidSetting) as error:
+                    self._say_once(record.name, f"Schedule {record.name!r} is left out: {error}")
+        except QueueReplaced as error:
+            self._replaced = error
+            self._stopping.set()
 
     async def _fire(self, record: ScheduleRecord) -> None:
         if record.error:
@@ -237,7 +248,6 @@ class ScheduleCoordinator:
             raise
         except (ShoalError, OSError) as error:
             verdict = Verdict(outcome=RunOutcome.FAILED, reason=redacted(str(error)))
-            self._observer.on_message(f"Run {one.run_id} of schedule {record.name!r} failed: {error}")
         if verdict:
             await self._end(record, one, verdict)
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, QueueReplaced
 from shoal.core.model import Done
 from shoal.fleet import cluster_roles, lock, schedule_coordinator
 from shoal.fleet.app import App
@@ -137,6 +137,19 @@ async def test_a_run_that_waits_for_ever_ends_at_the_time_limit_of_its_schedule(
         one = await bench.until(OccurrenceState.ENDED)
     assert (one.run_id, one.outcome) == (run_id, "timed_out")
     assert one.reason == "its time limit of 1s was reached with 2 tasks left"
+
+
+async def test_it_ends_when_the_file_of_the_queue_is_gone(bench, monkeypatch):
+    async def gone(*args, **more):
+        raise QueueReplaced("queue.db")
+
+    firing = ScheduleCoordinator(bench.app)
+    serving = asyncio.create_task(firing.serve())
+    await asyncio.sleep(0.1)
+    monkeypatch.setattr(bench.queue, "notes", gone)
+    async with asyncio.timeout(20):
+        with pytest.raises(QueueReplaced):
+            await serving
 
 
 async def test_another_coordinator_goes_on_with_the_run_of_one_that_is_gone(bench):

@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import FetchError, HttpStatus, InvalidSetting
+from shoal.core.errors import FetchError, HttpStatus, InvalidSetting, InvalidUrl
 from shoal.core.http import Request
 from shoal.core.notifications import FROM_ENVIRONMENT, SEND_TIMEOUT, Notification, OpenNotifier, Send
 from shoal.core.redact import redactor
-from shoal.core.urls import host_of
+from shoal.core.urls import canonical, host_of
 from shoal.core.values import hint, read_choice, read_text, read_whole, read_words
 from shoal.fetch.contract import Limits
 from shoal.fetch.egress import Egress
@@ -121,6 +121,8 @@ class Channel:
                 await self._send(one)
         except Exception as error:  # also what a plugin raises
             reason = str(error) if isinstance(error, FetchError) else f"{type(error).__name__}: {error}"
+            if self.settings.server:
+                reason = f"{self.settings.server}: {reason}"
             raise NotSent(redactor(self.secrets)(reason)) from None
 
     def _open(self) -> Send:
@@ -139,8 +141,17 @@ class Channel:
                     raise InvalidSetting(f"{self._where}.{name}", f"is missing, and a {found.kind} needs it")
             given = {name: getattr(found, name) for name in ("server", "tls", "user", "sender", "to")}
             secret = {name: self._value(getattr(found, name)) for name in ("url", "secret", "password")}
+            if secret["url"]:
+                self._check_url(secret["url"])
             return opener(given | secret)
         return opener(dict(found.options))
+
+    def _check_url(self, url: str) -> None:
+        try:
+            canonical(url)
+        except InvalidUrl:  # whose text has the address, which may be as good as a password
+            reason = "must be an address such as https://example.com/hook, without a user name or password"
+            raise InvalidSetting(f"{self._where}.url", reason) from None
 
     def _value(self, text: str | None) -> str | None:
         if text is None or not text.startswith(FROM_ENVIRONMENT):

@@ -100,15 +100,19 @@ class Notifier:
             return
         subject = f"schedule {schedule}" if schedule else f"scraper {scraper}"
         event, title = BAD.get(verdict.outcome), f"Run {run_id} of {scraper}: {verdict.outcome.words}"
+        more = f"More: {shoal_command(f'status {run_id}')}"
         text, now = "\n".join(filter(None, [verdict.reason, *verdict.warnings])), await self._queue.now()
 
-        with suppress(UnknownRun):  # one without a task is deleted
+        try:
             dead = (await self._queue.stats(run_id)).dead
             await self._watch_dead(dead, now, state="once", scraper=scraper, run_id=run_id)
+        except UnknownRun:  # it could not begin, or had no task
+            if schedule:
+                more = f"More: {shoal_command(f'schedule history {schedule}')}"
 
         def message(name: str, title: str, state: str) -> Notification:
             facts = {"scraper": scraper, "run_id": run_id, "schedule": schedule}
-            body = f"{text}\nMore: {_status(run_id)}".strip()
+            body = f"{text}\n{more}".lstrip()
             return self._message(name, title, body, now, run_id, state=state, **facts)
 
         if event:
@@ -124,7 +128,7 @@ class Notifier:
             for name in {"warning", *BAD.values()} - {event}:
                 # A suspicious run has not failed; one that failed says nothing of its data.
                 if event in (None, "warning") or name == "failed":
-                    await self._close(f"{name} {subject}", f"{title}\nMore: {_status(run_id)}")
+                    await self._close(f"{name} {subject}", f"{title}\n{more}")
 
     async def watch(self) -> None:
         """Look once at the open runs, their hosts, and the schedules."""
@@ -213,12 +217,13 @@ class Notifier:
         return {*keys}
 
     async def _watch_schedule(self, record: ScheduleRecord, since: datetime, now: datetime) -> set[str]:
-        """Open what was missed: the newest occurrence, or one whose end is since the last watch."""
+        """Open what was missed: by the newest occurrence, an open one, or one that has just ended."""
         key, occurrences = f"missed {record.name}", [one for one in record.occurrences if not one.is_manual]
         newest = occurrences[-1] if occurrences else None
-        for one in occurrences:
-            is_new = one is newest or (one.ended_at and one.ended_at >= since)
-            if not (is_new and (what := _missed(record, one, now))):
+        missed = [(one, what) for one in occurrences if (what := _missed(record, one, now))]
+        current = [one for one, _ in missed if one is newest or one.state.is_open]
+        for one, what in missed:
+            if one not in current and not (one.ended_at and one.ended_at >= since):
                 continue
             message = self._message(
                 "missed",
@@ -231,7 +236,7 @@ class Notifier:
                 schedule=record.name,
             )
             await self._open(key, message)
-        return {key} if newest and _missed(record, newest, now) else set()
+        return {key} if current else set()
 
     def _is_over(self, incident: Incident) -> bool:
         """Return whether an incident that was not seen may be over: not if it is for others to see."""
@@ -340,7 +345,7 @@ def _missed(record: ScheduleRecord, one: Occurrence, now: datetime) -> str:
     if one.is_late:
         return "No coordinator was there at its time; one run makes up for what was missed."
     if one.state is OccurrenceState.DUE and now - record.schedule.due_at(record.name, one.at) > 2 * GRACE:
-        return "Its run does not begin: no coordinator can start it, or the one before is not over."
+        return "Its run does not begin: it waits for the one before, or cannot start; the log says why."
     is_cancelled = one.state is OccurrenceState.ENDED and one.reason == NEXT_WAS_DUE
     if (one.state is OccurrenceState.SKIPPED and one.reason != WAS_PAUSED) or is_cancelled:
         upcoming = record.schedule.next_after(one.at)

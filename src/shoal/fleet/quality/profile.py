@@ -8,6 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import chain
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -302,9 +303,10 @@ class _NumberSample:
         if not self._kept:
             return None
         try:
-            return Spread(least=float(self._least), median=median(self._kept), most=float(self._most))
+            found = Spread(least=float(self._least), median=median(self._kept), most=float(self._most))
         except OverflowError:  # whole numbers of hundreds of digits
             return None
+        return found if isfinite(found.median) else None  # JSON has no infinity
 
 
 class ItemCheck:

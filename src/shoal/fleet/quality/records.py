@@ -229,11 +229,10 @@ def baseline_of(records: Sequence[QualityRecord], profile: RunProfile) -> Baseli
 
 
 def _good(records: Sequence[QualityRecord]) -> list[QualityRecord]:
-    """Return the good ones, without those that were compared only with a run that is accepted no more."""
+    """Return the good ones, without those that were compared with a run that is not good any more."""
     is_good = dict[str, bool]()
     for record in reversed(records):
-        others = [is_good.get(run_id, True) for run_id in record.compared_with]
-        is_right = record.accepted or any(others) or not others
+        is_right = record.accepted or all(is_good.get(run_id, True) for run_id in record.compared_with)
         is_good[record.profile.run_id] = record.is_good and is_right
     return [record for record in records if is_good[record.profile.run_id]]
 

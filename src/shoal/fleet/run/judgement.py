@@ -254,7 +254,7 @@ async def _call(hook: Hook, finished: FinishedRun) -> list[str]:
         said = f"{hook} took longer than {EXPECT_TIMEOUT.total_seconds():g} s"
     except Exception as error:
         said = f"{hook} failed: {error_with_place(error)}"
-    if said is None or said is True:
+    if said in (None, True, ""):
         return []
     if said is False:
         return [f"not as {hook} expects"]

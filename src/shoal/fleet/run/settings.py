@@ -66,6 +66,7 @@ async def use_settings(queue: Queue, job: Job, run: Run) -> tuple[Job, str]:
         note = await read_note(queue, run.id)
         used = _use(job, run, note)
         changed = settings_of(used.job, note.settings if job.joins else None)
+        changed = replace(changed, seeds=note.settings.seeds)
         is_same = not used.given if job.joins else changed == note.settings
         # First the limits: if this is killed in between, the same change is made again next time.
         await _apply_limits(queue, run, used)
@@ -84,7 +85,6 @@ def settings_of(job: Job, before: StoredSettings | None = None) -> StoredSetting
         defaults=(before and before.defaults) or defaults_of(base),
         exits=count_exits(job.scraper.settings.proxies),
         scraper=job.name,
-        seeds=before.seeds if before else "",
     )
 
 

@@ -76,6 +76,16 @@ async def test_a_receiver_that_hangs_is_left_after_a_while(monkeypatch):
             await channel(url=receiver.url).send(MESSAGE)
 
 
+@pytest.mark.parametrize(
+    "address", ["http://me:pw@hooks.example/T0P", "htp://hooks.example/T0P", "http://hooks.example:99999/T0P"]
+)
+def test_an_address_that_can_never_work_is_refused_and_not_shown(monkeypatch, address):
+    monkeypatch.setenv("HOOK_URL", address)
+    with pytest.raises(InvalidSetting, match=r"notify\.team\.url") as refused:
+        channel(url="env:HOOK_URL")
+    assert "T0P" not in str(refused.value) and "pw" not in str(refused.value)
+
+
 async def test_no_error_contains_the_address_which_is_as_good_as_a_password(monkeypatch):
     async with Receiver() as gone:
         address = f"http://127.0.0.1:{gone.port}/services/T000/B000/verysecrettoken"

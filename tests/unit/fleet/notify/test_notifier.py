@@ -416,6 +416,27 @@ async def test_a_night_that_has_no_data_because_of_another_one_is_told(
     assert [one["text"].splitlines()[0] for one in receiver.messages] == expected
 
 
+async def test_a_run_that_cannot_begin_is_told_though_later_occurrences_are_skipped(
+    queue, receiver, monkeypatch
+):
+    with_schedule = Project(
+        Path.cwd(),
+        notify={"team": {"url": receiver.url}},
+        schedules={"often": {"scraper": "books", "every": "1m"}},
+    )
+    told, schedules = Notifier(queue, with_schedule), Schedules(queue, with_schedule)
+    await schedules.declare()
+    begin = (await schedules.get("often")).next_at
+    for minutes in range(13):
+        monkeypatch.setattr(queue, "now", _at(begin + timedelta(minutes=minutes)))
+        record = await schedules.advance(await schedules.get("often"))
+        await told.watch()
+    assert [one.state for one in record.occurrences[:2]] == ["due", "skipped"]
+    await told.flush()
+    (message,) = receiver.messages
+    assert message["text"].startswith("Its run does not begin")
+
+
 async def test_an_occurrence_that_its_jitter_has_put_off_was_not_missed(queue, receiver, monkeypatch):
     nightly = {"scraper": "books", "cron": "0 2 * * *", "jitter": "6h"}
     told, schedules = Notifier(queue, project(receiver.url)), Schedules(queue, project(receiver.url))

@@ -63,6 +63,13 @@ async def test_a_resumed_run_has_all_that_was_given_for_it(queue):
     )
 
 
+async def test_a_resumed_run_is_compared_with_those_of_the_same_seeds(queue):
+    first = await open_job(queue, job(), seeds="mark of its seeds")
+    await queue.enqueue(first.run.id, [Task(url="https://a.example/")])
+    await open_job(queue, job("rate=2/s"), resume=True)
+    assert (await read_note(queue, first.run.id)).settings.seeds == "mark of its seeds"
+
+
 @pytest.mark.parametrize("again", ["newest", "auto"])
 async def test_the_same_command_recrawls_the_first_night_and_after_an_interrupted_one(queue, again):
     nightly = ("recrawl=yes", f"again={again}")

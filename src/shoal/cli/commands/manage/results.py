@@ -12,6 +12,7 @@ from shoal.cli.options import common
 from shoal.cli.tables import put_rows
 from shoal.core.model import StoredItem, StoredReject
 from shoal.core.tasks import first
+from shoal.core.text import shorten
 from shoal.core.values import no_match
 from shoal.fleet.run.judgement import profile_of
 from shoal.fleet.status.all_runs import FromRun, all_items, run_item_row
@@ -23,6 +24,7 @@ from shoal.queue.contract import Queue, QueueReports
 
 HEAD = 10
 MAX_VALUE = 200  # characters of a value in the table
+MAX_COLUMNS = 100  # to lay out thousands takes minutes
 KEPT = 3  # fields that a narrow terminal shows in any case
 
 
@@ -95,7 +97,8 @@ def items(
     known = {name for item in found for name in fields_of(item)}
     unknown = [name for name in wanted or [] if name not in known]
     if found and unknown:
-        say(f"No item here has: {', '.join(unknown)}. Its fields: {', '.join(sorted(known)) or 'none'}")
+        names = shorten(", ".join(sorted(known))) or "none"
+        say(f"No item here has: {', '.join(unknown)}. Its fields: {names}")
     if len(found) < total:
         say(f"{len(found):,} of {counted(total, 'item')} of run {run_id}.")
 
@@ -128,7 +131,8 @@ def _put_all(
 
 def _put_table(found: "Sequence[StoredItem]", wanted: list[str] | None, wide: bool, nothing: str) -> None:
     rows = [fields_of(item) for item in found]
-    columns = wanted or list(dict.fromkeys(name for row in rows for name in row))
+    found_columns = wanted or list(dict.fromkeys(name for row in rows for name in row))
+    columns = found_columns[:MAX_COLUMNS]
     texts = [{name: _text(row[name]) for name in columns if name in row} for row in rows]
     cut = sum(len(text) > MAX_VALUE for row in texts for text in row.values())
     shown = [{name: _cut(text) for name, text in row.items()} for row in texts]
@@ -136,6 +140,8 @@ def _put_table(found: "Sequence[StoredItem]", wanted: list[str] | None, wide: bo
     drops = list(reversed(columns[KEPT:]))
     table = TableColumns(columns, drops=drops, folds=columns)
     put_rows(shown, table, as_json=False, nothing=nothing, wide=wide)
+    if left := len(found_columns) - len(columns):
+        say(f"Not shown here: {counted(left, 'more field')}. To see them: --fields, --profile or --json")
     if cut:
         say(f"{counted(cut, 'value')} cut to {MAX_VALUE} characters; --json shows all of it.")
 
