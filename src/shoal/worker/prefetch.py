@@ -44,6 +44,7 @@ class ScheduledLease(NamedTuple):
     due: float
     is_cached: bool = False
     may_be_late: bool = False  # because a hook of the user took its time
+    needs_turn: bool = False  # at its host, because it waited until others had ended
     burst: list[float] | None = None  # all starts that its host granted in the same claim
 
     @property

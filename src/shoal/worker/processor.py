@@ -394,6 +394,9 @@ class TaskProcessor:
             request, url = changed, changed.url
             attempt.start = attempt.start._replace(may_be_late=True)
         self._waits.wait_for_host(number)
+        if attempt.start.needs_turn:
+            await self._requests.wait_for_turn(url)
+            attempt.start = attempt.start._replace(may_be_late=True)
         await self._check_robots(attempt, url)
         if fetch != "http":
             # A browser fetcher may wait for a tab, and reports itself when it sends the request. Until then

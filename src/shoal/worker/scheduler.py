@@ -280,7 +280,7 @@ class Scheduler:
             self.slots.take(number, now)
             self._started[number] = start.lease
             if number in self._limits:
-                start = start._replace(may_be_late=True)  # it waits for others to end
+                start = start._replace(needs_turn=True)  # it waits for others to end
             starts.append(NumberedStart(number, start))
         return starts
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import timedelta
-from unittest.mock import MagicMock
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
@@ -265,3 +265,13 @@ async def test_a_step_without_a_page_may_use_the_turn_of_its_task_once(process):
         own_step()
     await process(page, options={"fetch": None})
     assert taken == [True, False]
+
+
+async def test_a_task_that_had_to_run_alone_takes_another_turn_at_its_host(process):
+    turns, host = MagicMock(take=AsyncMock()), Host()
+    await process(page, host, tools={"turns": turns})
+    turns.take.assert_not_called()
+    kept = ScheduledLease(make_lease(Task(url="https://shop.test/y", step="page")), 0.0, needs_turn=True)
+    assert isinstance(await process.processor.process(kept, 2), Done)
+    turns.take.assert_awaited_once()
+    assert len(host.requests) == 2

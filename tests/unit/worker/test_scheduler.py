@@ -378,7 +378,7 @@ def test_nothing_starts_beside_a_suspect_that_has_ended_until_it_is_settled():
     assert desk.start() == [2]
 
 
-def test_a_suspect_of_its_own_runs_alone_and_may_start_late_because_it_waits_for_the_others():
+def test_a_suspect_of_its_own_runs_alone_and_takes_another_turn_because_it_waits_for_the_others():
     desk = Desk(suspects={"t5": 1})
     desk.claim(4)
     assert desk.start() == [1, 2, 3, 4]
@@ -389,7 +389,7 @@ def test_a_suspect_of_its_own_runs_alone_and_may_start_late_because_it_waits_for
     for number in (3, 4):
         desk.finish(number)
     ((number, start),) = desk.scheduler.start_due(desk.now)
-    assert number == 5 and start.may_be_late
+    assert number == 5 and start.needs_turn
     assert desk.scheduler.next_claim_size(desk.now) == 0
     desk.finish(5)
     assert desk.start() == [6]
