@@ -113,5 +113,5 @@ async def test_a_run_begins_with_the_pages_of_the_last_one_that_was_not_stopped(
 
 async def test_a_run_without_revisit_has_no_plan(queue: Queue) -> None:
     run = await queue.start_run("shop")
-    with pytest.raises(InvalidSetting, match="shoal recrawl plan RUN"):
+    with pytest.raises(InvalidSetting, match="revisit was not set in run"):
         await forecast(queue, run)

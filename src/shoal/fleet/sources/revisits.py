@@ -54,8 +54,8 @@ async def forecast(queue: Queue, run: Run, *, limit: int = SHOWN) -> RecrawlPlan
     if stored is None:
         raise InvalidSetting(
             "revisit",
-            f"was not set in run {run.id}. In the scraper, set recrawl=True and revisit='1d..30d', and run "
-            "it once; or name a run that had it: shoal recrawl plan RUN",
+            f"was not set in run {run.id}. Name a run that had it; or, in the scraper, set recrawl=True and "
+            "revisit='1d..30d', and run it once",
         )
     plan = replace(stored[0], least=None)
     counts: Counter[RevisitReason] = Counter()
