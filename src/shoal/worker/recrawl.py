@@ -5,6 +5,7 @@ import logging
 import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
 from hashlib import blake2b
@@ -16,7 +17,6 @@ from shoal.core.errors import ShoalError
 from shoal.core.http import Response
 from shoal.core.model import Note, Reject, Task
 from shoal.core.revisits import PageDate, PageHistory, RevisitReason
-from shoal.core.tasks import watched
 from shoal.fetch.cache.queue_store import QueueCacheStore
 from shoal.fetch.cache.rules import validators
 from shoal.fetch.shared_state import SharedState
@@ -137,7 +137,6 @@ def add_digest(total: bytes, part: bytes) -> bytes:
     return (both % (1 << 128)).to_bytes(16)
 
 
-LINGER = 0.05  # seconds in which pages are collected
 CLOSE_TIMEOUT = timedelta(seconds=30)  # for pages that a queue without room has not taken
 PAGES_PER_NOTE = 250
 MAX_NOTE_BYTES = 32 << 20  # decompressed
@@ -154,10 +153,10 @@ _pages = msgspec.msgpack.Decoder(list[IndexedPage])
 
 
 class PageIndex:
-    """Writes pages to notes as they are seen, and rewrites one note until it is full.
+    """Writes pages to notes, and rewrites one note until it is full.
 
-    A write that fails is repeated: a page without an entry would be missing from all later recrawls. If the
-    process is killed, the pages of its last moment may be lost.
+    `flush` is called before the outcomes of the pages are settled: a page without an entry would be missing
+    from all later recrawls. What cannot be written is tried again with the next outcomes.
     """
 
     def __init__(self, queue: SharedState, scraper: str, run_id: str) -> None:
@@ -165,38 +164,17 @@ class PageIndex:
         self._name, self._number = secrets.token_hex(6), 0
         self._pages: list[IndexedPage] = []  # of the note that is being filled
         self._is_written = True
-        self._writer: asyncio.Task[None] | None = None
         self._retry = QueueRetry("record pages for the next recrawl", CLOSE_TIMEOUT)
 
     def add(self, task: Task, finding: PageChange) -> None:
         """Add a page."""
         self._pages.append(IndexedPage(task, finding))
         self._is_written = False
-        if self._writer is None:
-            self._writer = watched(asyncio.get_running_loop().create_task(self._write()))
 
-    async def close(self) -> None:
-        """Write what is not written yet; log how many pages cannot be."""
-        if self._writer:
-            await asyncio.wait([self._writer], timeout=CLOSE_TIMEOUT.total_seconds())
-        if self._writer:
-            self._writer.cancel()
-            log.warning(
-                "The next recrawl will lack up to %d pages of this worker, which could not be recorded",
-                len(self._pages),
-            )
-
-    async def _write(self) -> None:
-        wait = LINGER
-        try:
-            while not self._is_written:
-                await asyncio.sleep(wait)
-                wait = await self._write_note()
-        finally:
-            self._writer = None
-
-    async def _write_note(self) -> float:
-        """Write the note that is being filled, and return after how many seconds to write again."""
+    async def flush(self) -> float:
+        """Write what was added; if that fails, return after how many seconds to try again."""
+        if self._is_written:
+            return 0.0
         key, size = f"{self._name}-{self._number}", len(self._pages)
         self._is_written = True
         try:
@@ -209,7 +187,19 @@ class PageIndex:
         if size >= PAGES_PER_NOTE:
             self._number += 1
             del self._pages[:size]
-        return LINGER
+        return 0.0
+
+    async def close(self) -> None:
+        """Write what is not written yet; log how many pages cannot be."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT.total_seconds()):
+                while wait := await self.flush():
+                    await asyncio.sleep(wait)
+                return
+        log.warning(
+            "The next recrawl will lack up to %d pages of this worker, which could not be recorded",
+            len(self._pages),
+        )
 
 
 class PagePlace(NamedTuple):
@@ -356,6 +346,11 @@ class VisitStore:
         """Store that a page is gone."""
         await self._harvests.put(key_of(task), None, ttl=VISIT_TTL)
         await self._put(task, past, PageVisit(run=self._run_id, finding=PageChange.GONE))
+
+    async def flush(self) -> None:
+        """Write what is known of pages whose outcomes are about to be settled."""
+        await asyncio.gather(*(store.flush() for store in (self._harvests, self._differences, self._visits)))
+        await self._index.flush()
 
     async def close(self) -> None:
         """Write what is not written yet."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
@@ -175,7 +175,10 @@ class Settlements:
         *,
         give_up_after: timedelta = MINUTE,
         observers: Sequence[Observer] = (),
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """Call `before` each batch: what belongs to its outcomes is stored first."""
+        self._before = before
         self._settler = Settler(queue, on_settled, give_up_after=give_up_after, observers=observers)
         self._waiting: list[Outcome] = []
         self._some = asyncio.Event()
@@ -224,6 +227,8 @@ class Settlements:
             self._full.clear()
             batch, self._waiting = self._waiting, []
             self._update_capacity()
+            if batch and self._before:
+                await self._before()
             await self._settler.settle(batch)
             self._update_capacity()
             if self._closing:

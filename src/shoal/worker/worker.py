@@ -125,7 +125,11 @@ class Worker:
         self._claim_retry = QueueRetry("claim tasks", config.lease)
         self._channel = channel or SupervisorChannel(None)
         self._settlements = Settlements(
-            queue, self._on_settled, give_up_after=config.lease, observers=tools.observers
+            queue,
+            self._on_settled,
+            give_up_after=config.lease,
+            observers=tools.observers,
+            before=tools.revisits.flush if tools.revisits else None,
         )
         self._lookups = CacheLookups(
             self._processor.look_up,

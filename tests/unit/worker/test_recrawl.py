@@ -1,6 +1,5 @@
 """What is stored of a page, and how the page is judged the next time."""
 
-import asyncio
 import zlib
 from datetime import timedelta
 
@@ -15,7 +14,6 @@ from shoal.core.model import Note, Reject, Task
 from shoal.scrape.harvest import Harvest
 from shoal.worker.page_changes import FieldDifference, PageDifferences, canonical_json
 from shoal.worker.recrawl import (
-    LINGER,
     IndexedPage,
     PageChange,
     PageIndex,
@@ -219,7 +217,7 @@ async def test_many_pages_take_few_notes_and_are_read_once_each(notes):
     for number, task in enumerate([*tasks, *tasks[:100]]):
         index.add(task, PageChange.NEW)
         if number % 50 == 0:
-            await asyncio.sleep(LINGER)
+            await index.flush()
     await index.close()
     assert len(notes.values) <= 6
     assert sorted(page.task.url for _, page in await read_index(notes, "shop", "1")) == sorted(
@@ -235,7 +233,7 @@ async def test_pages_that_the_queue_has_no_room_for_are_recorded_later(notes):
     for number, task in enumerate(tasks):
         index.add(task, PageChange.NEW)
         if number % 100 == 0:
-            await asyncio.sleep(LINGER)
+            await index.flush()
     await index.close()
     assert {page.task.url for _, page in await read_index(notes, "shop", "1")} == {task.url for task in tasks}
 

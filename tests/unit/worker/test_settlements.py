@@ -66,6 +66,20 @@ async def test_outcomes_that_arrive_together_are_settled_in_one_batch(batcher):
     assert [len(batch) for batch in batcher.queue.batches] == [10]
 
 
+async def test_what_belongs_to_outcomes_is_stored_before_them():
+    seen, queue = [], Recorder()
+
+    async def store():
+        seen.append(len(queue.batches))
+
+    settling = Settlements(queue, lambda outcomes, fates: None, before=store)
+    running = asyncio.create_task(settling.run())
+    settling.put(done(1))
+    settling.close()
+    await running
+    assert seen == [0] and len(queue.batches) == 1
+
+
 async def test_a_full_batch_does_not_wait_for_more(batcher, monkeypatch):
     monkeypatch.setattr(settlements, "LINGER", 100.0)
     for number in range(BATCH):

@@ -59,6 +59,11 @@ class QueueCacheStore:
         if self._writer is None:
             self._writer = watched(start_in(self._tasks, self._write()))
 
+    async def flush(self) -> None:
+        """Wait until what was put before is written, or cannot be."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.copy())
+
     async def close(self) -> None:
         while self._tasks:
             await asyncio.wait(self._tasks)

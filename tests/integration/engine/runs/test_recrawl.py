@@ -1,7 +1,9 @@
 """A run once more, typed as a person would."""
 
 import asyncio
+import os
 import re
+import signal
 import sqlite3
 from datetime import UTC, datetime
 
@@ -12,7 +14,9 @@ from shoal.cli.exits import Exit
 from shoal.core.errors import InvalidSetting, RunConflict, UnknownRun
 from shoal.fleet.sources.recrawl import recrawl_tasks
 from tests.integration.engine.origin import Answer, Origin
-from tests.integration.engine.shell import typed
+from tests.integration.engine.shell import start, typed
+
+KILLED_PAGES, KILLS = 600, 4
 
 SCRAPER = """
 from shoal import Page, Scraper
@@ -302,3 +306,22 @@ async def test_a_call_on_demand_fetches_a_page_that_is_not_due_and_no_run_begins
     assert dict(site.visits) == {"/1": 1}
     second = await run(folder, *urls[:1], "--set=rate=none")
     assert (second.row["items"], second.row["not_due"], second.row["pages"]) == (6, 6, 0)
+
+
+async def test_a_recrawl_begins_with_every_page_of_a_run_that_was_killed_again_and_again(folder):
+    async with Origin(lambda path: Answer(f"<title>{path}</title>")) as site:
+        addresses = [f"{site.url}/{number}" for number in range(KILLED_PAGES)]
+        (folder / "urls.txt").write_text("\n".join(addresses))
+        words = ["run", "news.py:news", "--urls-file", "urls.txt", "--set", "rate=400/s", "--workers", "2"]
+        for kill in range(1, KILLS + 1):
+            process = await start(*words, folder=folder)
+            while len(site.visits) < kill * KILLED_PAGES / (KILLS + 1):
+                assert process.returncode is None, await process.communicate()
+                await asyncio.sleep(0.01)
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.communicate()
+            words = ["run", "news.py:news", "--resume", "newest", "--workers", "2"]
+        done = await typed(*words, folder=folder)
+        assert done.code == 0, done.err
+        again = await typed("run", "news.py:news", "--again", "newest", "--set", "rate=none", folder=folder)
+        assert f"0 new, 0 changed, {KILLED_PAGES} unchanged, 0 gone" in again.err
