@@ -508,6 +508,9 @@ class BreakpointRefused(ShoalError):
         super().__init__(f"Step {step!r} called breakpoint(), and a worker has no terminal. Run: {command}")
 
 
+LOGIN_FAILED = "The last login failed"  # in the text of a NoSession
+
+
 class LoginFailed(ShoalError):
     """The login failed."""
 

@@ -131,6 +131,7 @@ class WorkerCounters:
     errors: dict[str, int] = field(default_factory=Counter)  # by class
     first_errors: dict[str, str] = field(default_factory=dict)  # of some classes, with traceback
     postponed: dict[str, int] = field(default_factory=Counter)  # tasks that could not be attempted, by reason
+    waits_for: str = ""  # why a task was postponed last, until one is done
     dropped: dict[str, int] = field(default_factory=Counter)  # links that were not followed, by reason
     missing: MissingPages = field(default_factory=MissingPages)  # that links led to
     files: FileCounts = field(default_factory=FileCounts)
@@ -144,6 +145,7 @@ class WorkerCounters:
             return
         match outcome:
             case Done():
+                self.waits_for = ""
                 self.pages += 1
                 self.items += len(outcome.items)
                 self.rejected += len(outcome.rejects)
@@ -180,6 +182,7 @@ class WorkerCounters:
             other,
             last_retry_at=max(self.last_retry_at, other.last_retry_at),
             first_errors=other.first_errors | self.first_errors,
+            waits_for=other.waits_for or self.waits_for,
             first_page=self.first_page or other.first_page,
         )
 

@@ -15,6 +15,7 @@ from shoal.core.pacing import recovered
 from shoal.core.redact import Redact
 from shoal.core.retry_policy import RetryPolicy, judge
 from shoal.core.secrets import hidden
+from shoal.core.text import shorten
 from shoal.fetch.robots.robots import Robots
 from shoal.fetch.singleflight import LruCache
 from shoal.scrape.scraper import Scraper
@@ -27,6 +28,7 @@ ONE_COMPLAINT = 1.0  # seconds: requests in flight together get the same respons
 LEASED_BEFORE = 5.0  # seconds after a complaint; most successes in them are of leases from before it
 REPLAN_AGAIN = 60.0  # seconds
 MAX_HOSTS = 10_000
+MAX_REASON = 300  # characters that a heartbeat carries
 NO_COMPLAINT = (float("-inf"), ZERO)
 
 
@@ -177,6 +179,7 @@ class OutcomeJudge:
         kind = type(reason).__name__
         self._tally.postponed[kind] = self._tally.postponed.get(kind, 0) + 1
         why = error_text(self._redact(hidden(f"{kind}: {reason}")))
+        self._tally.waits_for = shorten(why, MAX_REASON)
         return Release(lease, after=reason.after, reason=why)
 
     def may_retry(self, lease: Lease) -> bool:

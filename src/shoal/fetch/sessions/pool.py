@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import msgspec
 
-from shoal.core.errors import LoginBroken, NoSession
+from shoal.core.errors import LOGIN_FAILED, LoginBroken, NoSession
 from shoal.core.http import Identity
 from shoal.core.model import NOTHING, SECOND
 from shoal.core.redact import redacted
@@ -169,7 +169,7 @@ class SessionPool:
             self._retire(session, "its login was cancelled")
             raise
         else:
-            session.is_ready, self._failures = True, 0
+            session.is_ready, self._failures, self._reason = True, 0, ""
 
     def _login_failed(self, session: Session, error: Exception) -> None:
         self._retire(session, "its login failed")
@@ -181,7 +181,7 @@ class SessionPool:
 
     def _no_session(self) -> NoSession:
         seconds = max(0.0, self._next_login - self._clock())
-        why = f" The last login failed: {self._reason}" if self._reason else ""
+        why = f" {LOGIN_FAILED}: {self._reason}" if self._reason else ""
         return NoSession(
             f"No session is ready; the next login is in {seconds:.0f} s.{why}", timedelta(seconds=seconds)
         )

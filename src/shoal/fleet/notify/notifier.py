@@ -16,7 +16,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from shoal.core.commands import shoal_command
-from shoal.core.errors import QueueError, UnknownRun
+from shoal.core.errors import LOGIN_FAILED, QueueError, UnknownRun
 from shoal.core.model import ZERO, Run, RunState, Stats
 from shoal.core.notifications import Notification
 from shoal.core.redact import redactor
@@ -35,13 +35,16 @@ from shoal.fleet.schedule.plan import (
     ScheduleRecord,
 )
 from shoal.fleet.schedule.store import Schedules
+from shoal.fleet.status.at_work import is_live
 from shoal.fleet.status.find import is_standing
+from shoal.fleet.status.overview import why_workers_wait
 from shoal.fleet.status.progress import snapshot_of
 from shoal.queue.contract import Queue
 
 SEND_INTERVAL, WATCH_INTERVAL = timedelta(seconds=2), timedelta(seconds=30)
 STALLED_AFTER = timedelta(minutes=15)  # without progress
-WAITING_AFTER = timedelta(hours=1)  # the same where all tasks wait, as for a login that fails
+WAITING_AFTER = timedelta(hours=1)  # the same where all tasks wait, as for an API token
+LOGIN_AFTER = timedelta(minutes=2)  # the same where they wait for a login that fails
 BLOCKED_FOR = timedelta(minutes=10)  # the pause of a host
 FLUSH_TIMEOUT = timedelta(seconds=15)  # for messages that are left when the process ends
 RARE = timedelta(hours=1)  # between occurrences: one that is skipped is missed, not one of every 5 minutes
@@ -128,7 +131,9 @@ class Notifier:
             for name in {"warning", *BAD.values()} - {event}:
                 # A suspicious run has not failed; one that failed says nothing of its data.
                 if event in (None, "warning") or name == "failed":
-                    await self._close(f"{name} {subject}", f"{title}\n{more}")
+                    # What a run that was typed by hand has opened is over too.
+                    for about in {subject, f"scraper {scraper}"}:
+                        await self._close(f"{name} {about}", f"{title}\n{more}")
 
     async def watch(self) -> None:
         """Look once at the open runs, their hosts, and the schedules."""
@@ -191,16 +196,21 @@ class Notifier:
         self._seen[run.id] = progress, since
         patience = max(STALLED_AFTER, 2 * slowest)
         is_waiting = stats.remaining <= paused or not stats.pending + stats.leased
+        why = await self._why_it_waits(run) if is_waiting else ""
         if is_waiting:
-            patience = max(patience, WAITING_AFTER)
+            patience = LOGIN_AFTER if LOGIN_FAILED in why else max(patience, WAITING_AFTER)
         if moment - since > patience.total_seconds() and not (is_waiting and found):
             found.add(key := f"stalled {run.id}")
             title = f"Run {run.id} of {run.scraper} has stalled"
             left = counted(stats.remaining, "task")
-            text = f"No task has ended for {spelled(patience)}; {left} left. More: {_status(run.id)}"
+            reason = f" {why}." if why else ""
+            text = f"No task has ended for {spelled(patience)}; {left} left.{reason} More: {_status(run.id)}"
             message = self._message("stalled", title, text, now, run.id, progress, **facts)
             await self._open(key, message, progress=progress)
         return found | await self._watch_dead(stats.dead, now, **facts)
+
+    async def _why_it_waits(self, run: Run) -> str:
+        return why_workers_wait(one for one in await self._queue.workers(run.id) if is_live(one))
 
     async def _watch_dead(
         self, dead: int, now: datetime, *, scraper: str, run_id: str, state: str = "open"

@@ -45,7 +45,7 @@ from shoal.queue.contract import Queue, QueueReports
 from shoal.queue.run_args import stored_args
 from shoal.scrape.hooks import Hook
 from shoal.scrape.scraper import Scraper
-from shoal.scrape.settings.expect import Expectation
+from shoal.scrape.settings.expect import Expectation, spellings
 from shoal.worker.background import run_beside
 from shoal.worker.left_out import TEST, cuts_of, describe_cuts
 from shoal.worker.run_settings import read_note
@@ -76,10 +76,11 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
     args: Any
 
     def field(self, name: str, step: str | None = None) -> FieldProfile:
-        """Return the statistics of a field; those of an empty one if no item has it."""
-        for one in self.profile.steps.values() if step is None else [self.profile.steps[step]]:
-            if name in one.fields:
-                return one.fields[name]
+        """Return the statistics of a field, also as STEP.FIELD; of an empty one if none has it."""
+        for found, one in self.profile.steps.items():
+            for local in spellings(name, found) if step in (None, found) else ():
+                if local in one.fields:
+                    return one.fields[local]
         return FieldProfile(items=self.items, filled=0, types={}, distinct=0)
 
 

@@ -41,7 +41,7 @@ class OccurrenceRow(Row):
             late=one.is_late,
             manual=one.is_manual,
             outcome=one.outcome or None,
-            reason=one.reason or None,
+            reason=one.reason or ("there are warnings about its data" if one.warned else None),
         )
 
 

@@ -141,3 +141,8 @@ def errors_of(workers: Iterable[WorkerStatus]) -> dict[str, int]:
     for worker in workers:
         total.update(worker.info.get("errors") or {})
     return dict(total.most_common())
+
+
+def why_workers_wait(workers: Iterable[WorkerStatus]) -> str:
+    """Return why a worker has postponed its last task, such as a login that fails; "" if none has."""
+    return next((str(why) for worker in workers if (why := worker.info.get("waits_for"))), "")

@@ -10,7 +10,7 @@ from shoal.fleet.partitions.membership import planned_mode
 from shoal.fleet.quality.records import read_record
 from shoal.fleet.run.lifecycle import used_page_limit
 from shoal.fleet.status.at_work import state_of
-from shoal.fleet.status.overview import Overview, errors_of, worker_row
+from shoal.fleet.status.overview import Overview, errors_of, why_workers_wait, worker_row
 from shoal.fleet.status.partitions import partitions as read_partitions
 from shoal.fleet.status.progress import Snapshot, with_details
 from shoal.fleet.status.quality import profile_report, trend_of
@@ -154,6 +154,7 @@ def _run_data(sample: Sample, snapshot: Snapshot) -> dict[str, Any]:
         "with_run": False,
         "no_workers": "" if _needs_workers(snapshot) else "No workers on this run.",  # `who_works` says it
         "errors": list(errors_of(seen).items())[:MAX_ERRORS],
+        "waits_for": why_workers_wait(seen) if snapshot.stats.remaining else "",
     }
 
 

@@ -44,6 +44,8 @@ class Heartbeat:
             "partitions": self._config.partitions,
             "errors": dict(top_counts(tally.errors, MAX_ERRORS)),
         }
+        if tally.waits_for:
+            info["waits_for"] = tally.waits_for
         if tally.from_cache or tally.not_cached:
             info["cache"] = {"hits": tally.from_cache, "misses": tally.not_cached}
         if self._config.listening:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shoal.core.errors import LOGIN_FAILED
 from shoal.core.model import Bury, RunSettings, Task
 from shoal.core.run_outcome import RunOutcome, Verdict
 from shoal.fleet.notify import channels, incidents, notifier
@@ -272,11 +273,35 @@ async def test_a_run_that_waits_for_a_paused_host_or_a_slow_rate_has_not_stalled
         await told.watch()
     await told.flush()
     assert receiver.messages == []
-    monkeypatch.setattr(notifier, "WAITING_AFTER", timedelta(0))  # as if a login had failed for an hour
+    monkeypatch.setattr(notifier, "WAITING_AFTER", timedelta(0))  # as if it had lasted for an hour
     for _ in range(2):
         await told.watch()
     await told.flush()
     assert titles(receiver) == [f"Run {paused.id} of news has stalled"]
+
+
+async def test_a_login_that_fails_is_told_soon_with_its_error(queue, receiver, monkeypatch):
+    monkeypatch.setattr(notifier, "LOGIN_AFTER", timedelta(0))
+    told = Notifier(queue, project(receiver.url))
+    run = await queue.start_run("shop", settings=NO_DELAY)
+    await queue.enqueue(run.id, [Task(url="https://shop.example/1")])
+    await queue.pause_host("shop.example", timedelta(seconds=20))
+    for why in ("NoSession: No session is ready", f"NoSession: {LOGIN_FAILED}: LoginFailed: wrong password"):
+        await queue.beat("w1", run_id=run.id, info={"waits_for": why})
+        for _ in range(2):
+            await told.watch()
+    await told.flush()
+    (message,) = receiver.messages
+    assert (message["event"], message["title"]) == ("stalled", f"Run {run.id} of shop has stalled")
+    assert "LoginFailed: wrong password" in message["text"]
+
+
+async def test_a_hand_typed_run_is_over_when_a_scheduled_one_of_its_scraper_ends_well(queue, receiver):
+    told = Notifier(queue, project(receiver.url))
+    await ended(told, "typed", BAD)
+    await ended(told, "nightly", GOOD, schedule="nightly")
+    await told.flush()
+    assert [one["state"] for one in receiver.messages] == ["open", "over"]
 
 
 async def test_a_message_that_this_process_cannot_send_is_sent_by_one_with_the_secret(

@@ -27,7 +27,7 @@ from shoal.core.model import ReportedState, WorkerState
 from shoal.core.run_outcome import RunOutcome
 from shoal.fleet.command_hints import command_on, command_to_resume
 from shoal.fleet.status.at_work import GONE_SHOWN, is_live, runs_at_work, unserved_steps
-from shoal.fleet.status.overview import worker_row
+from shoal.fleet.status.overview import why_workers_wait, worker_row
 from shoal.fleet.status.progress import ProgressReader, Snapshot, read_run_row
 from shoal.fleet.status.rates import recent_rate
 from shoal.fleet.status.rows.row import TableColumns, fields_of
@@ -52,11 +52,11 @@ def status(
     as_json: common.Json = False,
 ) -> None:
     """Show the progress of a run, by step and partition."""
-    _, (snapshot, retired, size, again) = with_run(
+    _, (snapshot, retired, size, again, why) = with_run(
         queue, run_id, lambda opened, run: _with_tokens(opened, run, queue)
     )
     if as_json:
-        put_json(snapshot.row(), queue=shown_queue(queue), store=size)
+        put_json(snapshot.row(), queue=shown_queue(queue), store=size, waits_for=why)
         return
     say_queue(queue)
     report = snapshot.row()
@@ -86,6 +86,8 @@ def status(
         put_text(f"{counted(snapshot.stats.remaining, 'task')} left. The run is paused{nobody}.")
     elif snapshot.stats.remaining:
         put_text(f"{shown(report.rate)} tasks/s, ETA {duration(report.eta_seconds)}")
+        if why:
+            put_text(f"Tasks wait: {why}")
     for step, left in snapshot.unserved.items():
         put_text(f"{counted(left, 'task')} of {step}, which none of the workers runs: start one that does.")
     if words := file_words(snapshot.files):
@@ -192,13 +194,15 @@ def line_of(snapshot: "Snapshot") -> str:
     )
 
 
-async def _with_tokens(queue: "Queue", run_id: str, url: str) -> "tuple[Snapshot, int, StoreSize, str]":
-    """Return a run's progress, its retired API tokens, the store's size, and how to resume."""
+async def _with_tokens(queue: "Queue", run_id: str, url: str) -> "tuple[Snapshot, int, StoreSize, str, str]":
+    """Return a run's progress, its retired API tokens, the store's size, how to resume, why tasks wait."""
     snapshot = await _snapshot(queue, run_id)
     unserved = await unserved_steps(queue, snapshot.run.id, snapshot.stats)
     retired = sum(bool(one.budget.retired) for one in await tokens(queue, snapshot.run.id))
     again = await command_to_resume(queue, url, snapshot.run)
-    return structs.replace(snapshot, unserved=unserved), retired, await queue.size(), again
+    live = [worker for worker in await queue.workers(snapshot.run.id) if is_live(worker)]
+    size, why = await queue.size(), why_workers_wait(live)
+    return structs.replace(snapshot, unserved=unserved), retired, size, again, why
 
 
 async def _snapshot(queue: "Queue", run_id: str) -> "Snapshot":
