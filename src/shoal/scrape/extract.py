@@ -178,13 +178,20 @@ def _shown_link(base: str, url: str) -> str | None:
         return None
 
 
+MARKED_AS_MAIN, MAX_LINKED_IN_MAIN = "main, [role=main]", 0.5
+
+
 def main_element(tree: "turbohtml.Document") -> "turbohtml.Element | None":
     """Return the element that holds the main content; None if no text reads as such.
 
     The parser finds the element that reads most like an article, which may be one of several sections. So
-    it is extended to its parents, as long as what they add is text rather than links.
+    it is extended to its parents, as long as what they add is text rather than links; and to the one element
+    that the page itself calls its main one, unless that is a list of links.
     """
     best = tree.main_content()
+    marked = tree.select(MARKED_AS_MAIN)
+    if len(marked) == 1 and _linked(marked[0]) <= MAX_LINKED_IN_MAIN * len(marked[0].text):
+        best = marked[0] if best is None or marked[0] in best.ancestors else best
     for _ in range(MAX_STEPS):
         parent = best.parent if best is not None else None
         if best is None or not isinstance(parent, turbohtml.Element) or parent.tag == "html":

@@ -34,6 +34,14 @@ def test_an_article_has_all_its_sections_and_no_navigation():
     assert "Section 7" not in article["text"]
 
 
+def test_an_article_is_all_that_the_page_calls_its_main_element():
+    links = "".join(f"<p><a href=/f/{n}>function number {n}</a> does it</p>" for n in range(40))
+    article = page(f"{NAVIGATION}<div role=main>{links}<section>{SECTIONS}</section></div>").article()
+    assert "function number 7 does it" in article["text"] and "Part 3" in article["text"]
+    listing = "<div role=main>" + "".join(f"<a href=/{n}>News of day {n}</a> " for n in range(300))
+    assert "News of day 7" not in page(f"{listing}<section>{SECTIONS}</section></div>").article()["text"]
+
+
 def test_what_the_page_does_not_say_is_taken_from_its_data():
     data = {"@type": "NewsArticle", "author": [{"name": "Bo"}], "datePublished": "2026-03-02"}
     script = f"<script type=application/ld+json>{json.dumps(data)}</script>"
