@@ -76,7 +76,7 @@ def read_since(key: str, value: Any, now: datetime) -> datetime:
 
 def read_rate(key: str, value: Any) -> timedelta:
     """Read a rate, such as "5/s", "30/min" or 5 per second, as the gap between requests; None is no gap."""
-    if value is None or (isinstance(value, str) and value.strip().lower() in ("none", "null")):
+    if value is None or (isinstance(value, str) and value.strip().lower() in ("none", "null", "off")):
         return ZERO
     per_second = _per_second(value)
     longest = MAX_DURATION.total_seconds()

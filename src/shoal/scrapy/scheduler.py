@@ -172,8 +172,8 @@ class EngineScheduler(BaseScheduler):
         if not self._inlines or results.inlined >= MAX_INLINED:
             results.failure = error
             return False
-        if error.where not in self._reported:
-            self._reported.add(error.where)
+        if error.what not in self._reported:  # not by request: there may be thousands
+            self._reported.add(error.what)
             log.warning("%s It is sent by this worker, within the task of %s", error, results.request)
         if not request.dont_filter and self._filters:
             results.fingerprints.add(self._fingerprint(request))
