@@ -147,10 +147,8 @@ def run(
     )
     declared = choose_seeds(typed, job, again=again, resume=resume is not None, as_json=as_json)
     seeds = declared or seeds
-    if not (seeds or again or resume not in (None, AUTO)):
-        raise InvalidInput(
-            f"No URLs to start with. Run: {command_on(queue, f'run {quote(scraper)} --url https://…')}"
-        )
+    if not (seeds or again or resume):
+        raise _no_urls(job)
     start = start_options(rejects, invalid, run_id=run_id, resume=resume, as_json=as_json)
     if debug:
         from shoal.cli.commands.crawl.debug import debug as debug_run
@@ -179,6 +177,11 @@ def run(
     raise typer.Exit(exit_code(summary))
 
 
+def _no_urls(job: Job) -> InvalidInput:
+    again = command_on(job.queue_url, f"run {quote(job.reference)} --url https://…")
+    return InvalidInput(f"No URLs to start with. Run: {again}")
+
+
 async def carry_out(
     queue: Queue, job: Job, seeds: Seeds, options: StartOptions, output: Output, *, as_json: bool
 ) -> Summary:
@@ -186,6 +189,8 @@ async def carry_out(
     options = replace(options, lock=lock_of(queue, job, options.run_id))
     with ProgressView(as_json=as_json, logs=job.logs, queue_url=job.queue_url) as show:
         async with open_run(queue, job, seeds, options) as opened:
+            if opened.is_new and not (seeds or opened.job.scraper.settings.begins_with):
+                raise _no_urls(job)  # `--resume auto` has found no run to go on with
             results = ResultWriter(queue, opened.run.id, output.path, output.mode(is_new=opened.is_new))
             for notice in opened.notices:
                 show.on_message(notice)
