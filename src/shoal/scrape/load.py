@@ -77,8 +77,8 @@ def load_scraper(where: str) -> Scraper:
 
 
 def _load_from_folder(place: str, name: str) -> Scraper | None:
-    if Path(place).is_dir():
-        return _ask_loaders(lambda loader: loader.from_folder(Path(place), name))
+    if Path(place).is_dir() and (loaded := _ask_loaders(lambda one: one.from_folder(Path(place), name))):
+        return loaded  # else a package may have the name of a spider
     if name or _is_file(place):
         return None
     return _ask_loaders(lambda loader: loader.from_folder(Path.cwd(), place))

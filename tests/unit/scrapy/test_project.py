@@ -60,6 +60,13 @@ def test_a_spider_is_found_by_its_projects_folder_by_its_name_and_in_a_file(proj
     assert load_scraper(f"{file}:Quotes").name == "quotes"
 
 
+def test_a_spider_is_found_that_has_the_name_of_its_package(project, monkeypatch):
+    spider = project / "shopbot" / "spiders" / "quotes.py"
+    spider.write_text(SPIDER.replace('name = "quotes"', 'name = "shopbot"'))
+    monkeypatch.chdir(project)
+    assert load_scraper("shopbot").name == "shopbot"
+
+
 def test_a_project_is_found_from_a_folder_within_it_and_for_a_file_of_it(project, monkeypatch):
     monkeypatch.chdir(project / "shopbot" / "spiders")
     assert load_scraper("quotes").name == "quotes"
