@@ -136,7 +136,7 @@ class ScheduleCoordinator:
             if record.error:
                 continue  # the first tick says so
             try:
-                self._seeds(record, await self._load(record))
+                self._seeds(record, await self._load(record, **_given(record)))
             except ShoalError as error:
                 self._say_once(record.name, f"Runs of schedule {record.name!r} cannot begin here: {error}")
 
@@ -231,10 +231,10 @@ class ScheduleCoordinator:
             self._said.pop(name, None)
 
     async def _carry_locked(self, record: ScheduleRecord, one: Occurrence, lock: ScraperLock) -> None:
-        schedule, now = record.schedule, await self._queue.now()
+        now = await self._queue.now()
         given: dict[str, Any] = {}
         if await lifecycle.is_new(self._queue, one.run_id):  # others keep what they were made with
-            given = {"settings": dict(schedule.settings), "args": dict(schedule.args)}
+            given = _given(record)
         job = await self._load(record, **given)
         record = await self._schedules.update(
             record.name, started(one.run_id, OccurrenceState.STARTING, now), create=False
@@ -333,3 +333,8 @@ class ScheduleCoordinator:
         if self._said.get(key) != text:
             self._said[key] = text
             self._observer.on_message(text)
+
+
+def _given(record: ScheduleRecord) -> dict[str, Any]:
+    """Return what the schedule says of its new runs."""
+    return {"settings": dict(record.schedule.settings), "args": dict(record.schedule.args)}

@@ -114,9 +114,13 @@ async def test_a_run_has_the_seeds_arguments_and_settings_of_its_schedule_and_wr
     assert json.loads((bench.folder / "out" / f"{run_id}.jsonl").read_text()) == {"name": "eve"}
 
 
-@pytest.mark.parametrize("fault", ["seeds", "module"])
+@pytest.mark.parametrize("fault", ["seeds", "module", "args"])
 async def test_what_cannot_begin_at_night_is_said_when_the_coordinator_starts(bench, fault):
-    broken = {"seeds": ("axis =", "axes ="), "module": ("names.py", "gone.py")}[fault]
+    broken = {
+        "seeds": ("axis =", "axes ="),
+        "module": ("names.py", "gone.py"),
+        "args": ("[schedules.nightly]", "[schedules.nightly]\nargs = { sort = 1 }"),
+    }[fault]
     (bench.folder / "shoal.toml").write_text(TOML.replace(*broken))
     async with bench.coordinator():
         async with asyncio.timeout(20):
@@ -124,7 +128,12 @@ async def test_what_cannot_begin_at_night_is_said_when_the_coordinator_starts(be
                 await asyncio.sleep(0.02)
     (text,) = bench.said
     assert text.startswith("Runs of schedule 'nightly' cannot begin here: ")
-    assert {"seeds": "scrapers.names.seeds.axes is not known", "module": "There is no file"}[fault] in text
+    said = {
+        "seeds": "scrapers.names.seeds.axes is not known",
+        "module": "There is no file",
+        "args": "'sort'",
+    }
+    assert said[fault] in text
 
 
 @pytest.mark.parametrize("is_workers_here", [True, False])
