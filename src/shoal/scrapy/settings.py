@@ -1,5 +1,7 @@
 """The settings of a Scrapy project: what becomes of each on Shoal's workers."""
 
+import inspect
+import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
@@ -133,12 +135,27 @@ def fates(settings: BaseSettings) -> Iterator[SettingFate]:
                 yield _fate_of_component(group, key)
 
 
+_SET = re.compile(r"(self\.\w+)(?:\s*:[^=\n]+)?\s*=\s*set\(\)")
+
+
 def _fate_of_component(group: str, key: Any) -> SettingFate:
     try:
-        load_object(key)
+        component = load_object(key)
     except Exception as error:
         return SettingFate(group, None, f"{_name_of(key)}, which cannot be imported: {error}")
-    return SettingFate(group, True, f"{_name_of(key)}, in each worker")
+    says = f"{_name_of(key)}, in each worker"
+    if group == "ITEM_PIPELINES" and (remembers := _own_set(component)):
+        return SettingFate(group, False, f"{says}: of {remembers}, one worker does not see that of another")
+    return SettingFate(group, True, says)
+
+
+def _own_set(component: Any) -> str:
+    """Return the attribute that is a set, as in a pipeline that drops duplicates; "" if there is none."""
+    try:
+        found = _SET.search(inspect.getsource(component))
+    except (OSError, TypeError):  # made at runtime, or no class
+        return ""
+    return found[1] if found else ""
 
 
 def engine_settings(settings: BaseSettings) -> dict[str, Any]:

@@ -203,6 +203,25 @@ async def test_a_check_of_a_project_lists_what_all_its_spiders_have(project, tmp
     assert found["EXTENSIONS"] == (CheckStatus.BAD, broken)
 
 
+def test_a_pipeline_that_remembers_items_is_said_to_see_those_of_its_worker_only(project):
+    file = project / "shopbot" / "settings.py"
+    names = '"shopbot.pipelines.Once": 1, "shopbot.pipelines.Clean": 2'
+    file.write_text(file.read_text() + f"\nITEM_PIPELINES = {{{names}}}\n")
+    (project / "shopbot" / "pipelines.py").write_text(
+        "class Once:\n    def __init__(self):\n        self.ids_seen = set()\n\nclass Clean:\n    pass\n"
+    )
+    parts = [
+        (is_used, says)
+        for what, is_used, says in load_scraper(f"{project}:quotes").parts()
+        if what == "ITEM_PIPELINES"
+    ]
+    assert (True, "shopbot.pipelines.Clean, in each worker") in parts
+    (once,) = [says for is_used, says in parts if not is_used]
+    assert once.startswith(
+        "shopbot.pipelines.Once, in each worker: of self.ids_seen, one worker does not see"
+    )
+
+
 def test_what_does_not_work_is_listed(project):
     settings = '\nDOWNLOAD_DELY = 3\nITEM_PIPELINES = {"shopbot.nowhere.Pipeline": 1}\n'
     file = project / "shopbot" / "settings.py"
